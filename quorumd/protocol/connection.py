@@ -424,10 +424,10 @@ class ServerConnection:
 def _error_response(api_key: int, too_large: MessageTooLarge) -> Message:
     """Build the response that refuses a whole request. Raises `too_large` if the API has no error for that."""
     response: Any = response_class(api_key)()
-    if "error_code" not in response.FIELDS:
+    if "error_code" not in response.__slots__:
         raise too_large
     response.error_code = int(ErrorCode.INVALID_REQUEST)
-    if "error_message" in response.FIELDS:
+    if "error_message" in response.__slots__:
         response.error_message = str(too_large)
     message: Message = response
     return message

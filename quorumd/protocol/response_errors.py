@@ -68,5 +68,5 @@ def _error_fields(struct: type[MessageStruct]) -> _Fields:
                 code_name, inner = _error_fields(items[0])
                 if code_name or inner:
                     lists.append((name, code_name, bool(inner)))
-    codes = (name for name in struct.FIELDS if name in ("error_code", "partition_error_code"))
+    codes = (name for name in struct.__slots__ if name in ("error_code", "partition_error_code"))
     return next(codes, ""), tuple(lists)

@@ -14,21 +14,17 @@ NEW_STRUCT: Final[Any] = object()
 
 
 class MessageStruct:
-    """Base of all generated classes: values with slots that compare and print by their fields.
-
-    FIELDS: their names, in the order of the schema; a compiled class has no `__slots__` of its own.
-    """
+    """Base of all generated classes: values with slots that compare and print by their fields."""
 
     __slots__: tuple[str, ...] = ()
-    FIELDS: ClassVar[tuple[str, ...]] = ()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.FIELDS)
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS)
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
         return f"{type(self).__name__}({fields})"
 
 

@@ -33,12 +33,12 @@ def _docstring(about: str) -> list[str]:
 
 def _slots(fields: list[FieldSchema]) -> list[str]:
     if not fields:
-        return ["    FIELDS = ()", "    __slots__ = FIELDS"]
-    lines = ["    FIELDS = ("]
+        return ["    __slots__ = ()"]
+    lines = ["    __slots__ = ("]
     for field in fields:
         lines += [f"        # {line}" for line in wrap(_comment(field), COMMENT_WIDTH)]
         lines.append(f'        "{snake_case(field.name)}",')
-    return [*lines, "    )", "    __slots__ = FIELDS"]
+    return [*lines, "    )"]
 
 
 def _comment(field: FieldSchema) -> str:

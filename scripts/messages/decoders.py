@@ -20,7 +20,7 @@ from messages.layout import (
 from messages.schema import FieldSchema, MessageSchema
 from messages.source import Needs, Source
 
-OWN_NAMES = ("buf", "pos", "memory", "tag", "tag_count", "end")
+OWN_NAMES = ("buf", "pos", "count", "memory", "tag", "tag_count", "end")
 
 
 class Decoder:
@@ -145,12 +145,13 @@ class Decoder:
         compact = "compact_" if self._flexible else ""
         nullable = "nullable_" if field.nullable_in(self._version) else ""
         reader = self._needs.from_primitives(f"read_{compact}{nullable}count")
-        size = smallest_size(field, self._version, self._message)
-        self._source.line(f"{_count(name)}, pos = {reader}(buf, pos, {size})")
+        self._source.line(
+            f"count, pos = {reader}(buf, pos, {smallest_size(field, self._version, self._message)})"
+        )
         if not field.nullable_in(self._version):
             self._elements(field, name)
             return
-        with self._source.block(f"if {_count(name)} >= 0:"):
+        with self._source.block("if count >= 0:"):
             self._elements(field, name)
         self._else_null(field, name)
 
@@ -161,18 +162,18 @@ class Decoder:
                 self._source.line(f"{name} = None")
 
     def _elements(self, field: FieldSchema, name: str) -> None:
-        kind, count = field.element_type, _count(name)
+        kind = field.element_type
         check = "check_response_memory" if self._message.type == "response" else "check_memory"
-        self._source.line(f"memory += {memory_of_element(field, self._version, self._message)} * {count}")
+        self._source.line(f"memory += {memory_of_element(field, self._version, self._message)} * count")
         with self._source.block(f"if memory > {self._needs.from_primitives('ALWAYS_ALLOWED_MEMORY')}:"):
             self._source.line(f"{self._needs.from_primitives(check)}(buf, memory)")
         if kind in FIXED_CODES and kind != "uuid":
             unpack = self._needs.from_struct("unpack_from")
-            self._source.line(f'{name} = list({unpack}(f">{{{count}}}{FIXED_CODES[kind]}", buf, pos))')
-            self._source.line(f"pos += {_times(FIXED_SIZES[kind], count)}")
+            self._source.line(f'{name} = list({unpack}(f">{{count}}{FIXED_CODES[kind]}", buf, pos))')
+            self._source.line(f"pos += {_times(FIXED_SIZES[kind])}")
             return
         self._source.line(f"{name} = []")
-        with self._source.block(f"for _ in range({count}):"):
+        with self._source.block("for _ in range(count):"):
             if kind == "uuid":
                 self._source.line(f"{name}.append(KafkaUuid(buf[pos : pos + 16]))")
                 self._source.line("pos += 16")
@@ -221,11 +222,5 @@ class Decoder:
         self._source.line(f"pos += {FIXED_SIZES[field.type]}")
 
 
-def _count(name: str) -> str:
-    """The local variable with the number of elements of an array. Each has its own: in a loop that mypyc compiles, a
-    new value of the variable in `range(...)` would change the number of rounds."""
-    return f"count_of_{name}"
-
-
-def _times(size: int, count: str) -> str:
-    return count if size == 1 else f"{size} * {count}"
+def _times(size: int) -> str:
+    return "count" if size == 1 else f"{size} * count"

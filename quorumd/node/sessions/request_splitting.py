@@ -267,7 +267,7 @@ def _join(items: list[object], following: Sequence[object], path: Sequence[str],
 def _are_one(item: object, other: object, but: str) -> bool:
     """Whether both items are equal apart from the field `but`: a response need not contain all items."""
     assert isinstance(item, MessageStruct)
-    return all(name == but or getattr(item, name) == getattr(other, name) for name in item.FIELDS)
+    return all(name == but or getattr(item, name) == getattr(other, name) for name in item.__slots__)
 
 
 def _resource(controller: Controller, requested: Any) -> Hashable:

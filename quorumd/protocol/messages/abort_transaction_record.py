@@ -19,11 +19,10 @@ from quorumd.protocol.wire import Message
 class AbortTransactionRecord(Message):
     """Aborts the metadata transaction: the records since BeginTransaction are discarded."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+, tag 0 in 0+.
         "reason",
     )
-    __slots__ = FIELDS
     NAME = "AbortTransactionRecord"
     API_KEY = 25
     MIN_VERSION = 0

@@ -26,7 +26,7 @@ UNPACK_bb = Struct(">bb").unpack_from
 class AccessControlEntryRecord(Message):
     """An ACL."""
 
-    FIELDS = (
+    __slots__ = (
         # uuid 0+.
         "id",
         # int8 0+. Kafka's code of the resource type.
@@ -44,7 +44,6 @@ class AccessControlEntryRecord(Message):
         # int8 0+. 2 deny, 3 allow.
         "permission_type",
     )
-    __slots__ = FIELDS
     NAME = "AccessControlEntryRecord"
     API_KEY = 18
     MIN_VERSION = 0

@@ -23,7 +23,7 @@ UNPACK_qh = Struct(">qh").unpack_from
 class AddOffsetsToTxnRequest(Message):
     """Adds the offsets of a group to a transaction."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The transactional id.
         "transactional_id",
         # int64 0+. The producer id.
@@ -33,7 +33,6 @@ class AddOffsetsToTxnRequest(Message):
         # string 0+. The group id.
         "group_id",
     )
-    __slots__ = FIELDS
     NAME = "AddOffsetsToTxnRequest"
     API_KEY = 25
     MIN_VERSION = 0

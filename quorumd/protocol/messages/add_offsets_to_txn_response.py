@@ -19,13 +19,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 class AddOffsetsToTxnResponse(Message):
     """Whether the group was added."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
     NAME = "AddOffsetsToTxnResponse"
     API_KEY = 25
     MIN_VERSION = 0

@@ -30,13 +30,12 @@ UNPACK_qht = Struct(">qh?").unpack_from
 
 
 class AddPartitionsToTxnTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []int32 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class AddPartitionsToTxnTopic(MessageStruct):
 class AddPartitionsToTxnTransaction(MessageStruct):
     """The transactions, from brokers."""
 
-    FIELDS = (
+    __slots__ = (
         # string 4+. The transactional id.
         "transactional_id",
         # int64 4+. The producer id.
@@ -62,7 +61,6 @@ class AddPartitionsToTxnTransaction(MessageStruct):
         # []AddPartitionsToTxnTopic 4+.
         "topics",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class AddPartitionsToTxnTransaction(MessageStruct):
 class AddPartitionsToTxnRequest(Message):
     """Adds partitions to transactions; brokers verify them in batches from version 4."""
 
-    FIELDS = (
+    __slots__ = (
         # []AddPartitionsToTxnTransaction 4+. The transactions, from brokers.
         "transactions",
         # string 0-3. The transactional id of a producer's request.
@@ -94,7 +92,6 @@ class AddPartitionsToTxnRequest(Message):
         # []AddPartitionsToTxnTopic 0-3. The partitions of a producer's request.
         "v3_and_below_topics",
     )
-    __slots__ = FIELDS
     NAME = "AddPartitionsToTxnRequest"
     API_KEY = 24
     MIN_VERSION = 0
@@ -189,19 +186,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
     v3_and_below_transactional_id, pos = read_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count_of_v3_and_below_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_v3_and_below_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     v3_and_below_topics = []
-    for _ in range(count_of_v3_and_below_topics):
+    for _ in range(count):
         add_partitions_to_txn_topic_name, pos = read_string(buf, pos)
-        count_of_add_partitions_to_txn_topic_partitions, pos = read_count(buf, pos, 4)
-        memory += 41 * count_of_add_partitions_to_txn_topic_partitions
+        count, pos = read_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        add_partitions_to_txn_topic_partitions = list(unpack_from(f">{count_of_add_partitions_to_txn_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_add_partitions_to_txn_topic_partitions
+        add_partitions_to_txn_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         v3_and_below_topics.append(AddPartitionsToTxnTopic(add_partitions_to_txn_topic_name, add_partitions_to_txn_topic_partitions))
     return AddPartitionsToTxnRequest(
         [],
@@ -223,19 +220,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
     v3_and_below_transactional_id, pos = read_compact_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count_of_v3_and_below_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_v3_and_below_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     v3_and_below_topics = []
-    for _ in range(count_of_v3_and_below_topics):
+    for _ in range(count):
         add_partitions_to_txn_topic_name, pos = read_compact_string(buf, pos)
-        count_of_add_partitions_to_txn_topic_partitions, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_add_partitions_to_txn_topic_partitions
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        add_partitions_to_txn_topic_partitions = list(unpack_from(f">{count_of_add_partitions_to_txn_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_add_partitions_to_txn_topic_partitions
+        add_partitions_to_txn_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:
@@ -256,28 +253,28 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
 
 def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
     memory = 0
-    count_of_transactions, pos = read_compact_count(buf, pos, 14)
-    memory += 273 * count_of_transactions
+    count, pos = read_compact_count(buf, pos, 14)
+    memory += 273 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     transactions = []
-    for _ in range(count_of_transactions):
+    for _ in range(count):
         add_partitions_to_txn_transaction_transactional_id, pos = read_compact_string(buf, pos)
         add_partitions_to_txn_transaction_producer_id, add_partitions_to_txn_transaction_producer_epoch, add_partitions_to_txn_transaction_verify_only = UNPACK_qht(buf, pos)
         pos += 11
-        count_of_add_partitions_to_txn_transaction_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_add_partitions_to_txn_transaction_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         add_partitions_to_txn_transaction_topics = []
-        for _ in range(count_of_add_partitions_to_txn_transaction_topics):
+        for _ in range(count):
             add_partitions_to_txn_topic_name, pos = read_compact_string(buf, pos)
-            count_of_add_partitions_to_txn_topic_partitions, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_add_partitions_to_txn_topic_partitions
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            add_partitions_to_txn_topic_partitions = list(unpack_from(f">{count_of_add_partitions_to_txn_topic_partitions}i", buf, pos))
-            pos += 4 * count_of_add_partitions_to_txn_topic_partitions
+            add_partitions_to_txn_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -29,13 +29,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class AddPartitionsToTxnTopicResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []AddPartitionsToTxnPartitionResult 0+.
         "results_by_partition",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,13 +46,12 @@ class AddPartitionsToTxnTopicResult(MessageStruct):
 
 
 class AddPartitionsToTxnPartitionResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_index",
         # int16 0+.
         "partition_error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,13 +65,12 @@ class AddPartitionsToTxnPartitionResult(MessageStruct):
 class AddPartitionsToTxnResult(MessageStruct):
     """The results of a broker's request."""
 
-    FIELDS = (
+    __slots__ = (
         # string 4+. The transactional id.
         "transactional_id",
         # []AddPartitionsToTxnTopicResult 4+.
         "topic_results",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -87,7 +84,7 @@ class AddPartitionsToTxnResult(MessageStruct):
 class AddPartitionsToTxnResponse(Message):
     """Whether each partition is in the transaction."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 4+, left out where a version lacks it. The error of the whole request; 0 for none.
@@ -97,7 +94,6 @@ class AddPartitionsToTxnResponse(Message):
         # []AddPartitionsToTxnTopicResult 0-3. The results of a producer's request.
         "results_by_topic_v3_and_below",
     )
-    __slots__ = FIELDS
     NAME = "AddPartitionsToTxnResponse"
     API_KEY = 24
     MIN_VERSION = 0
@@ -188,19 +184,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results_by_topic_v3_and_below, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_results_by_topic_v3_and_below
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results_by_topic_v3_and_below = []
-    for _ in range(count_of_results_by_topic_v3_and_below):
+    for _ in range(count):
         add_partitions_to_txn_topic_result_name, pos = read_string(buf, pos)
-        count_of_add_partitions_to_txn_topic_result_results_by_partition, pos = read_count(buf, pos, 6)
-        memory += 121 * count_of_add_partitions_to_txn_topic_result_results_by_partition
+        count, pos = read_count(buf, pos, 6)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         add_partitions_to_txn_topic_result_results_by_partition = []
-        for _ in range(count_of_add_partitions_to_txn_topic_result_results_by_partition):
+        for _ in range(count):
             add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             add_partitions_to_txn_topic_result_results_by_partition.append(AddPartitionsToTxnPartitionResult(add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code))
@@ -223,19 +219,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results_by_topic_v3_and_below, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_results_by_topic_v3_and_below
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results_by_topic_v3_and_below = []
-    for _ in range(count_of_results_by_topic_v3_and_below):
+    for _ in range(count):
         add_partitions_to_txn_topic_result_name, pos = read_compact_string(buf, pos)
-        count_of_add_partitions_to_txn_topic_result_results_by_partition, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count_of_add_partitions_to_txn_topic_result_results_by_partition
+        count, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         add_partitions_to_txn_topic_result_results_by_partition = []
-        for _ in range(count_of_add_partitions_to_txn_topic_result_results_by_partition):
+        for _ in range(count):
             add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:
@@ -264,26 +260,26 @@ def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_results_by_transaction, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_results_by_transaction
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results_by_transaction = []
-    for _ in range(count_of_results_by_transaction):
+    for _ in range(count):
         add_partitions_to_txn_result_transactional_id, pos = read_compact_string(buf, pos)
-        count_of_add_partitions_to_txn_result_topic_results, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_add_partitions_to_txn_result_topic_results
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         add_partitions_to_txn_result_topic_results = []
-        for _ in range(count_of_add_partitions_to_txn_result_topic_results):
+        for _ in range(count):
             add_partitions_to_txn_topic_result_name, pos = read_compact_string(buf, pos)
-            count_of_add_partitions_to_txn_topic_result_results_by_partition, pos = read_compact_count(buf, pos, 7)
-            memory += 121 * count_of_add_partitions_to_txn_topic_result_results_by_partition
+            count, pos = read_compact_count(buf, pos, 7)
+            memory += 121 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             add_partitions_to_txn_topic_result_results_by_partition = []
-            for _ in range(count_of_add_partitions_to_txn_topic_result_results_by_partition):
+            for _ in range(count):
                 add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code = UNPACK_ih(buf, pos)
                 pos += 6
                 if buf[pos] == 0:

@@ -33,7 +33,7 @@ UNPACK_ii16s = Struct(">ii16s").unpack_from
 class Listener(MessageStruct):
     """The voter's endpoints, one per listener."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+.
@@ -41,7 +41,6 @@ class Listener(MessageStruct):
         # uint16 0+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Listener(MessageStruct):
 class AddRaftVoterRequest(Message):
     """Adds a replica that has caught up to the voters (KIP-853)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+. The expected cluster id; null skips the check.
         "cluster_id",
         # int32 0+. Timeout in ms.
@@ -72,7 +71,6 @@ class AddRaftVoterRequest(Message):
         # appended it.
         "ack_when_committed",
     )
-    __slots__ = FIELDS
     NAME = "AddRaftVoterRequest"
     API_KEY = 80
     MIN_VERSION = 0
@@ -136,12 +134,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
-    count_of_listeners, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_listeners
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count_of_listeners):
+    for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         (listener_port,) = UNPACK_H(buf, pos)
@@ -170,12 +168,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
-    count_of_listeners, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_listeners
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count_of_listeners):
+    for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         (listener_port,) = UNPACK_H(buf, pos)

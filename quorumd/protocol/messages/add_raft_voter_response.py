@@ -21,7 +21,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 class AddRaftVoterResponse(Message):
     """The result of adding the voter."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -30,7 +30,6 @@ class AddRaftVoterResponse(Message):
         # error.
         "error_message",
     )
-    __slots__ = FIELDS
     NAME = "AddRaftVoterResponse"
     API_KEY = 80
     MIN_VERSION = 0

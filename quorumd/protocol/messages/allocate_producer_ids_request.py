@@ -19,13 +19,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 class AllocateProducerIdsRequest(Message):
     """Requests a block of producer ids for a broker's idempotent producers (KIP-730)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
         # int64 0+. The broker epoch from the registration.
         "broker_epoch",
     )
-    __slots__ = FIELDS
     NAME = "AllocateProducerIdsRequest"
     API_KEY = 67
     MIN_VERSION = 0

@@ -19,7 +19,7 @@ UNPACK_ihqi = Struct(">ihqi").unpack_from
 class AllocateProducerIdsResponse(Message):
     """A block of producer ids that is never allocated again."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -29,7 +29,6 @@ class AllocateProducerIdsResponse(Message):
         # int32 0+. The number of ids in the block.
         "producer_id_len",
     )
-    __slots__ = FIELDS
     NAME = "AllocateProducerIdsResponse"
     API_KEY = 67
     MIN_VERSION = 0

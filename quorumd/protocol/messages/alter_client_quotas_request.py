@@ -35,13 +35,12 @@ PACK_i = Struct(">i").pack
 class EntityData(MessageStruct):
     """The parts of the entity: user, client-id or ip."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "entity_type",
         # string 0+, null 0+. Null stands for the default entity.
         "entity_name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class EntityData(MessageStruct):
 
 
 class OpData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "key",
         # float64 0+.
@@ -61,7 +60,6 @@ class OpData(MessageStruct):
         # bool 0+.
         "remove",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -75,13 +73,12 @@ class OpData(MessageStruct):
 
 
 class EntryData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # []EntityData 0+. The parts of the entity: user, client-id or ip.
         "entity",
         # []OpData 0+.
         "ops",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -95,13 +92,12 @@ class EntryData(MessageStruct):
 class AlterClientQuotasRequest(Message):
     """Sets and removes client quotas (KIP-546)."""
 
-    FIELDS = (
+    __slots__ = (
         # []EntryData 0+.
         "entries",
         # bool 0+. Whether nothing is changed.
         "validate_only",
     )
-    __slots__ = FIELDS
     NAME = "AlterClientQuotasRequest"
     API_KEY = 49
     MIN_VERSION = 0
@@ -157,27 +153,27 @@ def encode_v1(message: AlterClientQuotasRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
     memory = 0
-    count_of_entries, pos = read_count(buf, pos, 8)
-    memory += 201 * count_of_entries
+    count, pos = read_count(buf, pos, 8)
+    memory += 201 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     entries = []
-    for _ in range(count_of_entries):
-        count_of_entry_data_entity, pos = read_count(buf, pos, 4)
-        memory += 169 * count_of_entry_data_entity
+    for _ in range(count):
+        count, pos = read_count(buf, pos, 4)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count_of_entry_data_entity):
+        for _ in range(count):
             entity_data_entity_type, pos = read_string(buf, pos)
             entity_data_entity_name, pos = read_nullable_string(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-        count_of_entry_data_ops, pos = read_count(buf, pos, 11)
-        memory += 153 * count_of_entry_data_ops
+        count, pos = read_count(buf, pos, 11)
+        memory += 153 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_ops = []
-        for _ in range(count_of_entry_data_ops):
+        for _ in range(count):
             op_data_key, pos = read_string(buf, pos)
             op_data_value, op_data_remove = UNPACK_dt(buf, pos)
             pos += 9
@@ -190,18 +186,18 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
     memory = 0
-    count_of_entries, pos = read_compact_count(buf, pos, 3)
-    memory += 201 * count_of_entries
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 201 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     entries = []
-    for _ in range(count_of_entries):
-        count_of_entry_data_entity, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count_of_entry_data_entity
+    for _ in range(count):
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count_of_entry_data_entity):
+        for _ in range(count):
             entity_data_entity_type, pos = read_compact_string(buf, pos)
             entity_data_entity_name, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:
@@ -209,12 +205,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
             else:
                 pos = skip_tagged_fields(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-        count_of_entry_data_ops, pos = read_compact_count(buf, pos, 11)
-        memory += 153 * count_of_entry_data_ops
+        count, pos = read_compact_count(buf, pos, 11)
+        memory += 153 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_ops = []
-        for _ in range(count_of_entry_data_ops):
+        for _ in range(count):
             op_data_key, pos = read_compact_string(buf, pos)
             op_data_value, op_data_remove = UNPACK_dt(buf, pos)
             pos += 9

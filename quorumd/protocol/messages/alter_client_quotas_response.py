@@ -34,13 +34,12 @@ UNPACK_i = Struct(">i").unpack_from
 class EntityData(MessageStruct):
     """The parts of the entity: user, client-id or ip."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "entity_type",
         # string 0+, null 0+. Null stands for the default entity.
         "entity_name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class EntityData(MessageStruct):
 
 
 class EntryData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 0+, null 0+. The error message; null if there is none.
@@ -60,7 +59,6 @@ class EntryData(MessageStruct):
         # []EntityData 0+. The parts of the entity: user, client-id or ip.
         "entity",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,13 +74,12 @@ class EntryData(MessageStruct):
 class AlterClientQuotasResponse(Message):
     """The result of each entity."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []EntryData 0+.
         "entries",
     )
-    __slots__ = FIELDS
     NAME = "AlterClientQuotasResponse"
     API_KEY = 49
     MIN_VERSION = 0
@@ -129,21 +126,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_entries, pos = read_count(buf, pos, 8)
-    memory += 225 * count_of_entries
+    count, pos = read_count(buf, pos, 8)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     entries = []
-    for _ in range(count_of_entries):
+    for _ in range(count):
         (entry_data_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         entry_data_error_message, pos = read_nullable_string(buf, pos)
-        count_of_entry_data_entity, pos = read_count(buf, pos, 4)
-        memory += 169 * count_of_entry_data_entity
+        count, pos = read_count(buf, pos, 4)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count_of_entry_data_entity):
+        for _ in range(count):
             entity_data_entity_type, pos = read_string(buf, pos)
             entity_data_entity_name, pos = read_nullable_string(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
@@ -155,21 +152,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_entries, pos = read_compact_count(buf, pos, 5)
-    memory += 225 * count_of_entries
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     entries = []
-    for _ in range(count_of_entries):
+    for _ in range(count):
         (entry_data_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         entry_data_error_message, pos = read_compact_nullable_string(buf, pos)
-        count_of_entry_data_entity, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count_of_entry_data_entity
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count_of_entry_data_entity):
+        for _ in range(count):
             entity_data_entity_type, pos = read_compact_string(buf, pos)
             entity_data_entity_name, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:

@@ -34,13 +34,12 @@ PACK_i = Struct(">i").pack
 
 
 class AlterableConfig(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+, null 0+. null restores the default.
         "value",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class AlterableConfig(MessageStruct):
 
 
 class AlterConfigsResource(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
         # string 0+. The topic name or broker id; empty for the default of all brokers.
@@ -60,7 +59,6 @@ class AlterConfigsResource(MessageStruct):
         # []AlterableConfig 0+.
         "configs",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,13 +74,12 @@ class AlterConfigsResource(MessageStruct):
 class AlterConfigsRequest(Message):
     """Replaces all dynamic configs of each resource. Superseded by IncrementalAlterConfigs."""
 
-    FIELDS = (
+    __slots__ = (
         # []AlterConfigsResource 0+.
         "resources",
         # bool 0+. Validate the request without applying it.
         "validate_only",
     )
-    __slots__ = FIELDS
     NAME = "AlterConfigsRequest"
     API_KEY = 33
     MIN_VERSION = 0
@@ -130,21 +127,21 @@ def encode_v2(message: AlterConfigsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
     memory = 0
-    count_of_resources, pos = read_count(buf, pos, 7)
-    memory += 193 * count_of_resources
+    count, pos = read_count(buf, pos, 7)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 4)
-        memory += 169 * count_of_alter_configs_resource_configs
+        count, pos = read_count(buf, pos, 4)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count_of_alter_configs_resource_configs):
+        for _ in range(count):
             alterable_config_name, pos = read_string(buf, pos)
             alterable_config_value, pos = read_nullable_string(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_value))
@@ -159,21 +156,21 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
     memory = 0
-    count_of_resources, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count_of_resources
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count_of_alter_configs_resource_configs
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count_of_alter_configs_resource_configs):
+        for _ in range(count):
             alterable_config_name, pos = read_compact_string(buf, pos)
             alterable_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:
@@ -197,21 +194,21 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterConfigsRequest, int]]:
     memory = 0
-    count_of_resources, pos = read_count(buf, pos, 7)
-    memory += 193 * count_of_resources
+    count, pos = read_count(buf, pos, 7)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 4)
-        memory += 169 * count_of_alter_configs_resource_configs
+        count, pos = read_count(buf, pos, 4)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count_of_alter_configs_resource_configs):
+        for _ in range(count):
             alterable_config_name, pos = read_string(buf, pos)
             alterable_config_value, pos = read_nullable_string(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_value))
@@ -228,21 +225,21 @@ decode_in_steps_v1 = decode_in_steps_v0
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterConfigsRequest, int]]:
     memory = 0
-    count_of_resources, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count_of_resources
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count_of_alter_configs_resource_configs
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count_of_alter_configs_resource_configs):
+        for _ in range(count):
             alterable_config_name, pos = read_compact_string(buf, pos)
             alterable_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:

@@ -35,7 +35,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class AlterConfigsResourceResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 0+, null 0+. The error message; null if there was no error.
@@ -45,7 +45,6 @@ class AlterConfigsResourceResponse(MessageStruct):
         # string 0+. The topic name or broker id; empty for the default of all brokers.
         "resource_name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,13 +62,12 @@ class AlterConfigsResourceResponse(MessageStruct):
 class AlterConfigsResponse(Message):
     """One result per resource."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []AlterConfigsResourceResponse 0+.
         "responses",
     )
-    __slots__ = FIELDS
     NAME = "AlterConfigsResponse"
     API_KEY = 33
     MIN_VERSION = 0
@@ -114,12 +112,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_responses, pos = read_count(buf, pos, 7)
-    memory += 217 * count_of_responses
+    count, pos = read_count(buf, pos, 7)
+    memory += 217 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         (alter_configs_resource_response_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         alter_configs_resource_response_error_message, pos = read_nullable_string(buf, pos)
@@ -142,12 +140,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_responses, pos = read_compact_count(buf, pos, 6)
-    memory += 217 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 217 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         (alter_configs_resource_response_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         alter_configs_resource_response_error_message, pos = read_compact_nullable_string(buf, pos)

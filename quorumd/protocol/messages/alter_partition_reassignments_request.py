@@ -28,13 +28,12 @@ UNPACK_it = Struct(">i?").unpack_from
 
 
 class ReassignablePartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The partition index.
         "partition_index",
         # []int32 0+, null 0+. The target replicas, preferred leader first; null cancels the reassignment.
         "replicas",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,13 +45,12 @@ class ReassignablePartition(MessageStruct):
 
 
 class ReassignableTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []ReassignablePartition 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,7 +64,7 @@ class ReassignableTopic(MessageStruct):
 class AlterPartitionReassignmentsRequest(Message):
     """Moves partitions to other replicas or cancels reassignments in progress (KIP-455)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Timeout in ms.
         "timeout_ms",
         # bool 1+. If false, a target that changes the replication factor is rejected.
@@ -74,7 +72,6 @@ class AlterPartitionReassignmentsRequest(Message):
         # []ReassignableTopic 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "AlterPartitionReassignmentsRequest"
     API_KEY = 45
     MIN_VERSION = 0
@@ -137,29 +134,29 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest,
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         reassignable_topic_name, pos = read_compact_string(buf, pos)
-        count_of_reassignable_topic_partitions, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count_of_reassignable_topic_partitions
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         reassignable_topic_partitions = []
-        for _ in range(count_of_reassignable_topic_partitions):
+        for _ in range(count):
             reassignable_partition_replicas: list[int] | None = None
             (reassignable_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_reassignable_partition_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-            if count_of_reassignable_partition_replicas >= 0:
-                memory += 41 * count_of_reassignable_partition_replicas
+            count, pos = read_compact_nullable_count(buf, pos, 4)
+            if count >= 0:
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                reassignable_partition_replicas = list(unpack_from(f">{count_of_reassignable_partition_replicas}i", buf, pos))
-                pos += 4 * count_of_reassignable_partition_replicas
+                reassignable_partition_replicas = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -181,29 +178,29 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest,
     memory = 0
     timeout_ms, allow_replication_factor_change = UNPACK_it(buf, pos)
     pos += 5
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         reassignable_topic_name, pos = read_compact_string(buf, pos)
-        count_of_reassignable_topic_partitions, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count_of_reassignable_topic_partitions
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         reassignable_topic_partitions = []
-        for _ in range(count_of_reassignable_topic_partitions):
+        for _ in range(count):
             reassignable_partition_replicas: list[int] | None = None
             (reassignable_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_reassignable_partition_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-            if count_of_reassignable_partition_replicas >= 0:
-                memory += 41 * count_of_reassignable_partition_replicas
+            count, pos = read_compact_nullable_count(buf, pos, 4)
+            if count >= 0:
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                reassignable_partition_replicas = list(unpack_from(f">{count_of_reassignable_partition_replicas}i", buf, pos))
-                pos += 4 * count_of_reassignable_partition_replicas
+                reassignable_partition_replicas = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -225,29 +222,29 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         reassignable_topic_name, pos = read_compact_string(buf, pos)
-        count_of_reassignable_topic_partitions, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count_of_reassignable_topic_partitions
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         reassignable_topic_partitions = []
-        for _ in range(count_of_reassignable_topic_partitions):
+        for _ in range(count):
             reassignable_partition_replicas: list[int] | None = None
             (reassignable_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_reassignable_partition_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-            if count_of_reassignable_partition_replicas >= 0:
-                memory += 41 * count_of_reassignable_partition_replicas
+            count, pos = read_compact_nullable_count(buf, pos, 4)
+            if count >= 0:
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                reassignable_partition_replicas = list(unpack_from(f">{count_of_reassignable_partition_replicas}i", buf, pos))
-                pos += 4 * count_of_reassignable_partition_replicas
+                reassignable_partition_replicas = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -271,29 +268,29 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
     memory = 0
     timeout_ms, allow_replication_factor_change = UNPACK_it(buf, pos)
     pos += 5
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         reassignable_topic_name, pos = read_compact_string(buf, pos)
-        count_of_reassignable_topic_partitions, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count_of_reassignable_topic_partitions
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         reassignable_topic_partitions = []
-        for _ in range(count_of_reassignable_topic_partitions):
+        for _ in range(count):
             reassignable_partition_replicas: list[int] | None = None
             (reassignable_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_reassignable_partition_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-            if count_of_reassignable_partition_replicas >= 0:
-                memory += 41 * count_of_reassignable_partition_replicas
+            count, pos = read_compact_nullable_count(buf, pos, 4)
+            if count >= 0:
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                reassignable_partition_replicas = list(unpack_from(f">{count_of_reassignable_partition_replicas}i", buf, pos))
-                pos += 4 * count_of_reassignable_partition_replicas
+                reassignable_partition_replicas = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

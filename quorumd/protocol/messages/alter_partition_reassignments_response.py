@@ -28,7 +28,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class ReassignablePartitionResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The partition index.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -36,7 +36,6 @@ class ReassignablePartitionResponse(MessageStruct):
         # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,13 +49,12 @@ class ReassignablePartitionResponse(MessageStruct):
 
 
 class ReassignableTopicResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []ReassignablePartitionResponse 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -72,7 +70,7 @@ class AlterPartitionReassignmentsResponse(Message):
     completed.
     """
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # bool 1+, left out where a version lacks it. As in the request.
@@ -84,7 +82,6 @@ class AlterPartitionReassignmentsResponse(Message):
         # []ReassignableTopicResponse 0+.
         "responses",
     )
-    __slots__ = FIELDS
     NAME = "AlterPartitionReassignmentsResponse"
     API_KEY = 45
     MIN_VERSION = 0
@@ -154,19 +151,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count_of_responses, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         reassignable_topic_response_name, pos = read_compact_string(buf, pos)
-        count_of_reassignable_topic_response_partitions, pos = read_compact_count(buf, pos, 8)
-        memory += 185 * count_of_reassignable_topic_response_partitions
+        count, pos = read_compact_count(buf, pos, 8)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         reassignable_topic_response_partitions = []
-        for _ in range(count_of_reassignable_topic_response_partitions):
+        for _ in range(count):
             reassignable_partition_response_partition_index, reassignable_partition_response_error_code = UNPACK_ih(buf, pos)
             pos += 6
             reassignable_partition_response_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -198,19 +195,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse
     throttle_time_ms, allow_replication_factor_change, error_code = UNPACK_ith(buf, pos)
     pos += 7
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count_of_responses, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         reassignable_topic_response_name, pos = read_compact_string(buf, pos)
-        count_of_reassignable_topic_response_partitions, pos = read_compact_count(buf, pos, 8)
-        memory += 185 * count_of_reassignable_topic_response_partitions
+        count, pos = read_compact_count(buf, pos, 8)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         reassignable_topic_response_partitions = []
-        for _ in range(count_of_reassignable_topic_response_partitions):
+        for _ in range(count):
             reassignable_partition_response_partition_index, reassignable_partition_response_error_code = UNPACK_ih(buf, pos)
             pos += 6
             reassignable_partition_response_error_message, pos = read_compact_nullable_string(buf, pos)

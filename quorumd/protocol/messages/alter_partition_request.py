@@ -36,13 +36,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 class BrokerState(MessageStruct):
     """The proposed in-sync replicas with their broker epochs (KIP-903)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 3+.
         "broker_id",
         # int64 3+. -1 matches any broker epoch.
         "broker_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class BrokerState(MessageStruct):
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The partition index.
         "partition_index",
         # int32 0+. The leader epoch of the requesting broker.
@@ -68,7 +67,6 @@ class PartitionData(MessageStruct):
         # int32 0+. The partition epoch that the proposal is based on; a stale one is rejected.
         "partition_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -88,7 +86,7 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0-1, left out where a version lacks it.
         "topic_name",
         # uuid 2+, left out where a version lacks it. The topic id; distinguishes a recreated topic from a
@@ -97,7 +95,6 @@ class TopicData(MessageStruct):
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -113,7 +110,7 @@ class TopicData(MessageStruct):
 class AlterPartitionRequest(Message):
     """Partition leaders propose new in-sync replicas (KIP-497)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The id of the requesting broker, the leader of these partitions.
         "broker_id",
         # int64 0+. The broker epoch from the registration.
@@ -121,7 +118,6 @@ class AlterPartitionRequest(Message):
         # []TopicData 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "AlterPartitionRequest"
     API_KEY = 56
     MIN_VERSION = 0
@@ -255,27 +251,27 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 14)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 14)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_new_isr
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = list(unpack_from(f">{count_of_partition_data_new_isr}i", buf, pos))
-            pos += 4 * count_of_partition_data_new_isr
+            partition_data_new_isr = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             (partition_data_partition_epoch,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:
@@ -306,27 +302,27 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_new_isr
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = list(unpack_from(f">{count_of_partition_data_new_isr}i", buf, pos))
-            pos += 4 * count_of_partition_data_new_isr
+            partition_data_new_isr = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -357,28 +353,28 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_new_isr
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = list(unpack_from(f">{count_of_partition_data_new_isr}i", buf, pos))
-            pos += 4 * count_of_partition_data_new_isr
+            partition_data_new_isr = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -409,28 +405,28 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count_of_partition_data_new_isr_with_epochs, pos = read_compact_count(buf, pos, 13)
-            memory += 121 * count_of_partition_data_new_isr_with_epochs
+            count, pos = read_compact_count(buf, pos, 13)
+            memory += 121 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_data_new_isr_with_epochs = []
-            for _ in range(count_of_partition_data_new_isr_with_epochs):
+            for _ in range(count):
                 broker_state_broker_id, broker_state_broker_epoch = UNPACK_iq(buf, pos)
                 pos += 12
                 if buf[pos] == 0:
@@ -468,27 +464,27 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 14)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 14)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_new_isr
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = list(unpack_from(f">{count_of_partition_data_new_isr}i", buf, pos))
-            pos += 4 * count_of_partition_data_new_isr
+            partition_data_new_isr = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             (partition_data_partition_epoch,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:
@@ -521,27 +517,27 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_new_isr
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = list(unpack_from(f">{count_of_partition_data_new_isr}i", buf, pos))
-            pos += 4 * count_of_partition_data_new_isr
+            partition_data_new_isr = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -574,28 +570,28 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_new_isr
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = list(unpack_from(f">{count_of_partition_data_new_isr}i", buf, pos))
-            pos += 4 * count_of_partition_data_new_isr
+            partition_data_new_isr = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -628,28 +624,28 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count_of_partition_data_new_isr_with_epochs, pos = read_compact_count(buf, pos, 13)
-            memory += 121 * count_of_partition_data_new_isr_with_epochs
+            count, pos = read_compact_count(buf, pos, 13)
+            memory += 121 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_data_new_isr_with_epochs = []
-            for _ in range(count_of_partition_data_new_isr_with_epochs):
+            for _ in range(count):
                 broker_state_broker_id, broker_state_broker_epoch = UNPACK_iq(buf, pos)
                 pos += 12
                 if buf[pos] == 0:

@@ -33,7 +33,7 @@ UNPACK_ihii = Struct(">ihii").unpack_from
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The partition index.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -49,7 +49,6 @@ class PartitionData(MessageStruct):
         # int32 0+. Incremented with every change of the partition.
         "partition_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0-1, left out where a version lacks it.
         "topic_name",
         # uuid 2+, left out where a version lacks it.
@@ -79,7 +78,6 @@ class TopicData(MessageStruct):
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -95,7 +93,7 @@ class TopicData(MessageStruct):
 class AlterPartitionResponse(Message):
     """The state of each partition after the change, or the error."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The top-level error code; 0 for none.
@@ -103,7 +101,6 @@ class AlterPartitionResponse(Message):
         # []TopicData 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "AlterPartitionResponse"
     API_KEY = 56
     MIN_VERSION = 0
@@ -206,19 +203,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 20)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 20)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -226,12 +223,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
                 partition_data_leader_epoch,
             ) = UNPACK_ihii(buf, pos)
             pos += 14
-            count_of_partition_data_isr, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_isr
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            partition_data_isr = list(unpack_from(f">{count_of_partition_data_isr}i", buf, pos))
-            pos += 4 * count_of_partition_data_isr
+            partition_data_isr = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             (partition_data_partition_epoch,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:
@@ -263,19 +260,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 21)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 21)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -283,12 +280,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
                 partition_data_leader_epoch,
             ) = UNPACK_ihii(buf, pos)
             pos += 14
-            count_of_partition_data_isr, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_isr
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            partition_data_isr = list(unpack_from(f">{count_of_partition_data_isr}i", buf, pos))
-            pos += 4 * count_of_partition_data_isr
+            partition_data_isr = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -320,20 +317,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 21)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 21)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -341,12 +338,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
                 partition_data_leader_epoch,
             ) = UNPACK_ihii(buf, pos)
             pos += 14
-            count_of_partition_data_isr, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_isr
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            partition_data_isr = list(unpack_from(f">{count_of_partition_data_isr}i", buf, pos))
-            pos += 4 * count_of_partition_data_isr
+            partition_data_isr = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:

@@ -26,11 +26,10 @@ UNPACK_i = Struct(">i").unpack_from
 class TargetVoter(MessageStruct):
     """null cancels the change in progress."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "voter_id",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,13 +39,12 @@ class TargetVoter(MessageStruct):
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # []TargetVoter 0+, null 0+. null cancels the change in progress.
         "target_voters",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,13 +56,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -78,13 +75,12 @@ class TopicData(MessageStruct):
 class AlterQuorumRequest(Message):
     """Sets the target voters of the quorum or cancels a change in progress (KIP-595 draft)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The expected cluster id.
         "cluster_id",
         # []TopicData 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "AlterQuorumRequest"
     API_KEY = 1003
     MIN_VERSION = 0
@@ -123,29 +119,29 @@ def encode_v0(message: AlterQuorumRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int]:
     memory = 0
     cluster_id, pos = read_compact_string(buf, pos)
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
             (partition_data_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_partition_data_target_voters, pos = read_compact_nullable_count(buf, pos, 5)
-            if count_of_partition_data_target_voters >= 0:
-                memory += 81 * count_of_partition_data_target_voters
+            count, pos = read_compact_nullable_count(buf, pos, 5)
+            if count >= 0:
+                memory += 81 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 partition_data_target_voters = []
-                for _ in range(count_of_partition_data_target_voters):
+                for _ in range(count):
                     (target_voter_voter_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     if buf[pos] == 0:

@@ -30,7 +30,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -42,7 +42,6 @@ class PartitionData(MessageStruct):
         # string 0+, null 0+, tag 10002 in 0+. The error message; null if there was no error.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -60,13 +59,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -80,11 +78,10 @@ class TopicData(MessageStruct):
 class AlterQuorumResponse(Message):
     """Sent when the new target is committed, before it is reached (KIP-595 draft)."""
 
-    FIELDS = (
+    __slots__ = (
         # []TopicData 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "AlterQuorumResponse"
     API_KEY = 1003
     MIN_VERSION = 0
@@ -131,19 +128,19 @@ def encode_v0(message: AlterQuorumResponse, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 7)
-        memory += 265 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 7)
+        memory += 265 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_leader_id: int = -1
             partition_data_leader_epoch: int = -1
             partition_data_error_message: str | None = None

@@ -25,13 +25,12 @@ PACK_i = Struct(">i").pack
 
 
 class AlterReplicaLogDirTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # []int32 1+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,13 +42,12 @@ class AlterReplicaLogDirTopic(MessageStruct):
 
 
 class AlterReplicaLogDir(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+. The absolute path of the target directory.
         "path",
         # []AlterReplicaLogDirTopic 1+.
         "topics",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,11 +61,10 @@ class AlterReplicaLogDir(MessageStruct):
 class AlterReplicaLogDirsRequest(Message):
     """Moves replicas to other log directories of the same broker."""
 
-    FIELDS = (
+    __slots__ = (
         # []AlterReplicaLogDir 1+.
         "dirs",
     )
-    __slots__ = FIELDS
     NAME = "AlterReplicaLogDirsRequest"
     API_KEY = 34
     MIN_VERSION = 1
@@ -108,26 +105,26 @@ def encode_v2(message: AlterReplicaLogDirsRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int]:
     memory = 0
-    count_of_dirs, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_dirs
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     dirs = []
-    for _ in range(count_of_dirs):
+    for _ in range(count):
         alter_replica_log_dir_path, pos = read_string(buf, pos)
-        count_of_alter_replica_log_dir_topics, pos = read_count(buf, pos, 6)
-        memory += 185 * count_of_alter_replica_log_dir_topics
+        count, pos = read_count(buf, pos, 6)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_replica_log_dir_topics = []
-        for _ in range(count_of_alter_replica_log_dir_topics):
+        for _ in range(count):
             alter_replica_log_dir_topic_name, pos = read_string(buf, pos)
-            count_of_alter_replica_log_dir_topic_partitions, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_alter_replica_log_dir_topic_partitions
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            alter_replica_log_dir_topic_partitions = list(unpack_from(f">{count_of_alter_replica_log_dir_topic_partitions}i", buf, pos))
-            pos += 4 * count_of_alter_replica_log_dir_topic_partitions
+            alter_replica_log_dir_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             alter_replica_log_dir_topics.append(AlterReplicaLogDirTopic(alter_replica_log_dir_topic_name, alter_replica_log_dir_topic_partitions))
         dirs.append(AlterReplicaLogDir(alter_replica_log_dir_path, alter_replica_log_dir_topics))
     return AlterReplicaLogDirsRequest(dirs), pos
@@ -135,26 +132,26 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int]:
     memory = 0
-    count_of_dirs, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_dirs
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     dirs = []
-    for _ in range(count_of_dirs):
+    for _ in range(count):
         alter_replica_log_dir_path, pos = read_compact_string(buf, pos)
-        count_of_alter_replica_log_dir_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_alter_replica_log_dir_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_replica_log_dir_topics = []
-        for _ in range(count_of_alter_replica_log_dir_topics):
+        for _ in range(count):
             alter_replica_log_dir_topic_name, pos = read_compact_string(buf, pos)
-            count_of_alter_replica_log_dir_topic_partitions, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_alter_replica_log_dir_topic_partitions
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            alter_replica_log_dir_topic_partitions = list(unpack_from(f">{count_of_alter_replica_log_dir_topic_partitions}i", buf, pos))
-            pos += 4 * count_of_alter_replica_log_dir_topic_partitions
+            alter_replica_log_dir_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

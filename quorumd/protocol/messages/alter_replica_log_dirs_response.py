@@ -28,13 +28,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class AlterReplicaLogDirPartitionResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 1+.
         "partition_index",
         # int16 1+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,13 +45,12 @@ class AlterReplicaLogDirPartitionResult(MessageStruct):
 
 
 class AlterReplicaLogDirTopicResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "topic_name",
         # []AlterReplicaLogDirPartitionResult 1+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,13 +64,12 @@ class AlterReplicaLogDirTopicResult(MessageStruct):
 class AlterReplicaLogDirsResponse(Message):
     """Whether each move was started."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []AlterReplicaLogDirTopicResult 1+.
         "results",
     )
-    __slots__ = FIELDS
     NAME = "AlterReplicaLogDirsResponse"
     API_KEY = 34
     MIN_VERSION = 1
@@ -121,19 +118,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_results
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         alter_replica_log_dir_topic_result_topic_name, pos = read_string(buf, pos)
-        count_of_alter_replica_log_dir_topic_result_partitions, pos = read_count(buf, pos, 6)
-        memory += 121 * count_of_alter_replica_log_dir_topic_result_partitions
+        count, pos = read_count(buf, pos, 6)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         alter_replica_log_dir_topic_result_partitions = []
-        for _ in range(count_of_alter_replica_log_dir_topic_result_partitions):
+        for _ in range(count):
             alter_replica_log_dir_partition_result_partition_index, alter_replica_log_dir_partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             alter_replica_log_dir_topic_result_partitions.append(AlterReplicaLogDirPartitionResult(alter_replica_log_dir_partition_result_partition_index, alter_replica_log_dir_partition_result_error_code))
@@ -145,19 +142,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_results
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         alter_replica_log_dir_topic_result_topic_name, pos = read_compact_string(buf, pos)
-        count_of_alter_replica_log_dir_topic_result_partitions, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count_of_alter_replica_log_dir_topic_result_partitions
+        count, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         alter_replica_log_dir_topic_result_partitions = []
-        for _ in range(count_of_alter_replica_log_dir_topic_result_partitions):
+        for _ in range(count):
             alter_replica_log_dir_partition_result_partition_index, alter_replica_log_dir_partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:

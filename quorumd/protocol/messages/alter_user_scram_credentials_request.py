@@ -27,13 +27,12 @@ UNPACK_bi = Struct(">bi").unpack_from
 
 
 class ScramCredentialDeletion(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
         "mechanism",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class ScramCredentialDeletion(MessageStruct):
 
 
 class ScramCredentialUpsertion(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
@@ -57,7 +56,6 @@ class ScramCredentialUpsertion(MessageStruct):
         # bytes 0+.
         "salted_password",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -77,13 +75,12 @@ class ScramCredentialUpsertion(MessageStruct):
 class AlterUserScramCredentialsRequest(Message):
     """Sets and removes SCRAM credentials (KIP-554)."""
 
-    FIELDS = (
+    __slots__ = (
         # []ScramCredentialDeletion 0+.
         "deletions",
         # []ScramCredentialUpsertion 0+.
         "upsertions",
     )
-    __slots__ = FIELDS
     NAME = "AlterUserScramCredentialsRequest"
     API_KEY = 51
     MIN_VERSION = 0
@@ -120,12 +117,12 @@ def encode_v0(message: AlterUserScramCredentialsRequest, out: bytearray) -> None
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsRequest, int]:
     memory = 0
-    count_of_deletions, pos = read_compact_count(buf, pos, 3)
-    memory += 113 * count_of_deletions
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 113 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     deletions = []
-    for _ in range(count_of_deletions):
+    for _ in range(count):
         scram_credential_deletion_name, pos = read_compact_string(buf, pos)
         (scram_credential_deletion_mechanism,) = UNPACK_b(buf, pos)
         pos += 1
@@ -134,12 +131,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsRequest, i
         else:
             pos = skip_tagged_fields(buf, pos)
         deletions.append(ScramCredentialDeletion(scram_credential_deletion_name, scram_credential_deletion_mechanism))
-    count_of_upsertions, pos = read_compact_count(buf, pos, 9)
-    memory += 249 * count_of_upsertions
+    count, pos = read_compact_count(buf, pos, 9)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     upsertions = []
-    for _ in range(count_of_upsertions):
+    for _ in range(count):
         scram_credential_upsertion_name, pos = read_compact_string(buf, pos)
         scram_credential_upsertion_mechanism, scram_credential_upsertion_iterations = UNPACK_bi(buf, pos)
         pos += 5

@@ -27,7 +27,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class AlterUserScramCredentialsResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "user",
         # int16 0+. The error code; 0 for none.
@@ -35,7 +35,6 @@ class AlterUserScramCredentialsResult(MessageStruct):
         # string 0+, null 0+. The error message; null if there is none.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -51,13 +50,12 @@ class AlterUserScramCredentialsResult(MessageStruct):
 class AlterUserScramCredentialsResponse(Message):
     """The result of each user."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []AlterUserScramCredentialsResult 0+.
         "results",
     )
-    __slots__ = FIELDS
     NAME = "AlterUserScramCredentialsResponse"
     API_KEY = 51
     MIN_VERSION = 0
@@ -88,12 +86,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsResponse, 
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_results
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         alter_user_scram_credentials_result_user, pos = read_compact_string(buf, pos)
         (alter_user_scram_credentials_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2

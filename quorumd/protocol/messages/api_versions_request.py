@@ -23,7 +23,7 @@ UNPACK_i = Struct(">i").unpack_from
 class ApiVersionsRequest(Message):
     """Requests the supported APIs and their versions (KIP-511)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 3+, left out where a version lacks it. Letters, digits, dots and dashes; used for statistics.
         "client_software_name",
         # string 3+, left out where a version lacks it. Same characters as ClientSoftwareName.
@@ -35,7 +35,6 @@ class ApiVersionsRequest(Message):
         # is null.
         "node_id",
     )
-    __slots__ = FIELDS
     NAME = "ApiVersionsRequest"
     API_KEY = 18
     MIN_VERSION = 0

@@ -40,7 +40,7 @@ UNPACK_q = Struct(">q").unpack_from
 class ApiVersion(MessageStruct):
     """One entry per API."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+.
         "api_key",
         # int16 0+.
@@ -48,7 +48,6 @@ class ApiVersion(MessageStruct):
         # int16 0+.
         "max_version",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class SupportedFeatureKey(MessageStruct):
     reject them.
     """
 
-    FIELDS = (
+    __slots__ = (
         # string 3+.
         "name",
         # int16 3+.
@@ -74,7 +73,6 @@ class SupportedFeatureKey(MessageStruct):
         # int16 3+.
         "max_version",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -90,7 +88,7 @@ class SupportedFeatureKey(MessageStruct):
 class FinalizedFeatureKey(MessageStruct):
     """The finalized feature levels of the cluster."""
 
-    FIELDS = (
+    __slots__ = (
         # string 3+.
         "name",
         # int16 3+.
@@ -98,7 +96,6 @@ class FinalizedFeatureKey(MessageStruct):
         # int16 3+.
         "min_version_level",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -114,7 +111,7 @@ class FinalizedFeatureKey(MessageStruct):
 class ApiVersionsResponse(Message):
     """The supported APIs and the cluster's features. The response header is always version 0."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # []ApiVersion 0+. One entry per API.
@@ -134,7 +131,6 @@ class ApiVersionsResponse(Message):
         # bool 3+, tag 3 in 3+, left out where a version lacks it. Always false without ZooKeeper.
         "zk_migration_ready",
     )
-    __slots__ = FIELDS
     NAME = "ApiVersionsResponse"
     API_KEY = 18
     MIN_VERSION = 0
@@ -246,12 +242,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_api_keys, pos = read_count(buf, pos, 6)
-    memory += 161 * count_of_api_keys
+    count, pos = read_count(buf, pos, 6)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     api_keys = []
-    for _ in range(count_of_api_keys):
+    for _ in range(count):
         api_version_api_key, api_version_min_version, api_version_max_version = UNPACK_hhh(buf, pos)
         pos += 6
         api_keys.append(ApiVersion(api_version_api_key, api_version_min_version, api_version_max_version))
@@ -270,12 +266,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_api_keys, pos = read_count(buf, pos, 6)
-    memory += 161 * count_of_api_keys
+    count, pos = read_count(buf, pos, 6)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     api_keys = []
-    for _ in range(count_of_api_keys):
+    for _ in range(count):
         api_version_api_key, api_version_min_version, api_version_max_version = UNPACK_hhh(buf, pos)
         pos += 6
         api_keys.append(ApiVersion(api_version_api_key, api_version_min_version, api_version_max_version))
@@ -303,12 +299,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
     zk_migration_ready: bool = False
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_api_keys, pos = read_compact_count(buf, pos, 7)
-    memory += 161 * count_of_api_keys
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     api_keys = []
-    for _ in range(count_of_api_keys):
+    for _ in range(count):
         api_version_api_key, api_version_min_version, api_version_max_version = UNPACK_hhh(buf, pos)
         pos += 6
         if buf[pos] == 0:
@@ -325,12 +321,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_supported_features, pos = read_compact_count(buf, pos, 6)
-                memory += 185 * count_of_supported_features
+                count, pos = read_compact_count(buf, pos, 6)
+                memory += 185 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 supported_features = []
-                for _ in range(count_of_supported_features):
+                for _ in range(count):
                     supported_feature_key_name, pos = read_compact_string(buf, pos)
                     supported_feature_key_min_version, supported_feature_key_max_version = UNPACK_hh(buf, pos)
                     pos += 4
@@ -343,12 +339,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
                 (finalized_features_epoch,) = UNPACK_q(buf, pos)
                 pos += 8
             elif tag == 2:
-                count_of_finalized_features, pos = read_compact_count(buf, pos, 6)
-                memory += 185 * count_of_finalized_features
+                count, pos = read_compact_count(buf, pos, 6)
+                memory += 185 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 finalized_features = []
-                for _ in range(count_of_finalized_features):
+                for _ in range(count):
                     finalized_feature_key_name, pos = read_compact_string(buf, pos)
                     finalized_feature_key_max_version_level, finalized_feature_key_min_version_level = UNPACK_hh(buf, pos)
                     pos += 4

@@ -27,11 +27,10 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The partition index.
         "partition_index",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -41,13 +40,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # uuid 0+.
         "topic_id",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,13 +57,12 @@ class TopicData(MessageStruct):
 
 
 class DirectoryData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # uuid 0+. The directory id.
         "id",
         # []TopicData 0+.
         "topics",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -79,7 +76,7 @@ class DirectoryData(MessageStruct):
 class AssignReplicasToDirsRequest(Message):
     """A broker reports the log directories of its replicas (KIP-858)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
         # int64 0+. The broker epoch from the registration.
@@ -87,7 +84,6 @@ class AssignReplicasToDirsRequest(Message):
         # []DirectoryData 0+.
         "directories",
     )
-    __slots__ = FIELDS
     NAME = "AssignReplicasToDirsRequest"
     API_KEY = 73
     MIN_VERSION = 0
@@ -129,28 +125,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsRequest, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_directories, pos = read_compact_count(buf, pos, 18)
-    memory += 201 * count_of_directories
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 201 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     directories = []
-    for _ in range(count_of_directories):
+    for _ in range(count):
         (directory_data_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_directory_data_topics, pos = read_compact_count(buf, pos, 18)
-        memory += 201 * count_of_directory_data_topics
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         directory_data_topics = []
-        for _ in range(count_of_directory_data_topics):
+        for _ in range(count):
             (topic_data_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 5)
-            memory += 81 * count_of_topic_data_partitions
+            count, pos = read_compact_count(buf, pos, 5)
+            memory += 81 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             topic_data_partitions = []
-            for _ in range(count_of_topic_data_partitions):
+            for _ in range(count):
                 (partition_data_partition_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 if buf[pos] == 0:
@@ -179,28 +175,28 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Assi
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count_of_directories, pos = read_compact_count(buf, pos, 18)
-    memory += 201 * count_of_directories
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 201 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     directories = []
-    for _ in range(count_of_directories):
+    for _ in range(count):
         (directory_data_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_directory_data_topics, pos = read_compact_count(buf, pos, 18)
-        memory += 201 * count_of_directory_data_topics
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         directory_data_topics = []
-        for _ in range(count_of_directory_data_topics):
+        for _ in range(count):
             (topic_data_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 5)
-            memory += 81 * count_of_topic_data_partitions
+            count, pos = read_compact_count(buf, pos, 5)
+            memory += 81 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             topic_data_partitions = []
-            for _ in range(count_of_topic_data_partitions):
+            for _ in range(count):
                 (partition_data_partition_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 if buf[pos] == 0:

@@ -25,13 +25,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The partition index.
         "partition_index",
         # int16 0+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,13 +42,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # uuid 0+.
         "topic_id",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,13 +59,12 @@ class TopicData(MessageStruct):
 
 
 class DirectoryData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # uuid 0+. The directory id.
         "id",
         # []TopicData 0+.
         "topics",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -81,7 +78,7 @@ class DirectoryData(MessageStruct):
 class AssignReplicasToDirsResponse(Message):
     """One result per replica."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The top-level error code; 0 for none.
@@ -89,7 +86,6 @@ class AssignReplicasToDirsResponse(Message):
         # []DirectoryData 0+.
         "directories",
     )
-    __slots__ = FIELDS
     NAME = "AssignReplicasToDirsResponse"
     API_KEY = 73
     MIN_VERSION = 0
@@ -134,28 +130,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_directories, pos = read_compact_count(buf, pos, 18)
-    memory += 201 * count_of_directories
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 201 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     directories = []
-    for _ in range(count_of_directories):
+    for _ in range(count):
         (directory_data_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_directory_data_topics, pos = read_compact_count(buf, pos, 18)
-        memory += 201 * count_of_directory_data_topics
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         directory_data_topics = []
-        for _ in range(count_of_directory_data_topics):
+        for _ in range(count):
             (topic_data_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 7)
-            memory += 121 * count_of_topic_data_partitions
+            count, pos = read_compact_count(buf, pos, 7)
+            memory += 121 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             topic_data_partitions = []
-            for _ in range(count_of_topic_data_partitions):
+            for _ in range(count):
                 partition_data_partition_index, partition_data_error_code = UNPACK_ih(buf, pos)
                 pos += 6
                 if buf[pos] == 0:

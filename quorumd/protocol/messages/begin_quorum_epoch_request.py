@@ -43,7 +43,7 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # uuid 1+, left out where a version lacks it. The directory id that the sender expects of the
@@ -54,7 +54,6 @@ class PartitionData(MessageStruct):
         # int32 0+. The leader's epoch.
         "leader_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -70,13 +69,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -90,7 +88,7 @@ class TopicData(MessageStruct):
 class LeaderEndpoint(MessageStruct):
     """The leader's endpoints, one per listener."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # string 1+.
@@ -98,7 +96,6 @@ class LeaderEndpoint(MessageStruct):
         # uint16 1+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -114,7 +111,7 @@ class LeaderEndpoint(MessageStruct):
 class BeginQuorumEpochRequest(Message):
     """A new leader notifies each voter until it responds or fetches (KIP-595)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+. The sender's cluster id; null if unknown.
         "cluster_id",
         # int32 1+, left out where a version lacks it. The node id that the sender expects of the receiver; -1
@@ -131,7 +128,6 @@ class BeginQuorumEpochRequest(Message):
         # as acknowledgements in this epoch if they return it. 0 from an Apache Kafka leader.
         "epoch_token",
     )
-    __slots__ = FIELDS
     NAME = "BeginQuorumEpochRequest"
     API_KEY = 53
     MIN_VERSION = 0
@@ -207,19 +203,19 @@ def encode_v1(message: BeginQuorumEpochRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
     memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_count(buf, pos, 12)
-        memory += 169 * count_of_topic_data_partitions
+        count, pos = read_count(buf, pos, 12)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             topic_data_partitions.append(PartitionData(
@@ -246,19 +242,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 29)
-        memory += 241 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 29)
+        memory += 241 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (
                 partition_data_partition_index,
                 partition_data_voter_directory_id,
@@ -281,12 +277,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
-    count_of_leader_endpoints, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_leader_endpoints
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     leader_endpoints = []
-    for _ in range(count_of_leader_endpoints):
+    for _ in range(count):
         leader_endpoint_name, pos = read_compact_string(buf, pos)
         leader_endpoint_host, pos = read_compact_string(buf, pos)
         (leader_endpoint_port,) = UNPACK_H(buf, pos)

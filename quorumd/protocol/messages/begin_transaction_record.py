@@ -19,11 +19,10 @@ from quorumd.protocol.wire import Message
 class BeginTransactionRecord(Message):
     """Begins a metadata transaction; its records take effect at EndTransaction (KIP-868)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+, tag 0 in 0+.
         "name",
     )
-    __slots__ = FIELDS
     NAME = "BeginTransactionRecord"
     API_KEY = 23
     MIN_VERSION = 0

@@ -31,7 +31,7 @@ UNPACK_iqqtt = Struct(">iqq??").unpack_from
 class BrokerHeartbeatRequest(Message):
     """A broker's heartbeat with the state that it requests (KIP-631)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
         # int64 0+. The broker epoch from the registration.
@@ -48,7 +48,6 @@ class BrokerHeartbeatRequest(Message):
         # null if unknown.
         "cordoned_log_dirs",
     )
-    __slots__ = FIELDS
     NAME = "BrokerHeartbeatRequest"
     API_KEY = 63
     MIN_VERSION = 0
@@ -181,12 +180,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_offline_log_dirs, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count_of_offline_log_dirs
+                count, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 offline_log_dirs = []
-                for _ in range(count_of_offline_log_dirs):
+                for _ in range(count):
                     offline_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             else:
@@ -223,22 +222,22 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_offline_log_dirs, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count_of_offline_log_dirs
+                count, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 offline_log_dirs = []
-                for _ in range(count_of_offline_log_dirs):
+                for _ in range(count):
                     offline_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             elif tag == 1:
-                count_of_cordoned_log_dirs, pos = read_compact_nullable_count(buf, pos, 16)
-                if count_of_cordoned_log_dirs >= 0:
-                    memory += 81 * count_of_cordoned_log_dirs
+                count, pos = read_compact_nullable_count(buf, pos, 16)
+                if count >= 0:
+                    memory += 81 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     cordoned_log_dirs = []
-                    for _ in range(count_of_cordoned_log_dirs):
+                    for _ in range(count):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
             else:

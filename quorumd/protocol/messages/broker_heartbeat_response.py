@@ -19,7 +19,7 @@ UNPACK_ihttt = Struct(">ih???").unpack_from
 class BrokerHeartbeatResponse(Message):
     """The broker state that the controller has decided."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -31,7 +31,6 @@ class BrokerHeartbeatResponse(Message):
         # bool 0+. Whether the broker may shut down now.
         "should_shut_down",
     )
-    __slots__ = FIELDS
     NAME = "BrokerHeartbeatResponse"
     API_KEY = 63
     MIN_VERSION = 0

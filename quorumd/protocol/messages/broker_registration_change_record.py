@@ -32,7 +32,7 @@ UNPACK_iq = Struct(">iq").unpack_from
 class BrokerRegistrationChangeRecord(Message):
     """Changes to a registered broker; fields with their default value are unchanged."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
         # int64 0+. The offset of the broker's registration record; distinguishes its incarnations.
@@ -46,7 +46,6 @@ class BrokerRegistrationChangeRecord(Message):
         # []uuid 3+, null 3+, tag 3 in 3+. null means unchanged.
         "cordoned_log_dirs",
     )
-    __slots__ = FIELDS
     NAME = "BrokerRegistrationChangeRecord"
     API_KEY = 17
     MIN_VERSION = 0
@@ -250,12 +249,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
                 (in_controlled_shutdown,) = UNPACK_b(buf, pos)
                 pos += 1
             elif tag == 2:
-                count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count_of_log_dirs
+                count, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 log_dirs = []
-                for _ in range(count_of_log_dirs):
+                for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             else:
@@ -293,22 +292,22 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
                 (in_controlled_shutdown,) = UNPACK_b(buf, pos)
                 pos += 1
             elif tag == 2:
-                count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count_of_log_dirs
+                count, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 log_dirs = []
-                for _ in range(count_of_log_dirs):
+                for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             elif tag == 3:
-                count_of_cordoned_log_dirs, pos = read_compact_nullable_count(buf, pos, 16)
-                if count_of_cordoned_log_dirs >= 0:
-                    memory += 81 * count_of_cordoned_log_dirs
+                count, pos = read_compact_nullable_count(buf, pos, 16)
+                if count >= 0:
+                    memory += 81 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     cordoned_log_dirs = []
-                    for _ in range(count_of_cordoned_log_dirs):
+                    for _ in range(count):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
             else:

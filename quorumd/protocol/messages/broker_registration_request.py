@@ -39,7 +39,7 @@ UNPACK_q = Struct(">q").unpack_from
 class Listener(MessageStruct):
     """The broker's endpoints, one per listener."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+.
@@ -49,7 +49,6 @@ class Listener(MessageStruct):
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class Listener(MessageStruct):
 class Feature(MessageStruct):
     """Features that the broker supports; before v4, those with minimum level 0 are omitted."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int16 0+.
@@ -75,7 +74,6 @@ class Feature(MessageStruct):
         # int16 0+.
         "max_supported_version",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -91,7 +89,7 @@ class Feature(MessageStruct):
 class BrokerRegistrationRequest(Message):
     """Registers a broker after its start (KIP-631)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
         # string 0+. The broker's cluster id.
@@ -112,7 +110,6 @@ class BrokerRegistrationRequest(Message):
         # after an unclean one (KIP-966).
         "previous_broker_epoch",
     )
-    __slots__ = FIELDS
     NAME = "BrokerRegistrationRequest"
     API_KEY = 62
     MIN_VERSION = 0
@@ -264,12 +261,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count_of_listeners, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_listeners
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count_of_listeners):
+    for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -284,12 +281,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_port,
             listener_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -323,12 +320,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count_of_listeners, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_listeners
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count_of_listeners):
+    for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -343,12 +340,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_port,
             listener_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -384,12 +381,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count_of_listeners, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_listeners
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count_of_listeners):
+    for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -404,12 +401,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_port,
             listener_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -421,12 +418,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     rack, pos = read_compact_nullable_string(buf, pos)
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
-    count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count_of_log_dirs
+    count, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     log_dirs = []
-    for _ in range(count_of_log_dirs):
+    for _ in range(count):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
     if buf[pos] == 0:
@@ -453,12 +450,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count_of_listeners, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_listeners
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count_of_listeners):
+    for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -473,12 +470,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
             listener_port,
             listener_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -490,12 +487,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
     rack, pos = read_compact_nullable_string(buf, pos)
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
-    count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count_of_log_dirs
+    count, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     log_dirs = []
-    for _ in range(count_of_log_dirs):
+    for _ in range(count):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
     (previous_broker_epoch,) = UNPACK_q(buf, pos)

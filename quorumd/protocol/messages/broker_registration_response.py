@@ -19,7 +19,7 @@ UNPACK_ihq = Struct(">ihq").unpack_from
 class BrokerRegistrationResponse(Message):
     """The broker epoch of the new registration."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -27,7 +27,6 @@ class BrokerRegistrationResponse(Message):
         # int64 0+. -1 if the registration failed.
         "broker_epoch",
     )
-    __slots__ = FIELDS
     NAME = "BrokerRegistrationResponse"
     API_KEY = 62
     MIN_VERSION = 0

@@ -16,11 +16,10 @@ from quorumd.protocol.wire import Message
 class ClearElrRecord(Message):
     """Clears the eligible leader replicas of a topic, or of all topics if the name is empty (KIP-966)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. Empty for all topics.
         "topic_name",
     )
-    __slots__ = FIELDS
     NAME = "ClearElrRecord"
     API_KEY = 28
     MIN_VERSION = 0

@@ -25,13 +25,12 @@ UNPACK_dt = Struct(">d?").unpack_from
 
 
 class EntityData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "entity_type",
         # string 0+, null 0+. null for the default entity.
         "entity_name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class EntityData(MessageStruct):
 class ClientQuotaRecord(Message):
     """Sets or removes a client quota."""
 
-    FIELDS = (
+    __slots__ = (
         # []EntityData 0+.
         "entity",
         # string 0+.
@@ -55,7 +54,6 @@ class ClientQuotaRecord(Message):
         # bool 0+. Whether to remove the quota.
         "remove",
     )
-    __slots__ = FIELDS
     NAME = "ClientQuotaRecord"
     API_KEY = 14
     MIN_VERSION = 0
@@ -91,12 +89,12 @@ def encode_v0(message: ClientQuotaRecord, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ClientQuotaRecord, int]:
     memory = 0
-    count_of_entity, pos = read_compact_count(buf, pos, 3)
-    memory += 169 * count_of_entity
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 169 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     entity = []
-    for _ in range(count_of_entity):
+    for _ in range(count):
         entity_data_entity_type, pos = read_compact_string(buf, pos)
         entity_data_entity_name, pos = read_compact_nullable_string(buf, pos)
         if buf[pos] == 0:

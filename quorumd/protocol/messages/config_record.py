@@ -23,7 +23,7 @@ UNPACK_b = Struct(">b").unpack_from
 class ConfigRecord(Message):
     """A dynamic config of a resource; a null value removes it."""
 
-    FIELDS = (
+    __slots__ = (
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
         # string 0+. The topic name or broker id; empty for the default of all brokers.
@@ -33,7 +33,6 @@ class ConfigRecord(Message):
         # string 0+, null 0+. null removes the config.
         "value",
     )
-    __slots__ = FIELDS
     NAME = "ConfigRecord"
     API_KEY = 4
     MIN_VERSION = 0

@@ -15,13 +15,12 @@ from quorumd.protocol.wire import Message
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
     """Key of a member's current assignment."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0. The group id.
         "group_id",
         # string 0. The member id.
         "member_id",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupCurrentMemberAssignmentKey"
     API_KEY = None
     RECORD_TYPE = 8

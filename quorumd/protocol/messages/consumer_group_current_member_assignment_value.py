@@ -29,7 +29,7 @@ UNPACK_iib = Struct(">iib").unpack_from
 
 
 class TopicPartitions(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # uuid 0+. The topic id.
         "topic_id",
         # []int32 0+.
@@ -38,7 +38,6 @@ class TopicPartitions(MessageStruct):
         # order.
         "assignment_epochs",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class TopicPartitions(MessageStruct):
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """A member's current assignment and epoch."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The epoch of the member.
         "member_epoch",
         # int32 0+. The epoch before MemberEpoch, accepted in a heartbeat whose response was lost.
@@ -66,7 +65,6 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
         # []TopicPartitions 0+. The partitions that the member must give up.
         "partitions_pending_revocation",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupCurrentMemberAssignmentValue"
     API_KEY = None
     RECORD_TYPE = 8
@@ -134,21 +132,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupCurrentMemberAssignmen
     memory = 0
     member_epoch, previous_member_epoch, state = UNPACK_iib(buf, pos)
     pos += 9
-    count_of_assigned_partitions, pos = read_compact_count(buf, pos, 18)
-    memory += 281 * count_of_assigned_partitions
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 281 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assigned_partitions = []
-    for _ in range(count_of_assigned_partitions):
+    for _ in range(count):
         topic_partitions_assignment_epochs: list[int] | None = []
         (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_topic_partitions_partitions
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-        pos += 4 * count_of_topic_partitions_partitions
+        topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:
@@ -156,13 +154,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupCurrentMemberAssignmen
             for _ in range(tag_count):
                 topic_partitions_tag, pos, topic_partitions_end = read_tag(buf, pos)
                 if topic_partitions_tag == 0:
-                    count_of_topic_partitions_assignment_epochs, pos = read_compact_nullable_count(buf, pos, 4)
-                    if count_of_topic_partitions_assignment_epochs >= 0:
-                        memory += 41 * count_of_topic_partitions_assignment_epochs
+                    count, pos = read_compact_nullable_count(buf, pos, 4)
+                    if count >= 0:
+                        memory += 41 * count
                         if memory > ALWAYS_ALLOWED_MEMORY:
                             check_memory(buf, memory)
-                        topic_partitions_assignment_epochs = list(unpack_from(f">{count_of_topic_partitions_assignment_epochs}i", buf, pos))
-                        pos += 4 * count_of_topic_partitions_assignment_epochs
+                        topic_partitions_assignment_epochs = list(unpack_from(f">{count}i", buf, pos))
+                        pos += 4 * count
                     else:
                         topic_partitions_assignment_epochs = None
                 else:
@@ -170,21 +168,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupCurrentMemberAssignmen
                 if pos != topic_partitions_end:
                     raise wrong_tag_size(topic_partitions_tag, pos, topic_partitions_end)
         assigned_partitions.append(TopicPartitions(KafkaUuid(topic_partitions_topic_id), topic_partitions_partitions, topic_partitions_assignment_epochs))
-    count_of_partitions_pending_revocation, pos = read_compact_count(buf, pos, 18)
-    memory += 281 * count_of_partitions_pending_revocation
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 281 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     partitions_pending_revocation = []
-    for _ in range(count_of_partitions_pending_revocation):
+    for _ in range(count):
         partitions_pending_revocation_topic_partitions_assignment_epochs: list[int] | None = []
         (partitions_pending_revocation_topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_partitions_pending_revocation_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_partitions_pending_revocation_topic_partitions_partitions
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        partitions_pending_revocation_topic_partitions_partitions = list(unpack_from(f">{count_of_partitions_pending_revocation_topic_partitions_partitions}i", buf, pos))
-        pos += 4 * count_of_partitions_pending_revocation_topic_partitions_partitions
+        partitions_pending_revocation_topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:
@@ -192,13 +190,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupCurrentMemberAssignmen
             for _ in range(tag_count):
                 partitions_pending_revocation_topic_partitions_tag, pos, partitions_pending_revocation_topic_partitions_end = read_tag(buf, pos)
                 if partitions_pending_revocation_topic_partitions_tag == 0:
-                    count_of_partitions_pending_revocation_topic_partitions_assignment_epochs, pos = read_compact_nullable_count(buf, pos, 4)
-                    if count_of_partitions_pending_revocation_topic_partitions_assignment_epochs >= 0:
-                        memory += 41 * count_of_partitions_pending_revocation_topic_partitions_assignment_epochs
+                    count, pos = read_compact_nullable_count(buf, pos, 4)
+                    if count >= 0:
+                        memory += 41 * count
                         if memory > ALWAYS_ALLOWED_MEMORY:
                             check_memory(buf, memory)
-                        partitions_pending_revocation_topic_partitions_assignment_epochs = list(unpack_from(f">{count_of_partitions_pending_revocation_topic_partitions_assignment_epochs}i", buf, pos))
-                        pos += 4 * count_of_partitions_pending_revocation_topic_partitions_assignment_epochs
+                        partitions_pending_revocation_topic_partitions_assignment_epochs = list(unpack_from(f">{count}i", buf, pos))
+                        pos += 4 * count
                     else:
                         partitions_pending_revocation_topic_partitions_assignment_epochs = None
                 else:

@@ -25,13 +25,12 @@ UNPACK_t = Struct(">?").unpack_from
 class ConsumerGroupDescribeRequest(Message):
     """Describes consumer groups (KIP-848)."""
 
-    FIELDS = (
+    __slots__ = (
         # []string 0+. The group ids.
         "group_ids",
         # bool 0+. Whether the response lists the operations that the client is authorized for.
         "include_authorized_operations",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupDescribeRequest"
     API_KEY = 69
     MIN_VERSION = 0
@@ -60,12 +59,12 @@ encode_v1 = encode_v0
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeRequest, int]:
     memory = 0
-    count_of_group_ids, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_group_ids
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     group_ids = []
-    for _ in range(count_of_group_ids):
+    for _ in range(count):
         group_ids_element, pos = read_compact_string(buf, pos)
         group_ids.append(group_ids_element)
     (include_authorized_operations,) = UNPACK_t(buf, pos)

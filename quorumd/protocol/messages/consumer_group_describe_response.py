@@ -34,7 +34,7 @@ UNPACK_ii = Struct(">ii").unpack_from
 
 
 class TopicPartitions(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # uuid 0+. The topic id.
         "topic_id",
         # string 0+.
@@ -42,7 +42,6 @@ class TopicPartitions(MessageStruct):
         # []int32 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -56,11 +55,10 @@ class TopicPartitions(MessageStruct):
 
 
 class Assignment(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # []TopicPartitions 0+.
         "topic_partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -70,7 +68,7 @@ class Assignment(MessageStruct):
 
 
 class Member(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. The member id.
         "member_id",
         # string 0+, null 0+. The id of a static member; null for a dynamic one.
@@ -95,7 +93,6 @@ class Member(MessageStruct):
         # uses heartbeats of consumer groups; -1 if unknown.
         "member_type",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -125,7 +122,7 @@ class Member(MessageStruct):
 
 
 class DescribedGroup(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 0+, null 0+. The error message; null if there is none.
@@ -145,7 +142,6 @@ class DescribedGroup(MessageStruct):
         # int32 0+. Operations that the client is authorized for, one bit each; the minimum if not requested.
         "authorized_operations",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -173,13 +169,12 @@ class DescribedGroup(MessageStruct):
 class ConsumerGroupDescribeResponse(Message):
     """The groups with their members and assignments."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []DescribedGroup 0+.
         "groups",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupDescribeResponse"
     API_KEY = 69
     MIN_VERSION = 0
@@ -294,12 +289,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_groups, pos = read_compact_count(buf, pos, 20)
-    memory += 537 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 20)
+    memory += 537 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -308,12 +303,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
         described_group_group_epoch, described_group_assignment_epoch = UNPACK_ii(buf, pos)
         pos += 8
         described_group_assignor_name, pos = read_compact_string(buf, pos)
-        count_of_described_group_members, pos = read_compact_count(buf, pos, 16)
-        memory += 793 * count_of_described_group_members
+        count, pos = read_compact_count(buf, pos, 16)
+        memory += 793 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count_of_described_group_members):
+        for _ in range(count):
             member_member_id, pos = read_compact_string(buf, pos)
             member_instance_id, pos = read_compact_nullable_string(buf, pos)
             member_rack_id, pos = read_compact_nullable_string(buf, pos)
@@ -321,30 +316,30 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
             pos += 4
             member_client_id, pos = read_compact_string(buf, pos)
             member_client_host, pos = read_compact_string(buf, pos)
-            count_of_member_subscribed_topic_names, pos = read_compact_count(buf, pos, 1)
-            memory += 65 * count_of_member_subscribed_topic_names
+            count, pos = read_compact_count(buf, pos, 1)
+            memory += 65 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             member_subscribed_topic_names = []
-            for _ in range(count_of_member_subscribed_topic_names):
+            for _ in range(count):
                 member_subscribed_topic_names_element, pos = read_compact_string(buf, pos)
                 member_subscribed_topic_names.append(member_subscribed_topic_names_element)
             member_subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
-            count_of_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count_of_assignment_topic_partitions
+            count, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             assignment_topic_partitions = []
-            for _ in range(count_of_assignment_topic_partitions):
+            for _ in range(count):
                 (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count_of_topic_partitions_partitions
+                count, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-                pos += 4 * count_of_topic_partitions_partitions
+                topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -355,21 +350,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
             else:
                 pos = skip_tagged_fields(buf, pos)
             member_assignment = Assignment(assignment_topic_partitions)
-            count_of_target_assignment_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count_of_target_assignment_assignment_topic_partitions
+            count, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             target_assignment_assignment_topic_partitions = []
-            for _ in range(count_of_target_assignment_assignment_topic_partitions):
+            for _ in range(count):
                 (topic_partitions_topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count_of_topic_partitions_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count_of_topic_partitions_topic_partitions_partitions
+                count, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_topic_partitions_partitions}i", buf, pos))
-                pos += 4 * count_of_topic_partitions_topic_partitions_partitions
+                topic_partitions_topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -425,12 +420,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_groups, pos = read_compact_count(buf, pos, 20)
-    memory += 537 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 20)
+    memory += 537 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -439,12 +434,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
         described_group_group_epoch, described_group_assignment_epoch = UNPACK_ii(buf, pos)
         pos += 8
         described_group_assignor_name, pos = read_compact_string(buf, pos)
-        count_of_described_group_members, pos = read_compact_count(buf, pos, 17)
-        memory += 793 * count_of_described_group_members
+        count, pos = read_compact_count(buf, pos, 17)
+        memory += 793 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count_of_described_group_members):
+        for _ in range(count):
             member_member_id, pos = read_compact_string(buf, pos)
             member_instance_id, pos = read_compact_nullable_string(buf, pos)
             member_rack_id, pos = read_compact_nullable_string(buf, pos)
@@ -452,30 +447,30 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
             pos += 4
             member_client_id, pos = read_compact_string(buf, pos)
             member_client_host, pos = read_compact_string(buf, pos)
-            count_of_member_subscribed_topic_names, pos = read_compact_count(buf, pos, 1)
-            memory += 65 * count_of_member_subscribed_topic_names
+            count, pos = read_compact_count(buf, pos, 1)
+            memory += 65 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             member_subscribed_topic_names = []
-            for _ in range(count_of_member_subscribed_topic_names):
+            for _ in range(count):
                 member_subscribed_topic_names_element, pos = read_compact_string(buf, pos)
                 member_subscribed_topic_names.append(member_subscribed_topic_names_element)
             member_subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
-            count_of_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count_of_assignment_topic_partitions
+            count, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             assignment_topic_partitions = []
-            for _ in range(count_of_assignment_topic_partitions):
+            for _ in range(count):
                 (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count_of_topic_partitions_partitions
+                count, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-                pos += 4 * count_of_topic_partitions_partitions
+                topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -486,21 +481,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
             else:
                 pos = skip_tagged_fields(buf, pos)
             member_assignment = Assignment(assignment_topic_partitions)
-            count_of_target_assignment_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count_of_target_assignment_assignment_topic_partitions
+            count, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             target_assignment_assignment_topic_partitions = []
-            for _ in range(count_of_target_assignment_assignment_topic_partitions):
+            for _ in range(count):
                 (topic_partitions_topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count_of_topic_partitions_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count_of_topic_partitions_topic_partitions_partitions
+                count, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_topic_partitions_partitions}i", buf, pos))
-                pos += 4 * count_of_topic_partitions_topic_partitions_partitions
+                topic_partitions_topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 if buf[pos] == 0:
                     pos += 1
                 else:

@@ -32,13 +32,12 @@ UNPACK_i = Struct(">i").unpack_from
 class TopicPartitions(MessageStruct):
     """The partitions that the member owns; null if unchanged."""
 
-    FIELDS = (
+    __slots__ = (
         # uuid 0+. The topic id.
         "topic_id",
         # []int32 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class TopicPartitions(MessageStruct):
 class ConsumerGroupHeartbeatRequest(Message):
     """Joins, keeps alive or leaves a consumer group (KIP-848)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The group id.
         "group_id",
         # string 0+. The id that the member chose; version 0 may leave it empty to get one.
@@ -74,7 +73,6 @@ class ConsumerGroupHeartbeatRequest(Message):
         # []TopicPartitions 0+, null 0+. The partitions that the member owns; null if unchanged.
         "topic_partitions",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupHeartbeatRequest"
     API_KEY = 68
     MIN_VERSION = 0
@@ -173,31 +171,31 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int]
     rack_id, pos = read_compact_nullable_string(buf, pos)
     (rebalance_timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_subscribed_topic_names, pos = read_compact_nullable_count(buf, pos, 1)
-    if count_of_subscribed_topic_names >= 0:
-        memory += 65 * count_of_subscribed_topic_names
+    count, pos = read_compact_nullable_count(buf, pos, 1)
+    if count >= 0:
+        memory += 65 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         subscribed_topic_names = []
-        for _ in range(count_of_subscribed_topic_names):
+        for _ in range(count):
             subscribed_topic_names_element, pos = read_compact_string(buf, pos)
             subscribed_topic_names.append(subscribed_topic_names_element)
     server_assignor, pos = read_compact_nullable_string(buf, pos)
-    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 18)
-    if count_of_topic_partitions >= 0:
-        memory += 201 * count_of_topic_partitions
+    count, pos = read_compact_nullable_count(buf, pos, 18)
+    if count >= 0:
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count_of_topic_partitions):
+        for _ in range(count):
             (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_topic_partitions_partitions
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_partitions_partitions
+            topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -233,32 +231,32 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int]
     rack_id, pos = read_compact_nullable_string(buf, pos)
     (rebalance_timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_subscribed_topic_names, pos = read_compact_nullable_count(buf, pos, 1)
-    if count_of_subscribed_topic_names >= 0:
-        memory += 65 * count_of_subscribed_topic_names
+    count, pos = read_compact_nullable_count(buf, pos, 1)
+    if count >= 0:
+        memory += 65 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         subscribed_topic_names = []
-        for _ in range(count_of_subscribed_topic_names):
+        for _ in range(count):
             subscribed_topic_names_element, pos = read_compact_string(buf, pos)
             subscribed_topic_names.append(subscribed_topic_names_element)
     subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
     server_assignor, pos = read_compact_nullable_string(buf, pos)
-    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 18)
-    if count_of_topic_partitions >= 0:
-        memory += 201 * count_of_topic_partitions
+    count, pos = read_compact_nullable_count(buf, pos, 18)
+    if count >= 0:
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count_of_topic_partitions):
+        for _ in range(count):
             (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_topic_partitions_partitions
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_partitions_partitions
+            topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -28,13 +28,12 @@ UNPACK_ii = Struct(">ii").unpack_from
 
 
 class TopicPartitions(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # uuid 0+. The topic id.
         "topic_id",
         # []int32 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -48,11 +47,10 @@ class TopicPartitions(MessageStruct):
 class Assignment(MessageStruct):
     """The partitions that the member may own; null if unchanged."""
 
-    FIELDS = (
+    __slots__ = (
         # []TopicPartitions 0+.
         "topic_partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -64,7 +62,7 @@ class Assignment(MessageStruct):
 class ConsumerGroupHeartbeatResponse(Message):
     """The member's epoch and, if it changed, its assignment."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -80,7 +78,6 @@ class ConsumerGroupHeartbeatResponse(Message):
         # Assignment 0+, null 0+. The partitions that the member may own; null if unchanged.
         "assignment",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupHeartbeatResponse"
     API_KEY = 68
     MIN_VERSION = 0
@@ -145,20 +142,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatResponse, int
     pos += 8
     pos += 1
     if buf[pos - 1] < 128:
-        count_of_assignment_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 201 * count_of_assignment_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         assignment_topic_partitions = []
-        for _ in range(count_of_assignment_topic_partitions):
+        for _ in range(count):
             (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_topic_partitions_partitions
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_partitions_partitions
+            topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

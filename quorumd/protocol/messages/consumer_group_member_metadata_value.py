@@ -31,13 +31,12 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class ClassicProtocol(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # bytes 0+. The member's subscription, for that assignor.
         "metadata",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -53,13 +52,12 @@ class ClassicMemberMetadata(MessageStruct):
     consumer groups.
     """
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the member may stay silent, in ms.
         "session_timeout_ms",
         # []ClassicProtocol 0+.
         "supported_protocols",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,7 +71,7 @@ class ClassicMemberMetadata(MessageStruct):
 class ConsumerGroupMemberMetadataValue(Message):
     """A member of a consumer group: its client and subscription."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+. The id of a static member; null for a dynamic one.
         "instance_id",
         # string 0+, null 0+. The member's rack; null if not set.
@@ -94,7 +92,6 @@ class ConsumerGroupMemberMetadataValue(Message):
         # protocol; null for one that sends heartbeats of consumer groups.
         "classic_member_metadata",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupMemberMetadataValue"
     API_KEY = None
     RECORD_TYPE = 5
@@ -162,12 +159,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMemberMetadataValue, i
     rack_id, pos = read_compact_nullable_string(buf, pos)
     client_id, pos = read_compact_string(buf, pos)
     client_host, pos = read_compact_string(buf, pos)
-    count_of_subscribed_topic_names, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_subscribed_topic_names
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     subscribed_topic_names = []
-    for _ in range(count_of_subscribed_topic_names):
+    for _ in range(count):
         subscribed_topic_names_element, pos = read_compact_string(buf, pos)
         subscribed_topic_names.append(subscribed_topic_names_element)
     subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
@@ -185,12 +182,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMemberMetadataValue, i
                 if buf[pos - 1] > 0:
                     (classic_member_metadata_session_timeout_ms,) = UNPACK_i(buf, pos)
                     pos += 4
-                    count_of_classic_member_metadata_supported_protocols, pos = read_compact_count(buf, pos, 3)
-                    memory += 153 * count_of_classic_member_metadata_supported_protocols
+                    count, pos = read_compact_count(buf, pos, 3)
+                    memory += 153 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     classic_member_metadata_supported_protocols = []
-                    for _ in range(count_of_classic_member_metadata_supported_protocols):
+                    for _ in range(count):
                         classic_protocol_name, pos = read_compact_string(buf, pos)
                         classic_protocol_metadata, pos = read_compact_bytes(buf, pos)
                         if buf[pos] == 0:

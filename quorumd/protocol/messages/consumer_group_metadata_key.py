@@ -15,11 +15,10 @@ from quorumd.protocol.wire import Message
 class ConsumerGroupMetadataKey(Message):
     """Key of a consumer group."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0. The group id.
         "group_id",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupMetadataKey"
     API_KEY = None
     RECORD_TYPE = 3

@@ -24,13 +24,12 @@ UNPACK_q = Struct(">q").unpack_from
 class ConsumerGroupMetadataValue(Message):
     """A consumer group."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The epoch of the group.
         "epoch",
         # int64 0+, tag 0 in 0+. A hash of the topics to which the group is subscribed.
         "metadata_hash",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupMetadataValue"
     API_KEY = None
     RECORD_TYPE = 3

@@ -15,11 +15,10 @@ from quorumd.protocol.wire import Message
 class ConsumerGroupPartitionMetadataKey(Message):
     """Key of the topics to which a consumer group is subscribed, as Kafka 4.0 stores them."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0. The group id.
         "group_id",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupPartitionMetadataKey"
     API_KEY = None
     RECORD_TYPE = 4

@@ -28,13 +28,12 @@ UNPACK_i = Struct(">i").unpack_from
 class PartitionMetadata(MessageStruct):
     """The racks of the partitions' replicas."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition",
         # []string 0+.
         "racks",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class PartitionMetadata(MessageStruct):
 
 
 class TopicMetadata(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # uuid 0+. The topic id.
         "topic_id",
         # string 0+.
@@ -56,7 +55,6 @@ class TopicMetadata(MessageStruct):
         # []PartitionMetadata 0+. The racks of the partitions' replicas.
         "partition_metadata",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,11 +74,10 @@ class ConsumerGroupPartitionMetadataValue(Message):
     ConsumerGroupMetadataValue.
     """
 
-    FIELDS = (
+    __slots__ = (
         # []TopicMetadata 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupPartitionMetadataValue"
     API_KEY = None
     RECORD_TYPE = 4
@@ -114,31 +111,31 @@ def encode_v0(message: ConsumerGroupPartitionMetadataValue, out: bytearray) -> N
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupPartitionMetadataValue, int]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 23)
-    memory += 305 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 23)
+    memory += 305 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (topic_metadata_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
         topic_metadata_topic_name, pos = read_compact_string(buf, pos)
         (topic_metadata_num_partitions,) = UNPACK_i(buf, pos)
         pos += 4
-        count_of_topic_metadata_partition_metadata, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count_of_topic_metadata_partition_metadata
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_metadata_partition_metadata = []
-        for _ in range(count_of_topic_metadata_partition_metadata):
+        for _ in range(count):
             (partition_metadata_partition,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_partition_metadata_racks, pos = read_compact_count(buf, pos, 1)
-            memory += 65 * count_of_partition_metadata_racks
+            count, pos = read_compact_count(buf, pos, 1)
+            memory += 65 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_metadata_racks = []
-            for _ in range(count_of_partition_metadata_racks):
+            for _ in range(count):
                 partition_metadata_racks_element, pos = read_compact_string(buf, pos)
                 partition_metadata_racks.append(partition_metadata_racks_element)
             if buf[pos] == 0:

@@ -15,13 +15,12 @@ from quorumd.protocol.wire import Message
 class ConsumerGroupRegularExpressionKey(Message):
     """Key of a regular expression to which a consumer group is subscribed."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0. The group id.
         "group_id",
         # string 0. The regular expression, in RE2 syntax.
         "regular_expression",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupRegularExpressionKey"
     API_KEY = None
     RECORD_TYPE = 16

@@ -25,7 +25,7 @@ UNPACK_qq = Struct(">qq").unpack_from
 class ConsumerGroupRegularExpressionValue(Message):
     """The topics that a regular expression matched."""
 
-    FIELDS = (
+    __slots__ = (
         # []string 0+. The topics that it matched.
         "topics",
         # int64 0+. The offset of the metadata log at which it was evaluated.
@@ -33,7 +33,6 @@ class ConsumerGroupRegularExpressionValue(Message):
         # int64 0+. When it was evaluated, in ms since 1970.
         "timestamp",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupRegularExpressionValue"
     API_KEY = None
     RECORD_TYPE = 16
@@ -65,12 +64,12 @@ def encode_v0(message: ConsumerGroupRegularExpressionValue, out: bytearray) -> N
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupRegularExpressionValue, int]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topics_element, pos = read_compact_string(buf, pos)
         topics.append(topics_element)
     version, timestamp = UNPACK_qq(buf, pos)

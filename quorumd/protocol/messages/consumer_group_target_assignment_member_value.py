@@ -22,13 +22,12 @@ UNPACK_16s = Struct(">16s").unpack_from
 
 
 class TopicPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # uuid 0+. The topic id.
         "topic_id",
         # []int32 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,11 +41,10 @@ class TopicPartition(MessageStruct):
 class ConsumerGroupTargetAssignmentMemberValue(Message):
     """A member's target assignment."""
 
-    FIELDS = (
+    __slots__ = (
         # []TopicPartition 0+.
         "topic_partitions",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupTargetAssignmentMemberValue"
     API_KEY = None
     RECORD_TYPE = 7
@@ -73,20 +71,20 @@ def encode_v0(message: ConsumerGroupTargetAssignmentMemberValue, out: bytearray)
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMemberValue, int]:
     memory = 0
-    count_of_topic_partitions, pos = read_compact_count(buf, pos, 18)
-    memory += 201 * count_of_topic_partitions
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 201 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_partitions = []
-    for _ in range(count_of_topic_partitions):
+    for _ in range(count):
         (topic_partition_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_topic_partition_partitions, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_topic_partition_partitions
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        topic_partition_partitions = list(unpack_from(f">{count_of_topic_partition_partitions}i", buf, pos))
-        pos += 4 * count_of_topic_partition_partitions
+        topic_partition_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:

@@ -24,13 +24,12 @@ UNPACK_q = Struct(">q").unpack_from
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
     """The target assignment of a consumer group."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The group epoch for which the assignment was computed.
         "assignment_epoch",
         # int64 0+, tag 0 in 0+. When it was computed, in ms since 1970; 0 if unknown.
         "assignment_timestamp",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerGroupTargetAssignmentMetadataValue"
     API_KEY = None
     RECORD_TYPE = 6

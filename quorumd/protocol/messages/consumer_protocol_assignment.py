@@ -22,13 +22,12 @@ PACK_i = Struct(">i").pack
 
 
 class TopicPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "topic",
         # []int32 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,13 +41,12 @@ class TopicPartition(MessageStruct):
 class ConsumerProtocolAssignment(Message):
     """Assignment of a member of a classic consumer group, as SyncGroup carries it."""
 
-    FIELDS = (
+    __slots__ = (
         # []TopicPartition 0+.
         "assigned_partitions",
         # bytes 0+, null 0+. Bytes of the assignor; null for none.
         "user_data",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerProtocolAssignment"
     API_KEY = None
     MIN_VERSION = 0
@@ -84,19 +82,19 @@ encode_v3 = encode_v0
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerProtocolAssignment, int]:
     memory = 0
-    count_of_assigned_partitions, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_assigned_partitions
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assigned_partitions = []
-    for _ in range(count_of_assigned_partitions):
+    for _ in range(count):
         topic_partition_topic, pos = read_string(buf, pos)
-        count_of_topic_partition_partitions, pos = read_count(buf, pos, 4)
-        memory += 41 * count_of_topic_partition_partitions
+        count, pos = read_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        topic_partition_partitions = list(unpack_from(f">{count_of_topic_partition_partitions}i", buf, pos))
-        pos += 4 * count_of_topic_partition_partitions
+        topic_partition_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         assigned_partitions.append(TopicPartition(topic_partition_topic, topic_partition_partitions))
     user_data, pos = read_nullable_bytes(buf, pos)
     return ConsumerProtocolAssignment(assigned_partitions, user_data), pos

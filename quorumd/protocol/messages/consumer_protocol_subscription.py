@@ -27,13 +27,12 @@ UNPACK_i = Struct(">i").unpack_from
 class TopicPartition(MessageStruct):
     """The partitions that the member owns."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "topic",
         # []int32 1+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class TopicPartition(MessageStruct):
 class ConsumerProtocolSubscription(Message):
     """Subscription of a member of a classic consumer group: its metadata in JoinGroup."""
 
-    FIELDS = (
+    __slots__ = (
         # []string 0+. The topics to which the member is subscribed.
         "topics",
         # bytes 0+, null 0+. Bytes of the assignor; null for none.
@@ -60,7 +59,6 @@ class ConsumerProtocolSubscription(Message):
         # string 3+, null 3+, left out where a version lacks it. The member's rack; null if not set.
         "rack_id",
     )
-    __slots__ = FIELDS
     NAME = "ConsumerProtocolSubscription"
     API_KEY = None
     MIN_VERSION = 0
@@ -130,12 +128,12 @@ def encode_v3(message: ConsumerProtocolSubscription, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_topics
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topics_element, pos = read_string(buf, pos)
         topics.append(topics_element)
     user_data, pos = read_nullable_bytes(buf, pos)
@@ -150,28 +148,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_topics
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topics_element, pos = read_string(buf, pos)
         topics.append(topics_element)
     user_data, pos = read_nullable_bytes(buf, pos)
-    count_of_owned_partitions, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_owned_partitions
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     owned_partitions = []
-    for _ in range(count_of_owned_partitions):
+    for _ in range(count):
         topic_partition_topic, pos = read_string(buf, pos)
-        count_of_topic_partition_partitions, pos = read_count(buf, pos, 4)
-        memory += 41 * count_of_topic_partition_partitions
+        count, pos = read_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        topic_partition_partitions = list(unpack_from(f">{count_of_topic_partition_partitions}i", buf, pos))
-        pos += 4 * count_of_topic_partition_partitions
+        topic_partition_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         owned_partitions.append(TopicPartition(topic_partition_topic, topic_partition_partitions))
     return ConsumerProtocolSubscription(
         topics,
@@ -184,28 +182,28 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_topics
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topics_element, pos = read_string(buf, pos)
         topics.append(topics_element)
     user_data, pos = read_nullable_bytes(buf, pos)
-    count_of_owned_partitions, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_owned_partitions
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     owned_partitions = []
-    for _ in range(count_of_owned_partitions):
+    for _ in range(count):
         topic_partition_topic, pos = read_string(buf, pos)
-        count_of_topic_partition_partitions, pos = read_count(buf, pos, 4)
-        memory += 41 * count_of_topic_partition_partitions
+        count, pos = read_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        topic_partition_partitions = list(unpack_from(f">{count_of_topic_partition_partitions}i", buf, pos))
-        pos += 4 * count_of_topic_partition_partitions
+        topic_partition_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         owned_partitions.append(TopicPartition(topic_partition_topic, topic_partition_partitions))
     (generation_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -220,28 +218,28 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
 
 def decode_v3(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_topics
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topics_element, pos = read_string(buf, pos)
         topics.append(topics_element)
     user_data, pos = read_nullable_bytes(buf, pos)
-    count_of_owned_partitions, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_owned_partitions
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     owned_partitions = []
-    for _ in range(count_of_owned_partitions):
+    for _ in range(count):
         topic_partition_topic, pos = read_string(buf, pos)
-        count_of_topic_partition_partitions, pos = read_count(buf, pos, 4)
-        memory += 41 * count_of_topic_partition_partitions
+        count, pos = read_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        topic_partition_partitions = list(unpack_from(f">{count_of_topic_partition_partitions}i", buf, pos))
-        pos += 4 * count_of_topic_partition_partitions
+        topic_partition_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         owned_partitions.append(TopicPartition(topic_partition_topic, topic_partition_partitions))
     (generation_id,) = UNPACK_i(buf, pos)
     pos += 4

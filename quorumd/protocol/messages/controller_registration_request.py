@@ -30,7 +30,7 @@ UNPACK_i16st = Struct(">i16s?").unpack_from
 class Listener(MessageStruct):
     """Where the controller is reached, one endpoint per listener."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+.
@@ -40,7 +40,6 @@ class Listener(MessageStruct):
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Listener(MessageStruct):
 class Feature(MessageStruct):
     """The levels of each feature that the controller supports."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int16 0+.
@@ -66,7 +65,6 @@ class Feature(MessageStruct):
         # int16 0+.
         "max_supported_version",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class Feature(MessageStruct):
 class ControllerRegistrationRequest(Message):
     """Registers a controller after its start (KIP-919)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "controller_id",
         # uuid 0+. A new id for each start of the process.
@@ -94,7 +92,6 @@ class ControllerRegistrationRequest(Message):
         # []Feature 0+. The levels of each feature that the controller supports.
         "features",
     )
-    __slots__ = FIELDS
     NAME = "ControllerRegistrationRequest"
     API_KEY = 70
     MIN_VERSION = 0
@@ -146,12 +143,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationRequest, int]
     memory = 0
     controller_id, incarnation_id, zk_migration_ready = UNPACK_i16st(buf, pos)
     pos += 21
-    count_of_listeners, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_listeners
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count_of_listeners):
+    for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -166,12 +163,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationRequest, int]
             listener_port,
             listener_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4

@@ -21,7 +21,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 class ControllerRegistrationResponse(Message):
     """Whether the controller is registered."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -29,7 +29,6 @@ class ControllerRegistrationResponse(Message):
         # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
     )
-    __slots__ = FIELDS
     NAME = "ControllerRegistrationResponse"
     API_KEY = 70
     MIN_VERSION = 0

@@ -29,7 +29,7 @@ PACK_i = Struct(">i").pack
 
 
 class AclCreation(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int8 1+. Kafka's code of the resource type.
         "resource_type",
         # string 1+.
@@ -45,7 +45,6 @@ class AclCreation(MessageStruct):
         # int8 1+. 2 deny, 3 allow.
         "permission_type",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -69,11 +68,10 @@ class AclCreation(MessageStruct):
 class CreateAclsRequest(Message):
     """Creates ACLs."""
 
-    FIELDS = (
+    __slots__ = (
         # []AclCreation 1+.
         "creations",
     )
-    __slots__ = FIELDS
     NAME = "CreateAclsRequest"
     API_KEY = 30
     MIN_VERSION = 1
@@ -122,12 +120,12 @@ encode_v3 = encode_v2
 
 def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
     memory = 0
-    count_of_creations, pos = read_count(buf, pos, 10)
-    memory += 265 * count_of_creations
+    count, pos = read_count(buf, pos, 10)
+    memory += 265 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     creations = []
-    for _ in range(count_of_creations):
+    for _ in range(count):
         (acl_creation_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         acl_creation_resource_name, pos = read_string(buf, pos)
@@ -151,12 +149,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
     memory = 0
-    count_of_creations, pos = read_compact_count(buf, pos, 8)
-    memory += 265 * count_of_creations
+    count, pos = read_compact_count(buf, pos, 8)
+    memory += 265 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     creations = []
-    for _ in range(count_of_creations):
+    for _ in range(count):
         (acl_creation_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         acl_creation_resource_name, pos = read_compact_string(buf, pos)

@@ -28,13 +28,12 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class AclCreationResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 1+. The error code; 0 for none.
         "error_code",
         # string 1+, null 1+. The error message; null if there is none.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -48,13 +47,12 @@ class AclCreationResult(MessageStruct):
 class CreateAclsResponse(Message):
     """The result of each ACL, in the order of the request."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []AclCreationResult 1+.
         "results",
     )
-    __slots__ = FIELDS
     NAME = "CreateAclsResponse"
     API_KEY = 30
     MIN_VERSION = 1
@@ -95,12 +93,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_count(buf, pos, 4)
-    memory += 145 * count_of_results
+    count, pos = read_count(buf, pos, 4)
+    memory += 145 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (acl_creation_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         acl_creation_result_error_message, pos = read_nullable_string(buf, pos)
@@ -112,12 +110,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_compact_count(buf, pos, 4)
-    memory += 145 * count_of_results
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 145 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (acl_creation_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         acl_creation_result_error_message, pos = read_compact_nullable_string(buf, pos)

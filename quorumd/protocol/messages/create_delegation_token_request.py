@@ -32,13 +32,12 @@ UNPACK_q = Struct(">q").unpack_from
 class CreatableRenewers(MessageStruct):
     """Principals besides the owner that may renew the token."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "principal_type",
         # string 1+.
         "principal_name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class CreatableRenewers(MessageStruct):
 class CreateDelegationTokenRequest(Message):
     """Creates a delegation token (KIP-48)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 3+, null 3+. Null means the principal of the request.
         "owner_principal_type",
         # string 3+, null 3+.
@@ -62,7 +61,6 @@ class CreateDelegationTokenRequest(Message):
         # int64 1+. -1 means the default of the cluster.
         "max_lifetime_ms",
     )
-    __slots__ = FIELDS
     NAME = "CreateDelegationTokenRequest"
     API_KEY = 38
     MIN_VERSION = 1
@@ -122,12 +120,12 @@ def encode_v3(message: CreateDelegationTokenRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
     memory = 0
-    count_of_renewers, pos = read_count(buf, pos, 4)
-    memory += 169 * count_of_renewers
+    count, pos = read_count(buf, pos, 4)
+    memory += 169 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count_of_renewers):
+    for _ in range(count):
         creatable_renewers_principal_type, pos = read_string(buf, pos)
         creatable_renewers_principal_name, pos = read_string(buf, pos)
         renewers.append(CreatableRenewers(creatable_renewers_principal_type, creatable_renewers_principal_name))
@@ -143,12 +141,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
     memory = 0
-    count_of_renewers, pos = read_compact_count(buf, pos, 3)
-    memory += 169 * count_of_renewers
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 169 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count_of_renewers):
+    for _ in range(count):
         creatable_renewers_principal_type, pos = read_compact_string(buf, pos)
         creatable_renewers_principal_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
@@ -174,12 +172,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
     memory = 0
     owner_principal_type, pos = read_compact_nullable_string(buf, pos)
     owner_principal_name, pos = read_compact_nullable_string(buf, pos)
-    count_of_renewers, pos = read_compact_count(buf, pos, 3)
-    memory += 169 * count_of_renewers
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 169 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count_of_renewers):
+    for _ in range(count):
         creatable_renewers_principal_type, pos = read_compact_string(buf, pos)
         creatable_renewers_principal_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:

@@ -31,7 +31,7 @@ UNPACK_qqq = Struct(">qqq").unpack_from
 class CreateDelegationTokenResponse(Message):
     """The new token."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 1+. The error code; 0 for none.
         "error_code",
         # string 1+. Type of the owner.
@@ -55,7 +55,6 @@ class CreateDelegationTokenResponse(Message):
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
     )
-    __slots__ = FIELDS
     NAME = "CreateDelegationTokenResponse"
     API_KEY = 38
     MIN_VERSION = 1

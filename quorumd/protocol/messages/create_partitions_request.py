@@ -33,11 +33,10 @@ UNPACK_it = Struct(">i?").unpack_from
 class CreatePartitionsAssignment(MessageStruct):
     """The replicas of each new partition; null lets the controller choose."""
 
-    FIELDS = (
+    __slots__ = (
         # []int32 0+. The replicas, preferred leader first.
         "broker_ids",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class CreatePartitionsAssignment(MessageStruct):
 
 
 class CreatePartitionsTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int32 0+. The new total number of partitions.
@@ -56,7 +55,6 @@ class CreatePartitionsTopic(MessageStruct):
         # controller choose.
         "assignments",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -72,7 +70,7 @@ class CreatePartitionsTopic(MessageStruct):
 class CreatePartitionsRequest(Message):
     """Adds partitions to topics; the number of partitions cannot be reduced."""
 
-    FIELDS = (
+    __slots__ = (
         # []CreatePartitionsTopic 0+.
         "topics",
         # int32 0+. Timeout in ms.
@@ -80,7 +78,6 @@ class CreatePartitionsRequest(Message):
         # bool 0+. Validate the request without applying it.
         "validate_only",
     )
-    __slots__ = FIELDS
     NAME = "CreatePartitionsRequest"
     API_KEY = 37
     MIN_VERSION = 0
@@ -145,29 +142,29 @@ encode_v3 = encode_v2
 
 def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 10)
-    memory += 225 * count_of_topics
+    count, pos = read_count(buf, pos, 10)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         create_partitions_topic_assignments: list[CreatePartitionsAssignment] | None = None
         create_partitions_topic_name, pos = read_string(buf, pos)
         (create_partitions_topic_count,) = UNPACK_i(buf, pos)
         pos += 4
-        count_of_create_partitions_topic_assignments, pos = read_nullable_count(buf, pos, 4)
-        if count_of_create_partitions_topic_assignments >= 0:
-            memory += 121 * count_of_create_partitions_topic_assignments
+        count, pos = read_nullable_count(buf, pos, 4)
+        if count >= 0:
+            memory += 121 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             create_partitions_topic_assignments = []
-            for _ in range(count_of_create_partitions_topic_assignments):
-                count_of_create_partitions_assignment_broker_ids, pos = read_count(buf, pos, 4)
-                memory += 41 * count_of_create_partitions_assignment_broker_ids
+            for _ in range(count):
+                count, pos = read_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                create_partitions_assignment_broker_ids = list(unpack_from(f">{count_of_create_partitions_assignment_broker_ids}i", buf, pos))
-                pos += 4 * count_of_create_partitions_assignment_broker_ids
+                create_partitions_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 create_partitions_topic_assignments.append(CreatePartitionsAssignment(create_partitions_assignment_broker_ids))
         topics.append(CreatePartitionsTopic(create_partitions_topic_name, create_partitions_topic_count, create_partitions_topic_assignments))
     timeout_ms, validate_only = UNPACK_it(buf, pos)
@@ -180,29 +177,29 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 7)
-    memory += 225 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         create_partitions_topic_assignments: list[CreatePartitionsAssignment] | None = None
         create_partitions_topic_name, pos = read_compact_string(buf, pos)
         (create_partitions_topic_count,) = UNPACK_i(buf, pos)
         pos += 4
-        count_of_create_partitions_topic_assignments, pos = read_compact_nullable_count(buf, pos, 2)
-        if count_of_create_partitions_topic_assignments >= 0:
-            memory += 121 * count_of_create_partitions_topic_assignments
+        count, pos = read_compact_nullable_count(buf, pos, 2)
+        if count >= 0:
+            memory += 121 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             create_partitions_topic_assignments = []
-            for _ in range(count_of_create_partitions_topic_assignments):
-                count_of_create_partitions_assignment_broker_ids, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count_of_create_partitions_assignment_broker_ids
+            for _ in range(count):
+                count, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                create_partitions_assignment_broker_ids = list(unpack_from(f">{count_of_create_partitions_assignment_broker_ids}i", buf, pos))
-                pos += 4 * count_of_create_partitions_assignment_broker_ids
+                create_partitions_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -227,29 +224,29 @@ decode_v3 = decode_v2
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[CreatePartitionsRequest, int]]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 10)
-    memory += 225 * count_of_topics
+    count, pos = read_count(buf, pos, 10)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         create_partitions_topic_assignments: list[CreatePartitionsAssignment] | None = None
         create_partitions_topic_name, pos = read_string(buf, pos)
         (create_partitions_topic_count,) = UNPACK_i(buf, pos)
         pos += 4
-        count_of_create_partitions_topic_assignments, pos = read_nullable_count(buf, pos, 4)
-        if count_of_create_partitions_topic_assignments >= 0:
-            memory += 121 * count_of_create_partitions_topic_assignments
+        count, pos = read_nullable_count(buf, pos, 4)
+        if count >= 0:
+            memory += 121 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             create_partitions_topic_assignments = []
-            for _ in range(count_of_create_partitions_topic_assignments):
-                count_of_create_partitions_assignment_broker_ids, pos = read_count(buf, pos, 4)
-                memory += 41 * count_of_create_partitions_assignment_broker_ids
+            for _ in range(count):
+                count, pos = read_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                create_partitions_assignment_broker_ids = list(unpack_from(f">{count_of_create_partitions_assignment_broker_ids}i", buf, pos))
-                pos += 4 * count_of_create_partitions_assignment_broker_ids
+                create_partitions_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 create_partitions_topic_assignments.append(CreatePartitionsAssignment(create_partitions_assignment_broker_ids))
                 yield
         topics.append(CreatePartitionsTopic(create_partitions_topic_name, create_partitions_topic_count, create_partitions_topic_assignments))
@@ -264,29 +261,29 @@ decode_in_steps_v1 = decode_in_steps_v0
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[CreatePartitionsRequest, int]]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 7)
-    memory += 225 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         create_partitions_topic_assignments: list[CreatePartitionsAssignment] | None = None
         create_partitions_topic_name, pos = read_compact_string(buf, pos)
         (create_partitions_topic_count,) = UNPACK_i(buf, pos)
         pos += 4
-        count_of_create_partitions_topic_assignments, pos = read_compact_nullable_count(buf, pos, 2)
-        if count_of_create_partitions_topic_assignments >= 0:
-            memory += 121 * count_of_create_partitions_topic_assignments
+        count, pos = read_compact_nullable_count(buf, pos, 2)
+        if count >= 0:
+            memory += 121 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             create_partitions_topic_assignments = []
-            for _ in range(count_of_create_partitions_topic_assignments):
-                count_of_create_partitions_assignment_broker_ids, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count_of_create_partitions_assignment_broker_ids
+            for _ in range(count):
+                count, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                create_partitions_assignment_broker_ids = list(unpack_from(f">{count_of_create_partitions_assignment_broker_ids}i", buf, pos))
-                pos += 4 * count_of_create_partitions_assignment_broker_ids
+                create_partitions_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 if buf[pos] == 0:
                     pos += 1
                 else:

@@ -33,7 +33,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class CreatePartitionsTopicResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int16 0+. The error code; 0 for none.
@@ -41,7 +41,6 @@ class CreatePartitionsTopicResult(MessageStruct):
         # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,13 +56,12 @@ class CreatePartitionsTopicResult(MessageStruct):
 class CreatePartitionsResponse(Message):
     """One result per topic."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []CreatePartitionsTopicResult 0+.
         "results",
     )
-    __slots__ = FIELDS
     NAME = "CreatePartitionsResponse"
     API_KEY = 37
     MIN_VERSION = 0
@@ -109,12 +107,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_count(buf, pos, 6)
-    memory += 209 * count_of_results
+    count, pos = read_count(buf, pos, 6)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         create_partitions_topic_result_name, pos = read_string(buf, pos)
         (create_partitions_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -130,12 +128,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_results
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         create_partitions_topic_result_name, pos = read_compact_string(buf, pos)
         (create_partitions_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2

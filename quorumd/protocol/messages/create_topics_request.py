@@ -37,13 +37,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 class CreatableReplicaAssignment(MessageStruct):
     """The replicas of each partition; empty lets the controller choose."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 2+. The partition index.
         "partition_index",
         # []int32 2+. The replicas, preferred leader first.
         "broker_ids",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,13 +54,12 @@ class CreatableReplicaAssignment(MessageStruct):
 
 
 class CreatableTopicConfig(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 2+.
         "name",
         # string 2+, null 2+.
         "value",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,7 +71,7 @@ class CreatableTopicConfig(MessageStruct):
 
 
 class CreatableTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 2+.
         "name",
         # int32 2+. The number of partitions; -1 for the default (v4+) or if Assignments is set.
@@ -85,7 +83,6 @@ class CreatableTopic(MessageStruct):
         # []CreatableTopicConfig 2+.
         "configs",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -105,7 +102,7 @@ class CreatableTopic(MessageStruct):
 class CreateTopicsRequest(Message):
     """Creates topics with their partitions and configs."""
 
-    FIELDS = (
+    __slots__ = (
         # []CreatableTopic 2+.
         "topics",
         # int32 2+. Timeout in ms.
@@ -113,7 +110,6 @@ class CreateTopicsRequest(Message):
         # bool 2+. Validate the request without applying it.
         "validate_only",
     )
-    __slots__ = FIELDS
     NAME = "CreateTopicsRequest"
     API_KEY = 19
     MIN_VERSION = 2
@@ -195,36 +191,36 @@ encode_v7 = encode_v5
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 16)
-    memory += 345 * count_of_topics
+    count, pos = read_count(buf, pos, 16)
+    memory += 345 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         creatable_topic_name, pos = read_string(buf, pos)
         creatable_topic_num_partitions, creatable_topic_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count_of_creatable_topic_assignments, pos = read_count(buf, pos, 8)
-        memory += 161 * count_of_creatable_topic_assignments
+        count, pos = read_count(buf, pos, 8)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_assignments = []
-        for _ in range(count_of_creatable_topic_assignments):
+        for _ in range(count):
             (creatable_replica_assignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_creatable_replica_assignment_broker_ids, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_creatable_replica_assignment_broker_ids
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            creatable_replica_assignment_broker_ids = list(unpack_from(f">{count_of_creatable_replica_assignment_broker_ids}i", buf, pos))
-            pos += 4 * count_of_creatable_replica_assignment_broker_ids
+            creatable_replica_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
-        count_of_creatable_topic_configs, pos = read_count(buf, pos, 4)
-        memory += 169 * count_of_creatable_topic_configs
+        count, pos = read_count(buf, pos, 4)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_configs = []
-        for _ in range(count_of_creatable_topic_configs):
+        for _ in range(count):
             creatable_topic_config_name, pos = read_string(buf, pos)
             creatable_topic_config_value, pos = read_nullable_string(buf, pos)
             creatable_topic_configs.append(CreatableTopicConfig(creatable_topic_config_name, creatable_topic_config_value))
@@ -248,40 +244,40 @@ decode_v4 = decode_v2
 
 def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 10)
-    memory += 345 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 10)
+    memory += 345 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         creatable_topic_name, pos = read_compact_string(buf, pos)
         creatable_topic_num_partitions, creatable_topic_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count_of_creatable_topic_assignments, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count_of_creatable_topic_assignments
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_assignments = []
-        for _ in range(count_of_creatable_topic_assignments):
+        for _ in range(count):
             (creatable_replica_assignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_creatable_replica_assignment_broker_ids, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_creatable_replica_assignment_broker_ids
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            creatable_replica_assignment_broker_ids = list(unpack_from(f">{count_of_creatable_replica_assignment_broker_ids}i", buf, pos))
-            pos += 4 * count_of_creatable_replica_assignment_broker_ids
+            creatable_replica_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
                 pos = skip_tagged_fields(buf, pos)
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
-        count_of_creatable_topic_configs, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count_of_creatable_topic_configs
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_configs = []
-        for _ in range(count_of_creatable_topic_configs):
+        for _ in range(count):
             creatable_topic_config_name, pos = read_compact_string(buf, pos)
             creatable_topic_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:
@@ -317,37 +313,37 @@ decode_v7 = decode_v5
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[CreateTopicsRequest, int]]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 16)
-    memory += 345 * count_of_topics
+    count, pos = read_count(buf, pos, 16)
+    memory += 345 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         creatable_topic_name, pos = read_string(buf, pos)
         creatable_topic_num_partitions, creatable_topic_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count_of_creatable_topic_assignments, pos = read_count(buf, pos, 8)
-        memory += 161 * count_of_creatable_topic_assignments
+        count, pos = read_count(buf, pos, 8)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_assignments = []
-        for _ in range(count_of_creatable_topic_assignments):
+        for _ in range(count):
             (creatable_replica_assignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_creatable_replica_assignment_broker_ids, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_creatable_replica_assignment_broker_ids
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            creatable_replica_assignment_broker_ids = list(unpack_from(f">{count_of_creatable_replica_assignment_broker_ids}i", buf, pos))
-            pos += 4 * count_of_creatable_replica_assignment_broker_ids
+            creatable_replica_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
             yield
-        count_of_creatable_topic_configs, pos = read_count(buf, pos, 4)
-        memory += 169 * count_of_creatable_topic_configs
+        count, pos = read_count(buf, pos, 4)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_configs = []
-        for _ in range(count_of_creatable_topic_configs):
+        for _ in range(count):
             creatable_topic_config_name, pos = read_string(buf, pos)
             creatable_topic_config_value, pos = read_nullable_string(buf, pos)
             creatable_topic_configs.append(CreatableTopicConfig(creatable_topic_config_name, creatable_topic_config_value))
@@ -373,41 +369,41 @@ decode_in_steps_v4 = decode_in_steps_v2
 
 def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[None, None, tuple[CreateTopicsRequest, int]]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 10)
-    memory += 345 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 10)
+    memory += 345 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         creatable_topic_name, pos = read_compact_string(buf, pos)
         creatable_topic_num_partitions, creatable_topic_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count_of_creatable_topic_assignments, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count_of_creatable_topic_assignments
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_assignments = []
-        for _ in range(count_of_creatable_topic_assignments):
+        for _ in range(count):
             (creatable_replica_assignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_creatable_replica_assignment_broker_ids, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_creatable_replica_assignment_broker_ids
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            creatable_replica_assignment_broker_ids = list(unpack_from(f">{count_of_creatable_replica_assignment_broker_ids}i", buf, pos))
-            pos += 4 * count_of_creatable_replica_assignment_broker_ids
+            creatable_replica_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
                 pos = skip_tagged_fields(buf, pos)
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
             yield
-        count_of_creatable_topic_configs, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count_of_creatable_topic_configs
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_configs = []
-        for _ in range(count_of_creatable_topic_configs):
+        for _ in range(count):
             creatable_topic_config_name, pos = read_compact_string(buf, pos)
             creatable_topic_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:

@@ -47,7 +47,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 class CreatableTopicConfigs(MessageStruct):
     """All effective configs of the topic; null if not returned."""
 
-    FIELDS = (
+    __slots__ = (
         # string 5+.
         "name",
         # string 5+, null 5+.
@@ -60,7 +60,6 @@ class CreatableTopicConfigs(MessageStruct):
         # bool 5+. Whether the value is a secret, which is not returned.
         "is_sensitive",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class CreatableTopicConfigs(MessageStruct):
 
 
 class CreatableTopicResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 2+.
         "name",
         # uuid 7+, left out where a version lacks it. The id of the created topic; zero if it was not created.
@@ -99,7 +98,6 @@ class CreatableTopicResult(MessageStruct):
         # topic; null if not returned.
         "configs",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -125,14 +123,13 @@ class CreatableTopicResult(MessageStruct):
 class CreateTopicsResponse(Message):
     """One result per topic; for a created topic also its id, size and configs."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 2+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
         # []CreatableTopicResult 2+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "CreateTopicsResponse"
     API_KEY = 19
     MIN_VERSION = 2
@@ -237,12 +234,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 321 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 321 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         creatable_topic_result_name, pos = read_string(buf, pos)
         (creatable_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -270,12 +267,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 12)
-    memory += 417 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 12)
+    memory += 417 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         creatable_topic_result_topic_config_error_code: int = 0
         creatable_topic_result_configs: list[CreatableTopicConfigs] | None = None
         creatable_topic_result_name, pos = read_compact_string(buf, pos)
@@ -284,13 +281,13 @@ def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
         creatable_topic_result_error_message, pos = read_compact_nullable_string(buf, pos)
         creatable_topic_result_num_partitions, creatable_topic_result_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count_of_creatable_topic_result_configs, pos = read_compact_nullable_count(buf, pos, 6)
-        if count_of_creatable_topic_result_configs >= 0:
-            memory += 193 * count_of_creatable_topic_result_configs
+        count, pos = read_compact_nullable_count(buf, pos, 6)
+        if count >= 0:
+            memory += 193 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             creatable_topic_result_configs = []
-            for _ in range(count_of_creatable_topic_result_configs):
+            for _ in range(count):
                 creatable_topic_configs_name, pos = read_compact_string(buf, pos)
                 creatable_topic_configs_value, pos = read_compact_nullable_string(buf, pos)
                 creatable_topic_configs_read_only, creatable_topic_configs_config_source, creatable_topic_configs_is_sensitive = UNPACK_tbt(buf, pos)
@@ -343,12 +340,12 @@ def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 28)
-    memory += 489 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 28)
+    memory += 489 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         creatable_topic_result_topic_config_error_code: int = 0
         creatable_topic_result_configs: list[CreatableTopicConfigs] | None = None
         creatable_topic_result_name, pos = read_compact_string(buf, pos)
@@ -357,13 +354,13 @@ def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
         creatable_topic_result_error_message, pos = read_compact_nullable_string(buf, pos)
         creatable_topic_result_num_partitions, creatable_topic_result_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count_of_creatable_topic_result_configs, pos = read_compact_nullable_count(buf, pos, 6)
-        if count_of_creatable_topic_result_configs >= 0:
-            memory += 193 * count_of_creatable_topic_result_configs
+        count, pos = read_compact_nullable_count(buf, pos, 6)
+        if count >= 0:
+            memory += 193 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             creatable_topic_result_configs = []
-            for _ in range(count_of_creatable_topic_result_configs):
+            for _ in range(count):
                 creatable_topic_configs_name, pos = read_compact_string(buf, pos)
                 creatable_topic_configs_value, pos = read_compact_nullable_string(buf, pos)
                 creatable_topic_configs_read_only, creatable_topic_configs_config_source, creatable_topic_configs_is_sensitive = UNPACK_tbt(buf, pos)

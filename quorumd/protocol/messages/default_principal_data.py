@@ -21,7 +21,7 @@ UNPACK_t = Struct(">?").unpack_from
 class DefaultPrincipalData(Message):
     """The principal of a forwarded request, as serialized in an Envelope."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. User for every principal type that Kafka ships.
         "type",
         # string 0+.
@@ -29,7 +29,6 @@ class DefaultPrincipalData(Message):
         # bool 0+. Whether the client authenticated with a delegation token.
         "token_authenticated",
     )
-    __slots__ = FIELDS
     NAME = "DefaultPrincipalData"
     API_KEY = None
     MIN_VERSION = 0

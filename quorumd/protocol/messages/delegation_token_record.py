@@ -25,7 +25,7 @@ UNPACK_qqq = Struct(">qqq").unpack_from
 class DelegationTokenRecord(Message):
     """The current state of a delegation token."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "owner",
         # string 0+.
@@ -41,7 +41,6 @@ class DelegationTokenRecord(Message):
         # string 0+.
         "token_id",
     )
-    __slots__ = FIELDS
     NAME = "DelegationTokenRecord"
     API_KEY = 10
     MIN_VERSION = 0
@@ -86,12 +85,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DelegationTokenRecord, int]:
     memory = 0
     owner, pos = read_compact_string(buf, pos)
     requester, pos = read_compact_string(buf, pos)
-    count_of_renewers, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_renewers
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count_of_renewers):
+    for _ in range(count):
         renewers_element, pos = read_compact_string(buf, pos)
         renewers.append(renewers_element)
     issue_timestamp, max_timestamp, expiration_timestamp = UNPACK_qqq(buf, pos)

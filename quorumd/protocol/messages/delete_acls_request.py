@@ -29,7 +29,7 @@ PACK_i = Struct(">i").pack
 
 
 class DeleteAclsFilter(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int8 1+. Kafka's code of the resource type; 1 matches any.
         "resource_type_filter",
         # string 1+, null 1+. Null matches any name.
@@ -45,7 +45,6 @@ class DeleteAclsFilter(MessageStruct):
         # int8 1+. 1 matches any.
         "permission_type",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -69,11 +68,10 @@ class DeleteAclsFilter(MessageStruct):
 class DeleteAclsRequest(Message):
     """Deletes the ACLs that filters match."""
 
-    FIELDS = (
+    __slots__ = (
         # []DeleteAclsFilter 1+.
         "filters",
     )
-    __slots__ = FIELDS
     NAME = "DeleteAclsRequest"
     API_KEY = 31
     MIN_VERSION = 1
@@ -122,12 +120,12 @@ encode_v3 = encode_v2
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int]:
     memory = 0
-    count_of_filters, pos = read_count(buf, pos, 10)
-    memory += 265 * count_of_filters
+    count, pos = read_count(buf, pos, 10)
+    memory += 265 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     filters = []
-    for _ in range(count_of_filters):
+    for _ in range(count):
         (delete_acls_filter_resource_type_filter,) = UNPACK_b(buf, pos)
         pos += 1
         delete_acls_filter_resource_name_filter, pos = read_nullable_string(buf, pos)
@@ -151,12 +149,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int]:
     memory = 0
-    count_of_filters, pos = read_compact_count(buf, pos, 8)
-    memory += 265 * count_of_filters
+    count, pos = read_compact_count(buf, pos, 8)
+    memory += 265 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     filters = []
-    for _ in range(count_of_filters):
+    for _ in range(count):
         (delete_acls_filter_resource_type_filter,) = UNPACK_b(buf, pos)
         pos += 1
         delete_acls_filter_resource_name_filter, pos = read_compact_nullable_string(buf, pos)

@@ -36,7 +36,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class DeleteAclsMatchingAcl(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 1+. The error code; 0 for none.
         "error_code",
         # string 1+, null 1+. The error message; null if there is none.
@@ -56,7 +56,6 @@ class DeleteAclsMatchingAcl(MessageStruct):
         # int8 1+. 2 deny, 3 allow.
         "permission_type",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class DeleteAclsMatchingAcl(MessageStruct):
 
 
 class DeleteAclsFilterResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 1+. The error code; 0 for none.
         "error_code",
         # string 1+, null 1+. The error message; null if there is none.
@@ -90,7 +89,6 @@ class DeleteAclsFilterResult(MessageStruct):
         # []DeleteAclsMatchingAcl 1+.
         "matching_acls",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -106,13 +104,12 @@ class DeleteAclsFilterResult(MessageStruct):
 class DeleteAclsResponse(Message):
     """The deleted ACLs of each filter."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []DeleteAclsFilterResult 1+.
         "filter_results",
     )
-    __slots__ = FIELDS
     NAME = "DeleteAclsResponse"
     API_KEY = 31
     MIN_VERSION = 1
@@ -180,21 +177,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_filter_results, pos = read_count(buf, pos, 8)
-    memory += 225 * count_of_filter_results
+    count, pos = read_count(buf, pos, 8)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     filter_results = []
-    for _ in range(count_of_filter_results):
+    for _ in range(count):
         (delete_acls_filter_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         delete_acls_filter_result_error_message, pos = read_nullable_string(buf, pos)
-        count_of_delete_acls_filter_result_matching_acls, pos = read_count(buf, pos, 14)
-        memory += 369 * count_of_delete_acls_filter_result_matching_acls
+        count, pos = read_count(buf, pos, 14)
+        memory += 369 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         delete_acls_filter_result_matching_acls = []
-        for _ in range(count_of_delete_acls_filter_result_matching_acls):
+        for _ in range(count):
             (delete_acls_matching_acl_error_code,) = UNPACK_h(buf, pos)
             pos += 2
             delete_acls_matching_acl_error_message, pos = read_nullable_string(buf, pos)
@@ -226,21 +223,21 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_filter_results, pos = read_compact_count(buf, pos, 5)
-    memory += 225 * count_of_filter_results
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     filter_results = []
-    for _ in range(count_of_filter_results):
+    for _ in range(count):
         (delete_acls_filter_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         delete_acls_filter_result_error_message, pos = read_compact_nullable_string(buf, pos)
-        count_of_delete_acls_filter_result_matching_acls, pos = read_compact_count(buf, pos, 11)
-        memory += 369 * count_of_delete_acls_filter_result_matching_acls
+        count, pos = read_compact_count(buf, pos, 11)
+        memory += 369 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         delete_acls_filter_result_matching_acls = []
-        for _ in range(count_of_delete_acls_filter_result_matching_acls):
+        for _ in range(count):
             (delete_acls_matching_acl_error_code,) = UNPACK_h(buf, pos)
             pos += 2
             delete_acls_matching_acl_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -27,11 +27,10 @@ PACK_i = Struct(">i").pack
 class DeleteGroupsRequest(Message):
     """Deletes empty groups with their offsets."""
 
-    FIELDS = (
+    __slots__ = (
         # []string 0+. The group ids.
         "groups_names",
     )
-    __slots__ = FIELDS
     NAME = "DeleteGroupsRequest"
     API_KEY = 42
     MIN_VERSION = 0
@@ -66,12 +65,12 @@ encode_v3 = encode_v2
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int]:
     memory = 0
-    count_of_groups_names, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_groups_names
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups_names = []
-    for _ in range(count_of_groups_names):
+    for _ in range(count):
         groups_names_element, pos = read_string(buf, pos)
         groups_names.append(groups_names_element)
     return DeleteGroupsRequest(groups_names), pos
@@ -82,12 +81,12 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int]:
     memory = 0
-    count_of_groups_names, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_groups_names
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups_names = []
-    for _ in range(count_of_groups_names):
+    for _ in range(count):
         groups_names_element, pos = read_compact_string(buf, pos)
         groups_names.append(groups_names_element)
     if buf[pos] == 0:

@@ -30,7 +30,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class DeletableGroupResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. The group id.
         "group_id",
         # int16 0+. The error code; 0 for none.
@@ -38,7 +38,6 @@ class DeletableGroupResult(MessageStruct):
         # string 3+, null 3+, left out where a version lacks it. The error message; null if there is none.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,13 +53,12 @@ class DeletableGroupResult(MessageStruct):
 class DeleteGroupsResponse(Message):
     """Whether each group was deleted."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []DeletableGroupResult 0+.
         "results",
     )
-    __slots__ = FIELDS
     NAME = "DeleteGroupsResponse"
     API_KEY = 42
     MIN_VERSION = 0
@@ -112,12 +110,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_count(buf, pos, 4)
-    memory += 153 * count_of_results
+    count, pos = read_count(buf, pos, 4)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         deletable_group_result_group_id, pos = read_string(buf, pos)
         (deletable_group_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -132,12 +130,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_compact_count(buf, pos, 4)
-    memory += 153 * count_of_results
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         deletable_group_result_group_id, pos = read_compact_string(buf, pos)
         (deletable_group_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -157,12 +155,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_results
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         deletable_group_result_group_id, pos = read_compact_string(buf, pos)
         (deletable_group_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2

@@ -28,13 +28,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class DeleteRecordsPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_index",
         # int64 0+. The new log start offset; -1 for the high watermark.
         "offset",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -46,13 +45,12 @@ class DeleteRecordsPartition(MessageStruct):
 
 
 class DeleteRecordsTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []DeleteRecordsPartition 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,13 +64,12 @@ class DeleteRecordsTopic(MessageStruct):
 class DeleteRecordsRequest(Message):
     """Deletes the records before an offset."""
 
-    FIELDS = (
+    __slots__ = (
         # []DeleteRecordsTopic 0+.
         "topics",
         # int32 0+. How long to wait for the result, in ms.
         "timeout_ms",
     )
-    __slots__ = FIELDS
     NAME = "DeleteRecordsRequest"
     API_KEY = 21
     MIN_VERSION = 0
@@ -122,19 +119,19 @@ def encode_v2(message: DeleteRecordsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         delete_records_topic_name, pos = read_string(buf, pos)
-        count_of_delete_records_topic_partitions, pos = read_count(buf, pos, 12)
-        memory += 121 * count_of_delete_records_topic_partitions
+        count, pos = read_count(buf, pos, 12)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         delete_records_topic_partitions = []
-        for _ in range(count_of_delete_records_topic_partitions):
+        for _ in range(count):
             delete_records_partition_partition_index, delete_records_partition_offset = UNPACK_iq(buf, pos)
             pos += 12
             delete_records_topic_partitions.append(DeleteRecordsPartition(delete_records_partition_partition_index, delete_records_partition_offset))
@@ -149,19 +146,19 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         delete_records_topic_name, pos = read_compact_string(buf, pos)
-        count_of_delete_records_topic_partitions, pos = read_compact_count(buf, pos, 13)
-        memory += 121 * count_of_delete_records_topic_partitions
+        count, pos = read_compact_count(buf, pos, 13)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         delete_records_topic_partitions = []
-        for _ in range(count_of_delete_records_topic_partitions):
+        for _ in range(count):
             delete_records_partition_partition_index, delete_records_partition_offset = UNPACK_iq(buf, pos)
             pos += 12
             if buf[pos] == 0:

@@ -28,7 +28,7 @@ UNPACK_iqh = Struct(">iqh").unpack_from
 
 
 class DeleteRecordsPartitionResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_index",
         # int64 0+. The smallest log start offset of the live replicas; -1 on an error.
@@ -36,7 +36,6 @@ class DeleteRecordsPartitionResult(MessageStruct):
         # int16 0+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,13 +49,12 @@ class DeleteRecordsPartitionResult(MessageStruct):
 
 
 class DeleteRecordsTopicResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []DeleteRecordsPartitionResult 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -70,13 +68,12 @@ class DeleteRecordsTopicResult(MessageStruct):
 class DeleteRecordsResponse(Message):
     """The partitions' low watermarks after the deletion."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []DeleteRecordsTopicResult 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "DeleteRecordsResponse"
     API_KEY = 21
     MIN_VERSION = 0
@@ -130,19 +127,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         delete_records_topic_result_name, pos = read_string(buf, pos)
-        count_of_delete_records_topic_result_partitions, pos = read_count(buf, pos, 14)
-        memory += 161 * count_of_delete_records_topic_result_partitions
+        count, pos = read_count(buf, pos, 14)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         delete_records_topic_result_partitions = []
-        for _ in range(count_of_delete_records_topic_result_partitions):
+        for _ in range(count):
             delete_records_partition_result_partition_index, delete_records_partition_result_low_watermark, delete_records_partition_result_error_code = UNPACK_iqh(buf, pos)
             pos += 14
             delete_records_topic_result_partitions.append(DeleteRecordsPartitionResult(delete_records_partition_result_partition_index, delete_records_partition_result_low_watermark, delete_records_partition_result_error_code))
@@ -157,19 +154,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         delete_records_topic_result_name, pos = read_compact_string(buf, pos)
-        count_of_delete_records_topic_result_partitions, pos = read_compact_count(buf, pos, 15)
-        memory += 161 * count_of_delete_records_topic_result_partitions
+        count, pos = read_compact_count(buf, pos, 15)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         delete_records_topic_result_partitions = []
-        for _ in range(count_of_delete_records_topic_result_partitions):
+        for _ in range(count):
             delete_records_partition_result_partition_index, delete_records_partition_result_low_watermark, delete_records_partition_result_error_code = UNPACK_iqh(buf, pos)
             pos += 14
             if buf[pos] == 0:

@@ -35,13 +35,12 @@ UNPACK_i = Struct(">i").unpack_from
 class DeleteTopicState(MessageStruct):
     """The topics, each by name or by id."""
 
-    FIELDS = (
+    __slots__ = (
         # string 6+, null 6+. null if TopicId is set.
         "name",
         # uuid 6+. Zero if Name is set.
         "topic_id",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class DeleteTopicState(MessageStruct):
 class DeleteTopicsRequest(Message):
     """Deletes topics with all their partitions."""
 
-    FIELDS = (
+    __slots__ = (
         # []DeleteTopicState 6+. The topics, each by name or by id.
         "topics",
         # []string 1-5, left out where a version lacks it.
@@ -63,7 +62,6 @@ class DeleteTopicsRequest(Message):
         # int32 1+. Timeout in ms.
         "timeout_ms",
     )
-    __slots__ = FIELDS
     NAME = "DeleteTopicsRequest"
     API_KEY = 20
     MIN_VERSION = 1
@@ -121,12 +119,12 @@ def encode_v6(message: DeleteTopicsRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
     memory = 0
-    count_of_topic_names, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_topic_names
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_names = []
-    for _ in range(count_of_topic_names):
+    for _ in range(count):
         topic_names_element, pos = read_string(buf, pos)
         topic_names.append(topic_names_element)
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -142,12 +140,12 @@ decode_v3 = decode_v1
 
 def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
     memory = 0
-    count_of_topic_names, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_topic_names
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_names = []
-    for _ in range(count_of_topic_names):
+    for _ in range(count):
         topic_names_element, pos = read_compact_string(buf, pos)
         topic_names.append(topic_names_element)
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -164,12 +162,12 @@ decode_v5 = decode_v4
 
 def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         delete_topic_state_name, pos = read_compact_nullable_string(buf, pos)
         (delete_topic_state_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
@@ -189,12 +187,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[DeleteTopicsRequest, int]]:
     memory = 0
-    count_of_topic_names, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_topic_names
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_names = []
-    for _ in range(count_of_topic_names):
+    for _ in range(count):
         topic_names_element, pos = read_string(buf, pos)
         topic_names.append(topic_names_element)
         yield
@@ -211,12 +209,12 @@ decode_in_steps_v3 = decode_in_steps_v1
 
 def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[DeleteTopicsRequest, int]]:
     memory = 0
-    count_of_topic_names, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_topic_names
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_names = []
-    for _ in range(count_of_topic_names):
+    for _ in range(count):
         topic_names_element, pos = read_compact_string(buf, pos)
         topic_names.append(topic_names_element)
         yield
@@ -234,12 +232,12 @@ decode_in_steps_v5 = decode_in_steps_v4
 
 def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[None, None, tuple[DeleteTopicsRequest, int]]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         delete_topic_state_name, pos = read_compact_nullable_string(buf, pos)
         (delete_topic_state_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16

@@ -35,7 +35,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class DeletableTopicResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+, null 6+. null if the request had an unknown topic id.
         "name",
         # uuid 6+, left out where a version lacks it.
@@ -46,7 +46,6 @@ class DeletableTopicResult(MessageStruct):
         # error.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -64,14 +63,13 @@ class DeletableTopicResult(MessageStruct):
 class DeleteTopicsResponse(Message):
     """One result per topic."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
         # []DeletableTopicResult 1+.
         "responses",
     )
-    __slots__ = FIELDS
     NAME = "DeleteTopicsResponse"
     API_KEY = 20
     MIN_VERSION = 1
@@ -146,12 +144,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_responses, pos = read_count(buf, pos, 4)
-    memory += 161 * count_of_responses
+    count, pos = read_count(buf, pos, 4)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         deletable_topic_result_name, pos = read_string(buf, pos)
         (deletable_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -174,12 +172,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_responses, pos = read_compact_count(buf, pos, 4)
-    memory += 161 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         deletable_topic_result_name, pos = read_compact_string(buf, pos)
         (deletable_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -204,12 +202,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_responses, pos = read_compact_count(buf, pos, 5)
-    memory += 217 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 217 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         deletable_topic_result_name, pos = read_compact_string(buf, pos)
         (deletable_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -235,12 +233,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_responses, pos = read_compact_count(buf, pos, 21)
-    memory += 289 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 21)
+    memory += 289 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         deletable_topic_result_name, pos = read_compact_nullable_string(buf, pos)
         deletable_topic_result_topic_id, deletable_topic_result_error_code = UNPACK_16sh(buf, pos)
         pos += 18

@@ -25,7 +25,7 @@ UNPACK_bb = Struct(">bb").unpack_from
 class DescribeAclsRequest(Message):
     """Lists the ACLs that a filter matches."""
 
-    FIELDS = (
+    __slots__ = (
         # int8 1+. Kafka's code of the resource type; 1 matches any.
         "resource_type_filter",
         # string 1+, null 1+. Null matches any name.
@@ -41,7 +41,6 @@ class DescribeAclsRequest(Message):
         # int8 1+. 1 matches any.
         "permission_type",
     )
-    __slots__ = FIELDS
     NAME = "DescribeAclsRequest"
     API_KEY = 29
     MIN_VERSION = 1

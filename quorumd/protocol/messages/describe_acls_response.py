@@ -35,7 +35,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class AclDescription(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "principal",
         # string 1+. * matches any host; CIDR notation a range.
@@ -45,7 +45,6 @@ class AclDescription(MessageStruct):
         # int8 1+. 2 deny, 3 allow.
         "permission_type",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class AclDescription(MessageStruct):
 
 
 class DescribeAclsResource(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int8 1+. Kafka's code of the resource type.
         "resource_type",
         # string 1+.
@@ -71,7 +70,6 @@ class DescribeAclsResource(MessageStruct):
         # []AclDescription 1+.
         "acls",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -89,7 +87,7 @@ class DescribeAclsResource(MessageStruct):
 class DescribeAclsResponse(Message):
     """The ACLs, by resource pattern."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 1+. The error code; 0 for none.
@@ -99,7 +97,6 @@ class DescribeAclsResponse(Message):
         # []DescribeAclsResource 1+.
         "resources",
     )
-    __slots__ = FIELDS
     NAME = "DescribeAclsResponse"
     API_KEY = 29
     MIN_VERSION = 1
@@ -172,23 +169,23 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_nullable_string(buf, pos)
-    count_of_resources, pos = read_count(buf, pos, 8)
-    memory += 201 * count_of_resources
+    count, pos = read_count(buf, pos, 8)
+    memory += 201 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (describe_acls_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_acls_resource_resource_name, pos = read_string(buf, pos)
         (describe_acls_resource_pattern_type,) = UNPACK_b(buf, pos)
         pos += 1
-        count_of_describe_acls_resource_acls, pos = read_count(buf, pos, 6)
-        memory += 185 * count_of_describe_acls_resource_acls
+        count, pos = read_count(buf, pos, 6)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_acls_resource_acls = []
-        for _ in range(count_of_describe_acls_resource_acls):
+        for _ in range(count):
             acl_description_principal, pos = read_string(buf, pos)
             acl_description_host, pos = read_string(buf, pos)
             acl_description_operation, acl_description_permission_type = UNPACK_bb(buf, pos)
@@ -218,23 +215,23 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count_of_resources, pos = read_compact_count(buf, pos, 5)
-    memory += 201 * count_of_resources
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 201 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (describe_acls_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_acls_resource_resource_name, pos = read_compact_string(buf, pos)
         (describe_acls_resource_pattern_type,) = UNPACK_b(buf, pos)
         pos += 1
-        count_of_describe_acls_resource_acls, pos = read_compact_count(buf, pos, 5)
-        memory += 185 * count_of_describe_acls_resource_acls
+        count, pos = read_compact_count(buf, pos, 5)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_acls_resource_acls = []
-        for _ in range(count_of_describe_acls_resource_acls):
+        for _ in range(count):
             acl_description_principal, pos = read_compact_string(buf, pos)
             acl_description_host, pos = read_compact_string(buf, pos)
             acl_description_operation, acl_description_permission_type = UNPACK_bb(buf, pos)

@@ -33,7 +33,7 @@ PACK_i = Struct(">i").pack
 
 
 class ComponentData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "entity_type",
         # int8 0+. 0 the exact name, 1 the default entity, 2 any name.
@@ -41,7 +41,6 @@ class ComponentData(MessageStruct):
         # string 0+, null 0+.
         "match",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,13 +56,12 @@ class ComponentData(MessageStruct):
 class DescribeClientQuotasRequest(Message):
     """Lists client quotas (KIP-546)."""
 
-    FIELDS = (
+    __slots__ = (
         # []ComponentData 0+.
         "components",
         # bool 0+. Whether an entity with other types than the components is excluded.
         "strict",
     )
-    __slots__ = FIELDS
     NAME = "DescribeClientQuotasRequest"
     API_KEY = 48
     MIN_VERSION = 0
@@ -101,12 +99,12 @@ def encode_v1(message: DescribeClientQuotasRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int]:
     memory = 0
-    count_of_components, pos = read_count(buf, pos, 5)
-    memory += 177 * count_of_components
+    count, pos = read_count(buf, pos, 5)
+    memory += 177 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     components = []
-    for _ in range(count_of_components):
+    for _ in range(count):
         component_data_entity_type, pos = read_string(buf, pos)
         (component_data_match_type,) = UNPACK_b(buf, pos)
         pos += 1
@@ -119,12 +117,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int]:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int]:
     memory = 0
-    count_of_components, pos = read_compact_count(buf, pos, 4)
-    memory += 177 * count_of_components
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 177 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     components = []
-    for _ in range(count_of_components):
+    for _ in range(count):
         component_data_entity_type, pos = read_compact_string(buf, pos)
         (component_data_match_type,) = UNPACK_b(buf, pos)
         pos += 1

@@ -37,13 +37,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 class EntityData(MessageStruct):
     """The parts of the entity: user, client-id or ip."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "entity_type",
         # string 0+, null 0+. Null stands for the default entity.
         "entity_name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,13 +54,12 @@ class EntityData(MessageStruct):
 
 
 class ValueData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "key",
         # float64 0+.
         "value",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,13 +71,12 @@ class ValueData(MessageStruct):
 
 
 class EntryData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # []EntityData 0+. The parts of the entity: user, client-id or ip.
         "entity",
         # []ValueData 0+.
         "values",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -93,7 +90,7 @@ class EntryData(MessageStruct):
 class DescribeClientQuotasResponse(Message):
     """The quotas of the matching entities."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -103,7 +100,6 @@ class DescribeClientQuotasResponse(Message):
         # []EntryData 0+, null 0+.
         "entries",
     )
-    __slots__ = FIELDS
     NAME = "DescribeClientQuotasResponse"
     API_KEY = 48
     MIN_VERSION = 0
@@ -175,28 +171,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_nullable_string(buf, pos)
-    count_of_entries, pos = read_nullable_count(buf, pos, 8)
-    if count_of_entries >= 0:
-        memory += 201 * count_of_entries
+    count, pos = read_nullable_count(buf, pos, 8)
+    if count >= 0:
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         entries = []
-        for _ in range(count_of_entries):
-            count_of_entry_data_entity, pos = read_count(buf, pos, 4)
-            memory += 169 * count_of_entry_data_entity
+        for _ in range(count):
+            count, pos = read_count(buf, pos, 4)
+            memory += 169 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             entry_data_entity = []
-            for _ in range(count_of_entry_data_entity):
+            for _ in range(count):
                 entity_data_entity_type, pos = read_string(buf, pos)
                 entity_data_entity_name, pos = read_nullable_string(buf, pos)
                 entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-            count_of_entry_data_values, pos = read_count(buf, pos, 10)
-            memory += 145 * count_of_entry_data_values
+            count, pos = read_count(buf, pos, 10)
+            memory += 145 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             entry_data_values = []
-            for _ in range(count_of_entry_data_values):
+            for _ in range(count):
                 value_data_key, pos = read_string(buf, pos)
                 (value_data_value,) = UNPACK_d(buf, pos)
                 pos += 8
@@ -216,19 +212,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count_of_entries, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_entries >= 0:
-        memory += 201 * count_of_entries
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         entries = []
-        for _ in range(count_of_entries):
-            count_of_entry_data_entity, pos = read_compact_count(buf, pos, 3)
-            memory += 169 * count_of_entry_data_entity
+        for _ in range(count):
+            count, pos = read_compact_count(buf, pos, 3)
+            memory += 169 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             entry_data_entity = []
-            for _ in range(count_of_entry_data_entity):
+            for _ in range(count):
                 entity_data_entity_type, pos = read_compact_string(buf, pos)
                 entity_data_entity_name, pos = read_compact_nullable_string(buf, pos)
                 if buf[pos] == 0:
@@ -236,12 +232,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int]:
                 else:
                     pos = skip_tagged_fields(buf, pos)
                 entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-            count_of_entry_data_values, pos = read_compact_count(buf, pos, 10)
-            memory += 145 * count_of_entry_data_values
+            count, pos = read_compact_count(buf, pos, 10)
+            memory += 145 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             entry_data_values = []
-            for _ in range(count_of_entry_data_values):
+            for _ in range(count):
                 value_data_key, pos = read_compact_string(buf, pos)
                 (value_data_value,) = UNPACK_d(buf, pos)
                 pos += 8

@@ -27,7 +27,7 @@ UNPACK_tbt = Struct(">?b?").unpack_from
 class DescribeClusterRequest(Message):
     """Requests the cluster id and nodes: brokers, or controllers for EndpointType 2 (KIP-700, KIP-919)."""
 
-    FIELDS = (
+    __slots__ = (
         # bool 0+.
         "include_cluster_authorized_operations",
         # int8 1+. 1 brokers, 2 controllers.
@@ -38,7 +38,6 @@ class DescribeClusterRequest(Message):
         # skips unknown tags. Other servers ignore this field.
         "include_registrations",
     )
-    __slots__ = FIELDS
     NAME = "DescribeClusterRequest"
     API_KEY = 60
     MIN_VERSION = 0

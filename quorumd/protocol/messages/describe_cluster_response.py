@@ -42,7 +42,7 @@ UNPACK_q = Struct(">q").unpack_from
 class Listener(MessageStruct):
     """The node's listeners."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+.
@@ -52,7 +52,6 @@ class Listener(MessageStruct):
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class Listener(MessageStruct):
 
 
 class DescribeClusterBroker(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
         # string 0+.
@@ -89,7 +88,6 @@ class DescribeClusterBroker(MessageStruct):
         # []Listener 0+, tag 10003 in 0+. The node's listeners.
         "listeners",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -117,7 +115,7 @@ class DescribeClusterBroker(MessageStruct):
 class DescribeClusterResponse(Message):
     """The nodes of the requested type and the active controller."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -135,7 +133,6 @@ class DescribeClusterResponse(Message):
         # int32 0+. A bit field of operations; the minimum int32 if not requested.
         "cluster_authorized_operations",
     )
-    __slots__ = FIELDS
     NAME = "DescribeClusterResponse"
     API_KEY = 60
     MIN_VERSION = 0
@@ -321,12 +318,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_compact_count(buf, pos, 11)
-    memory += 425 * count_of_brokers
+    count, pos = read_compact_count(buf, pos, 11)
+    memory += 425 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         describe_cluster_broker_broker_epoch: int = -1
         describe_cluster_broker_in_controlled_shutdown: bool = False
         describe_cluster_broker_leader_count: int = 0
@@ -353,12 +350,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
                     (describe_cluster_broker_leader_count,) = UNPACK_i(buf, pos)
                     pos += 4
                 elif describe_cluster_broker_tag == 10003:
-                    count_of_describe_cluster_broker_listeners, pos = read_compact_count(buf, pos, 7)
-                    memory += 249 * count_of_describe_cluster_broker_listeners
+                    count, pos = read_compact_count(buf, pos, 7)
+                    memory += 249 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_response_memory(buf, memory)
                     describe_cluster_broker_listeners = []
-                    for _ in range(count_of_describe_cluster_broker_listeners):
+                    for _ in range(count):
                         listener_name, pos = read_compact_string(buf, pos)
                         listener_host, pos = read_compact_string(buf, pos)
                         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -416,12 +413,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_compact_count(buf, pos, 11)
-    memory += 425 * count_of_brokers
+    count, pos = read_compact_count(buf, pos, 11)
+    memory += 425 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         describe_cluster_broker_broker_epoch: int = -1
         describe_cluster_broker_in_controlled_shutdown: bool = False
         describe_cluster_broker_leader_count: int = 0
@@ -448,12 +445,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
                     (describe_cluster_broker_leader_count,) = UNPACK_i(buf, pos)
                     pos += 4
                 elif describe_cluster_broker_tag == 10003:
-                    count_of_describe_cluster_broker_listeners, pos = read_compact_count(buf, pos, 7)
-                    memory += 249 * count_of_describe_cluster_broker_listeners
+                    count, pos = read_compact_count(buf, pos, 7)
+                    memory += 249 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_response_memory(buf, memory)
                     describe_cluster_broker_listeners = []
-                    for _ in range(count_of_describe_cluster_broker_listeners):
+                    for _ in range(count):
                         listener_name, pos = read_compact_string(buf, pos)
                         listener_host, pos = read_compact_string(buf, pos)
                         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -511,12 +508,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
     cluster_id, pos = read_compact_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_compact_count(buf, pos, 12)
-    memory += 425 * count_of_brokers
+    count, pos = read_compact_count(buf, pos, 12)
+    memory += 425 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         describe_cluster_broker_broker_epoch: int = -1
         describe_cluster_broker_in_controlled_shutdown: bool = False
         describe_cluster_broker_leader_count: int = 0
@@ -545,12 +542,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
                     (describe_cluster_broker_leader_count,) = UNPACK_i(buf, pos)
                     pos += 4
                 elif describe_cluster_broker_tag == 10003:
-                    count_of_describe_cluster_broker_listeners, pos = read_compact_count(buf, pos, 7)
-                    memory += 249 * count_of_describe_cluster_broker_listeners
+                    count, pos = read_compact_count(buf, pos, 7)
+                    memory += 249 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_response_memory(buf, memory)
                     describe_cluster_broker_listeners = []
-                    for _ in range(count_of_describe_cluster_broker_listeners):
+                    for _ in range(count):
                         listener_name, pos = read_compact_string(buf, pos)
                         listener_host, pos = read_compact_string(buf, pos)
                         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)

@@ -35,7 +35,7 @@ PACK_i = Struct(">i").pack
 
 
 class DescribeConfigsResource(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int8 1+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
         # string 1+. The topic name or broker id; empty for the default of all brokers.
@@ -43,7 +43,6 @@ class DescribeConfigsResource(MessageStruct):
         # []string 1+, null 1+. null for all configs.
         "configuration_keys",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class DescribeConfigsResource(MessageStruct):
 class DescribeConfigsRequest(Message):
     """Requests configs of brokers, topics and other resources."""
 
-    FIELDS = (
+    __slots__ = (
         # []DescribeConfigsResource 1+.
         "resources",
         # bool 1+. Also return the values that each config overrides.
@@ -67,7 +66,6 @@ class DescribeConfigsRequest(Message):
         # bool 3+.
         "include_documentation",
     )
-    __slots__ = FIELDS
     NAME = "DescribeConfigsRequest"
     API_KEY = 32
     MIN_VERSION = 1
@@ -142,23 +140,23 @@ def encode_v4(message: DescribeConfigsRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
     memory = 0
-    count_of_resources, pos = read_count(buf, pos, 7)
-    memory += 193 * count_of_resources
+    count, pos = read_count(buf, pos, 7)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
-        count_of_describe_configs_resource_configuration_keys, pos = read_nullable_count(buf, pos, 2)
-        if count_of_describe_configs_resource_configuration_keys >= 0:
-            memory += 65 * count_of_describe_configs_resource_configuration_keys
+        count, pos = read_nullable_count(buf, pos, 2)
+        if count >= 0:
+            memory += 65 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count_of_describe_configs_resource_configuration_keys):
+            for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
         resources.append(DescribeConfigsResource(describe_configs_resource_resource_type, describe_configs_resource_resource_name, describe_configs_resource_configuration_keys))
@@ -172,23 +170,23 @@ decode_v2 = decode_v1
 
 def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
     memory = 0
-    count_of_resources, pos = read_count(buf, pos, 7)
-    memory += 193 * count_of_resources
+    count, pos = read_count(buf, pos, 7)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
-        count_of_describe_configs_resource_configuration_keys, pos = read_nullable_count(buf, pos, 2)
-        if count_of_describe_configs_resource_configuration_keys >= 0:
-            memory += 65 * count_of_describe_configs_resource_configuration_keys
+        count, pos = read_nullable_count(buf, pos, 2)
+        if count >= 0:
+            memory += 65 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count_of_describe_configs_resource_configuration_keys):
+            for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
         resources.append(DescribeConfigsResource(describe_configs_resource_resource_type, describe_configs_resource_resource_name, describe_configs_resource_configuration_keys))
@@ -199,23 +197,23 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
 
 def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
     memory = 0
-    count_of_resources, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count_of_resources
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count_of_describe_configs_resource_configuration_keys, pos = read_compact_nullable_count(buf, pos, 1)
-        if count_of_describe_configs_resource_configuration_keys >= 0:
-            memory += 65 * count_of_describe_configs_resource_configuration_keys
+        count, pos = read_compact_nullable_count(buf, pos, 1)
+        if count >= 0:
+            memory += 65 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count_of_describe_configs_resource_configuration_keys):
+            for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_compact_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
         if buf[pos] == 0:
@@ -234,23 +232,23 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[DescribeConfigsRequest, int]]:
     memory = 0
-    count_of_resources, pos = read_count(buf, pos, 7)
-    memory += 193 * count_of_resources
+    count, pos = read_count(buf, pos, 7)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
-        count_of_describe_configs_resource_configuration_keys, pos = read_nullable_count(buf, pos, 2)
-        if count_of_describe_configs_resource_configuration_keys >= 0:
-            memory += 65 * count_of_describe_configs_resource_configuration_keys
+        count, pos = read_nullable_count(buf, pos, 2)
+        if count >= 0:
+            memory += 65 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count_of_describe_configs_resource_configuration_keys):
+            for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
                 yield
@@ -266,23 +264,23 @@ decode_in_steps_v2 = decode_in_steps_v1
 
 def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[None, None, tuple[DescribeConfigsRequest, int]]:
     memory = 0
-    count_of_resources, pos = read_count(buf, pos, 7)
-    memory += 193 * count_of_resources
+    count, pos = read_count(buf, pos, 7)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
-        count_of_describe_configs_resource_configuration_keys, pos = read_nullable_count(buf, pos, 2)
-        if count_of_describe_configs_resource_configuration_keys >= 0:
-            memory += 65 * count_of_describe_configs_resource_configuration_keys
+        count, pos = read_nullable_count(buf, pos, 2)
+        if count >= 0:
+            memory += 65 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count_of_describe_configs_resource_configuration_keys):
+            for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
                 yield
@@ -295,23 +293,23 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[None, None, tuple[Desc
 
 def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[DescribeConfigsRequest, int]]:
     memory = 0
-    count_of_resources, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count_of_resources
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count_of_describe_configs_resource_configuration_keys, pos = read_compact_nullable_count(buf, pos, 1)
-        if count_of_describe_configs_resource_configuration_keys >= 0:
-            memory += 65 * count_of_describe_configs_resource_configuration_keys
+        count, pos = read_compact_nullable_count(buf, pos, 1)
+        if count >= 0:
+            memory += 65 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count_of_describe_configs_resource_configuration_keys):
+            for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_compact_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
                 yield

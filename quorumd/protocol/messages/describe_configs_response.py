@@ -39,7 +39,7 @@ UNPACK_i = Struct(">i").unpack_from
 class DescribeConfigsSynonym(MessageStruct):
     """The values by precedence, the effective one first."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # string 1+, null 1+.
@@ -47,7 +47,6 @@ class DescribeConfigsSynonym(MessageStruct):
         # int8 1+.
         "source",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class DescribeConfigsSynonym(MessageStruct):
 
 
 class DescribeConfigsResourceResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # string 1+, null 1+. null if the config is unset or sensitive.
@@ -80,7 +79,6 @@ class DescribeConfigsResourceResult(MessageStruct):
         # string 3+, null 3+, left out where a version lacks it.
         "documentation",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -104,7 +102,7 @@ class DescribeConfigsResourceResult(MessageStruct):
 
 
 class DescribeConfigsResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 1+. The error code; 0 for none.
         "error_code",
         # string 1+, null 1+. The error message; null if there was no error.
@@ -116,7 +114,6 @@ class DescribeConfigsResult(MessageStruct):
         # []DescribeConfigsResourceResult 1+.
         "configs",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -136,13 +133,12 @@ class DescribeConfigsResult(MessageStruct):
 class DescribeConfigsResponse(Message):
     """The effective configs with their sources and the values that they override."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []DescribeConfigsResult 1+.
         "results",
     )
-    __slots__ = FIELDS
     NAME = "DescribeConfigsResponse"
     API_KEY = 32
     MIN_VERSION = 1
@@ -245,34 +241,34 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_count(buf, pos, 11)
-    memory += 297 * count_of_results
+    count, pos = read_count(buf, pos, 11)
+    memory += 297 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_configs_result_error_message, pos = read_nullable_string(buf, pos)
         (describe_configs_result_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_result_resource_name, pos = read_string(buf, pos)
-        count_of_describe_configs_result_configs, pos = read_count(buf, pos, 11)
-        memory += 289 * count_of_describe_configs_result_configs
+        count, pos = read_count(buf, pos, 11)
+        memory += 289 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_configs_result_configs = []
-        for _ in range(count_of_describe_configs_result_configs):
+        for _ in range(count):
             describe_configs_resource_result_name, pos = read_string(buf, pos)
             describe_configs_resource_result_value, pos = read_nullable_string(buf, pos)
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
-            count_of_describe_configs_resource_result_synonyms, pos = read_count(buf, pos, 5)
-            memory += 177 * count_of_describe_configs_resource_result_synonyms
+            count, pos = read_count(buf, pos, 5)
+            memory += 177 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_configs_resource_result_synonyms = []
-            for _ in range(count_of_describe_configs_resource_result_synonyms):
+            for _ in range(count):
                 describe_configs_synonym_name, pos = read_string(buf, pos)
                 describe_configs_synonym_value, pos = read_nullable_string(buf, pos)
                 (describe_configs_synonym_source,) = UNPACK_b(buf, pos)
@@ -305,34 +301,34 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_count(buf, pos, 11)
-    memory += 297 * count_of_results
+    count, pos = read_count(buf, pos, 11)
+    memory += 297 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_configs_result_error_message, pos = read_nullable_string(buf, pos)
         (describe_configs_result_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_result_resource_name, pos = read_string(buf, pos)
-        count_of_describe_configs_result_configs, pos = read_count(buf, pos, 14)
-        memory += 345 * count_of_describe_configs_result_configs
+        count, pos = read_count(buf, pos, 14)
+        memory += 345 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_configs_result_configs = []
-        for _ in range(count_of_describe_configs_result_configs):
+        for _ in range(count):
             describe_configs_resource_result_name, pos = read_string(buf, pos)
             describe_configs_resource_result_value, pos = read_nullable_string(buf, pos)
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
-            count_of_describe_configs_resource_result_synonyms, pos = read_count(buf, pos, 5)
-            memory += 177 * count_of_describe_configs_resource_result_synonyms
+            count, pos = read_count(buf, pos, 5)
+            memory += 177 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_configs_resource_result_synonyms = []
-            for _ in range(count_of_describe_configs_resource_result_synonyms):
+            for _ in range(count):
                 describe_configs_synonym_name, pos = read_string(buf, pos)
                 describe_configs_synonym_value, pos = read_nullable_string(buf, pos)
                 (describe_configs_synonym_source,) = UNPACK_b(buf, pos)
@@ -365,34 +361,34 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_compact_count(buf, pos, 7)
-    memory += 297 * count_of_results
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 297 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_configs_result_error_message, pos = read_compact_nullable_string(buf, pos)
         (describe_configs_result_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_result_resource_name, pos = read_compact_string(buf, pos)
-        count_of_describe_configs_result_configs, pos = read_compact_count(buf, pos, 9)
-        memory += 345 * count_of_describe_configs_result_configs
+        count, pos = read_compact_count(buf, pos, 9)
+        memory += 345 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_configs_result_configs = []
-        for _ in range(count_of_describe_configs_result_configs):
+        for _ in range(count):
             describe_configs_resource_result_name, pos = read_compact_string(buf, pos)
             describe_configs_resource_result_value, pos = read_compact_nullable_string(buf, pos)
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
-            count_of_describe_configs_resource_result_synonyms, pos = read_compact_count(buf, pos, 4)
-            memory += 177 * count_of_describe_configs_resource_result_synonyms
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 177 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_configs_resource_result_synonyms = []
-            for _ in range(count_of_describe_configs_resource_result_synonyms):
+            for _ in range(count):
                 describe_configs_synonym_name, pos = read_compact_string(buf, pos)
                 describe_configs_synonym_value, pos = read_compact_nullable_string(buf, pos)
                 (describe_configs_synonym_source,) = UNPACK_b(buf, pos)

@@ -27,13 +27,12 @@ PACK_i = Struct(">i").pack
 class DescribeDelegationTokenOwner(MessageStruct):
     """Null requests the tokens of all owners."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "principal_type",
         # string 1+.
         "principal_name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,11 +46,10 @@ class DescribeDelegationTokenOwner(MessageStruct):
 class DescribeDelegationTokenRequest(Message):
     """Lists delegation tokens (KIP-48)."""
 
-    FIELDS = (
+    __slots__ = (
         # []DescribeDelegationTokenOwner 1+, null 1+. Null requests the tokens of all owners.
         "owners",
     )
-    __slots__ = FIELDS
     NAME = "DescribeDelegationTokenRequest"
     API_KEY = 41
     MIN_VERSION = 1
@@ -93,13 +91,13 @@ encode_v3 = encode_v2
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int]:
     memory = 0
     owners: list[DescribeDelegationTokenOwner] | None = None
-    count_of_owners, pos = read_nullable_count(buf, pos, 4)
-    if count_of_owners >= 0:
-        memory += 169 * count_of_owners
+    count, pos = read_nullable_count(buf, pos, 4)
+    if count >= 0:
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         owners = []
-        for _ in range(count_of_owners):
+        for _ in range(count):
             describe_delegation_token_owner_principal_type, pos = read_string(buf, pos)
             describe_delegation_token_owner_principal_name, pos = read_string(buf, pos)
             owners.append(DescribeDelegationTokenOwner(describe_delegation_token_owner_principal_type, describe_delegation_token_owner_principal_name))
@@ -109,13 +107,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int
 def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int]:
     memory = 0
     owners: list[DescribeDelegationTokenOwner] | None = None
-    count_of_owners, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_owners >= 0:
-        memory += 169 * count_of_owners
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         owners = []
-        for _ in range(count_of_owners):
+        for _ in range(count):
             describe_delegation_token_owner_principal_type, pos = read_compact_string(buf, pos)
             describe_delegation_token_owner_principal_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:

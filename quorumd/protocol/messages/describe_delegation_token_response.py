@@ -36,13 +36,12 @@ UNPACK_qqq = Struct(">qqq").unpack_from
 class DescribedDelegationTokenRenewer(MessageStruct):
     """Principals besides the owner that may renew the token."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "principal_type",
         # string 1+.
         "principal_name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class DescribedDelegationTokenRenewer(MessageStruct):
 
 
 class DescribedDelegationToken(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+. Type of the owner.
         "principal_type",
         # string 1+.
@@ -76,7 +75,6 @@ class DescribedDelegationToken(MessageStruct):
         # []DescribedDelegationTokenRenewer 1+. Principals besides the owner that may renew the token.
         "renewers",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -106,7 +104,7 @@ class DescribedDelegationToken(MessageStruct):
 class DescribeDelegationTokenResponse(Message):
     """The tokens that the client may see."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 1+. The error code; 0 for none.
         "error_code",
         # []DescribedDelegationToken 1+.
@@ -114,7 +112,6 @@ class DescribeDelegationTokenResponse(Message):
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
     )
-    __slots__ = FIELDS
     NAME = "DescribeDelegationTokenResponse"
     API_KEY = 41
     MIN_VERSION = 1
@@ -204,24 +201,24 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_tokens, pos = read_count(buf, pos, 38)
-    memory += 497 * count_of_tokens
+    count, pos = read_count(buf, pos, 38)
+    memory += 497 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     tokens = []
-    for _ in range(count_of_tokens):
+    for _ in range(count):
         described_delegation_token_principal_type, pos = read_string(buf, pos)
         described_delegation_token_principal_name, pos = read_string(buf, pos)
         described_delegation_token_issue_timestamp, described_delegation_token_expiry_timestamp, described_delegation_token_max_timestamp = UNPACK_qqq(buf, pos)
         pos += 24
         described_delegation_token_token_id, pos = read_string(buf, pos)
         described_delegation_token_hmac, pos = read_bytes(buf, pos)
-        count_of_described_delegation_token_renewers, pos = read_count(buf, pos, 4)
-        memory += 169 * count_of_described_delegation_token_renewers
+        count, pos = read_count(buf, pos, 4)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_delegation_token_renewers = []
-        for _ in range(count_of_described_delegation_token_renewers):
+        for _ in range(count):
             described_delegation_token_renewer_principal_type, pos = read_string(buf, pos)
             described_delegation_token_renewer_principal_name, pos = read_string(buf, pos)
             described_delegation_token_renewers.append(DescribedDelegationTokenRenewer(described_delegation_token_renewer_principal_type, described_delegation_token_renewer_principal_name))
@@ -246,24 +243,24 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_tokens, pos = read_compact_count(buf, pos, 30)
-    memory += 497 * count_of_tokens
+    count, pos = read_compact_count(buf, pos, 30)
+    memory += 497 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     tokens = []
-    for _ in range(count_of_tokens):
+    for _ in range(count):
         described_delegation_token_principal_type, pos = read_compact_string(buf, pos)
         described_delegation_token_principal_name, pos = read_compact_string(buf, pos)
         described_delegation_token_issue_timestamp, described_delegation_token_expiry_timestamp, described_delegation_token_max_timestamp = UNPACK_qqq(buf, pos)
         pos += 24
         described_delegation_token_token_id, pos = read_compact_string(buf, pos)
         described_delegation_token_hmac, pos = read_compact_bytes(buf, pos)
-        count_of_described_delegation_token_renewers, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count_of_described_delegation_token_renewers
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_delegation_token_renewers = []
-        for _ in range(count_of_described_delegation_token_renewers):
+        for _ in range(count):
             described_delegation_token_renewer_principal_type, pos = read_compact_string(buf, pos)
             described_delegation_token_renewer_principal_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
@@ -300,12 +297,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_tokens, pos = read_compact_count(buf, pos, 32)
-    memory += 609 * count_of_tokens
+    count, pos = read_compact_count(buf, pos, 32)
+    memory += 609 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     tokens = []
-    for _ in range(count_of_tokens):
+    for _ in range(count):
         described_delegation_token_principal_type, pos = read_compact_string(buf, pos)
         described_delegation_token_principal_name, pos = read_compact_string(buf, pos)
         described_delegation_token_token_requester_principal_type, pos = read_compact_string(buf, pos)
@@ -314,12 +311,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
         pos += 24
         described_delegation_token_token_id, pos = read_compact_string(buf, pos)
         described_delegation_token_hmac, pos = read_compact_bytes(buf, pos)
-        count_of_described_delegation_token_renewers, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count_of_described_delegation_token_renewers
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_delegation_token_renewers = []
-        for _ in range(count_of_described_delegation_token_renewers):
+        for _ in range(count):
             described_delegation_token_renewer_principal_type, pos = read_compact_string(buf, pos)
             described_delegation_token_renewer_principal_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:

@@ -30,13 +30,12 @@ PACK_i = Struct(">i").pack
 class DescribeGroupsRequest(Message):
     """Describes classic groups."""
 
-    FIELDS = (
+    __slots__ = (
         # []string 0+. The group ids.
         "groups",
         # bool 3+. Whether the response lists the operations that the client is authorized for.
         "include_authorized_operations",
     )
-    __slots__ = FIELDS
     NAME = "DescribeGroupsRequest"
     API_KEY = 15
     MIN_VERSION = 0
@@ -89,12 +88,12 @@ encode_v6 = encode_v5
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int]:
     memory = 0
-    count_of_groups, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_groups
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         groups_element, pos = read_string(buf, pos)
         groups.append(groups_element)
     return DescribeGroupsRequest(groups, False), pos
@@ -108,12 +107,12 @@ decode_v2 = decode_v0
 
 def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int]:
     memory = 0
-    count_of_groups, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_groups
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         groups_element, pos = read_string(buf, pos)
         groups.append(groups_element)
     (include_authorized_operations,) = UNPACK_t(buf, pos)
@@ -126,12 +125,12 @@ decode_v4 = decode_v3
 
 def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int]:
     memory = 0
-    count_of_groups, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         groups_element, pos = read_compact_string(buf, pos)
         groups.append(groups_element)
     (include_authorized_operations,) = UNPACK_t(buf, pos)

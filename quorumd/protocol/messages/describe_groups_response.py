@@ -37,7 +37,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class DescribedGroupMember(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. The member id.
         "member_id",
         # string 4+, null 4+, left out where a version lacks it. The id of a static member; null for a dynamic
@@ -52,7 +52,6 @@ class DescribedGroupMember(MessageStruct):
         # bytes 0+. The member's assignment.
         "member_assignment",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class DescribedGroupMember(MessageStruct):
 
 
 class DescribedGroup(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 6+, null 6+. The error message; null if there is none.
@@ -90,7 +89,6 @@ class DescribedGroup(MessageStruct):
         # int32 3+. Operations that the client is authorized for, one bit each; the minimum if not requested.
         "authorized_operations",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -116,14 +114,13 @@ class DescribedGroup(MessageStruct):
 class DescribeGroupsResponse(Message):
     """The groups with their members."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
         # []DescribedGroup 0+.
         "groups",
     )
-    __slots__ = FIELDS
     NAME = "DescribeGroupsResponse"
     API_KEY = 15
     MIN_VERSION = 0
@@ -279,24 +276,24 @@ def encode_v6(message: DescribeGroupsResponse, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
-    count_of_groups, pos = read_count(buf, pos, 14)
-    memory += 433 * count_of_groups
+    count, pos = read_count(buf, pos, 14)
+    memory += 433 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count_of_described_group_members, pos = read_count(buf, pos, 14)
-        memory += 337 * count_of_described_group_members
+        count, pos = read_count(buf, pos, 14)
+        memory += 337 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count_of_described_group_members):
+        for _ in range(count):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
             described_group_member_client_host, pos = read_string(buf, pos)
@@ -327,24 +324,24 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_groups, pos = read_count(buf, pos, 14)
-    memory += 433 * count_of_groups
+    count, pos = read_count(buf, pos, 14)
+    memory += 433 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count_of_described_group_members, pos = read_count(buf, pos, 14)
-        memory += 337 * count_of_described_group_members
+        count, pos = read_count(buf, pos, 14)
+        memory += 337 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count_of_described_group_members):
+        for _ in range(count):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
             described_group_member_client_host, pos = read_string(buf, pos)
@@ -378,24 +375,24 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_groups, pos = read_count(buf, pos, 18)
-    memory += 465 * count_of_groups
+    count, pos = read_count(buf, pos, 18)
+    memory += 465 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count_of_described_group_members, pos = read_count(buf, pos, 14)
-        memory += 337 * count_of_described_group_members
+        count, pos = read_count(buf, pos, 14)
+        memory += 337 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count_of_described_group_members):
+        for _ in range(count):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
             described_group_member_client_host, pos = read_string(buf, pos)
@@ -428,24 +425,24 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_groups, pos = read_count(buf, pos, 18)
-    memory += 465 * count_of_groups
+    count, pos = read_count(buf, pos, 18)
+    memory += 465 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count_of_described_group_members, pos = read_count(buf, pos, 16)
-        memory += 393 * count_of_described_group_members
+        count, pos = read_count(buf, pos, 16)
+        memory += 393 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count_of_described_group_members):
+        for _ in range(count):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_group_instance_id, pos = read_nullable_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
@@ -479,24 +476,24 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_groups, pos = read_compact_count(buf, pos, 12)
-    memory += 465 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 12)
+    memory += 465 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_compact_string(buf, pos)
         described_group_group_state, pos = read_compact_string(buf, pos)
         described_group_protocol_type, pos = read_compact_string(buf, pos)
         described_group_protocol_data, pos = read_compact_string(buf, pos)
-        count_of_described_group_members, pos = read_compact_count(buf, pos, 7)
-        memory += 393 * count_of_described_group_members
+        count, pos = read_compact_count(buf, pos, 7)
+        memory += 393 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count_of_described_group_members):
+        for _ in range(count):
             described_group_member_member_id, pos = read_compact_string(buf, pos)
             described_group_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
             described_group_member_client_id, pos = read_compact_string(buf, pos)
@@ -542,12 +539,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_groups, pos = read_compact_count(buf, pos, 13)
-    memory += 521 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 13)
+    memory += 521 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -555,12 +552,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
         described_group_group_state, pos = read_compact_string(buf, pos)
         described_group_protocol_type, pos = read_compact_string(buf, pos)
         described_group_protocol_data, pos = read_compact_string(buf, pos)
-        count_of_described_group_members, pos = read_compact_count(buf, pos, 7)
-        memory += 393 * count_of_described_group_members
+        count, pos = read_compact_count(buf, pos, 7)
+        memory += 393 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count_of_described_group_members):
+        for _ in range(count):
             described_group_member_member_id, pos = read_compact_string(buf, pos)
             described_group_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
             described_group_member_client_id, pos = read_compact_string(buf, pos)

@@ -29,13 +29,12 @@ PACK_i = Struct(">i").pack
 class DescribableLogDirTopic(MessageStruct):
     """The partitions to describe; null for all."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "topic",
         # []int32 1+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,11 +48,10 @@ class DescribableLogDirTopic(MessageStruct):
 class DescribeLogDirsRequest(Message):
     """Lists the log directories of a broker and the replicas in them."""
 
-    FIELDS = (
+    __slots__ = (
         # []DescribableLogDirTopic 1+, null 1+. The partitions to describe; null for all.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "DescribeLogDirsRequest"
     API_KEY = 35
     MIN_VERSION = 1
@@ -103,20 +101,20 @@ encode_v5 = encode_v2
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int]:
     memory = 0
     topics: list[DescribableLogDirTopic] | None = None
-    count_of_topics, pos = read_nullable_count(buf, pos, 6)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_nullable_count(buf, pos, 6)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             describable_log_dir_topic_topic, pos = read_string(buf, pos)
-            count_of_describable_log_dir_topic_partitions, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_describable_log_dir_topic_partitions
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            describable_log_dir_topic_partitions = list(unpack_from(f">{count_of_describable_log_dir_topic_partitions}i", buf, pos))
-            pos += 4 * count_of_describable_log_dir_topic_partitions
+            describable_log_dir_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             topics.append(DescribableLogDirTopic(describable_log_dir_topic_topic, describable_log_dir_topic_partitions))
     return DescribeLogDirsRequest(topics), pos
 
@@ -124,20 +122,20 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int]:
 def decode_v2(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int]:
     memory = 0
     topics: list[DescribableLogDirTopic] | None = None
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             describable_log_dir_topic_topic, pos = read_compact_string(buf, pos)
-            count_of_describable_log_dir_topic_partitions, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_describable_log_dir_topic_partitions
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            describable_log_dir_topic_partitions = list(unpack_from(f">{count_of_describable_log_dir_topic_partitions}i", buf, pos))
-            pos += 4 * count_of_describable_log_dir_topic_partitions
+            describable_log_dir_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -36,7 +36,7 @@ UNPACK_qqt = Struct(">qq?").unpack_from
 
 
 class DescribeLogDirsPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 1+.
         "partition_index",
         # int64 1+. The size of the log's segments, in bytes.
@@ -46,7 +46,6 @@ class DescribeLogDirsPartition(MessageStruct):
         # bool 1+. Whether this log replaces the current one when it has caught up (AlterReplicaLogDirs).
         "is_future_key",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,13 +61,12 @@ class DescribeLogDirsPartition(MessageStruct):
 
 
 class DescribeLogDirsTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # []DescribeLogDirsPartition 1+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -80,7 +78,7 @@ class DescribeLogDirsTopic(MessageStruct):
 
 
 class DescribeLogDirsResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 1+. The error code; 0 for none.
         "error_code",
         # string 1+. The absolute path of the directory.
@@ -94,7 +92,6 @@ class DescribeLogDirsResult(MessageStruct):
         # bool 5+, left out where a version lacks it. Whether the directory gets no new replicas.
         "is_cordoned",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -116,7 +113,7 @@ class DescribeLogDirsResult(MessageStruct):
 class DescribeLogDirsResponse(Message):
     """The log directories, their sizes and their replicas."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 3+, left out where a version lacks it. The error code; 0 for none.
@@ -124,7 +121,6 @@ class DescribeLogDirsResponse(Message):
         # []DescribeLogDirsResult 1+.
         "results",
     )
-    __slots__ = FIELDS
     NAME = "DescribeLogDirsResponse"
     API_KEY = 35
     MIN_VERSION = 1
@@ -275,28 +271,28 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_count(buf, pos, 8)
-    memory += 249 * count_of_results
+    count, pos = read_count(buf, pos, 8)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (describe_log_dirs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_log_dirs_result_log_dir, pos = read_string(buf, pos)
-        count_of_describe_log_dirs_result_topics, pos = read_count(buf, pos, 6)
-        memory += 185 * count_of_describe_log_dirs_result_topics
+        count, pos = read_count(buf, pos, 6)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_log_dirs_result_topics = []
-        for _ in range(count_of_describe_log_dirs_result_topics):
+        for _ in range(count):
             describe_log_dirs_topic_name, pos = read_string(buf, pos)
-            count_of_describe_log_dirs_topic_partitions, pos = read_count(buf, pos, 21)
-            memory += 169 * count_of_describe_log_dirs_topic_partitions
+            count, pos = read_count(buf, pos, 21)
+            memory += 169 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_log_dirs_topic_partitions = []
-            for _ in range(count_of_describe_log_dirs_topic_partitions):
+            for _ in range(count):
                 (
                     describe_log_dirs_partition_partition_index,
                     describe_log_dirs_partition_partition_size,
@@ -326,28 +322,28 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_results, pos = read_compact_count(buf, pos, 5)
-    memory += 249 * count_of_results
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (describe_log_dirs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_log_dirs_result_log_dir, pos = read_compact_string(buf, pos)
-        count_of_describe_log_dirs_result_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_describe_log_dirs_result_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_log_dirs_result_topics = []
-        for _ in range(count_of_describe_log_dirs_result_topics):
+        for _ in range(count):
             describe_log_dirs_topic_name, pos = read_compact_string(buf, pos)
-            count_of_describe_log_dirs_topic_partitions, pos = read_compact_count(buf, pos, 22)
-            memory += 169 * count_of_describe_log_dirs_topic_partitions
+            count, pos = read_compact_count(buf, pos, 22)
+            memory += 169 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_log_dirs_topic_partitions = []
-            for _ in range(count_of_describe_log_dirs_topic_partitions):
+            for _ in range(count):
                 (
                     describe_log_dirs_partition_partition_index,
                     describe_log_dirs_partition_partition_size,
@@ -393,28 +389,28 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_results, pos = read_compact_count(buf, pos, 5)
-    memory += 249 * count_of_results
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (describe_log_dirs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_log_dirs_result_log_dir, pos = read_compact_string(buf, pos)
-        count_of_describe_log_dirs_result_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_describe_log_dirs_result_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_log_dirs_result_topics = []
-        for _ in range(count_of_describe_log_dirs_result_topics):
+        for _ in range(count):
             describe_log_dirs_topic_name, pos = read_compact_string(buf, pos)
-            count_of_describe_log_dirs_topic_partitions, pos = read_compact_count(buf, pos, 22)
-            memory += 169 * count_of_describe_log_dirs_topic_partitions
+            count, pos = read_compact_count(buf, pos, 22)
+            memory += 169 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_log_dirs_topic_partitions = []
-            for _ in range(count_of_describe_log_dirs_topic_partitions):
+            for _ in range(count):
                 (
                     describe_log_dirs_partition_partition_index,
                     describe_log_dirs_partition_partition_size,
@@ -460,28 +456,28 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_results, pos = read_compact_count(buf, pos, 21)
-    memory += 313 * count_of_results
+    count, pos = read_compact_count(buf, pos, 21)
+    memory += 313 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (describe_log_dirs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_log_dirs_result_log_dir, pos = read_compact_string(buf, pos)
-        count_of_describe_log_dirs_result_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_describe_log_dirs_result_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_log_dirs_result_topics = []
-        for _ in range(count_of_describe_log_dirs_result_topics):
+        for _ in range(count):
             describe_log_dirs_topic_name, pos = read_compact_string(buf, pos)
-            count_of_describe_log_dirs_topic_partitions, pos = read_compact_count(buf, pos, 22)
-            memory += 169 * count_of_describe_log_dirs_topic_partitions
+            count, pos = read_compact_count(buf, pos, 22)
+            memory += 169 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_log_dirs_topic_partitions = []
-            for _ in range(count_of_describe_log_dirs_topic_partitions):
+            for _ in range(count):
                 (
                     describe_log_dirs_partition_partition_index,
                     describe_log_dirs_partition_partition_size,
@@ -529,28 +525,28 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_results, pos = read_compact_count(buf, pos, 22)
-    memory += 313 * count_of_results
+    count, pos = read_compact_count(buf, pos, 22)
+    memory += 313 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         (describe_log_dirs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_log_dirs_result_log_dir, pos = read_compact_string(buf, pos)
-        count_of_describe_log_dirs_result_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_describe_log_dirs_result_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_log_dirs_result_topics = []
-        for _ in range(count_of_describe_log_dirs_result_topics):
+        for _ in range(count):
             describe_log_dirs_topic_name, pos = read_compact_string(buf, pos)
-            count_of_describe_log_dirs_topic_partitions, pos = read_compact_count(buf, pos, 22)
-            memory += 169 * count_of_describe_log_dirs_topic_partitions
+            count, pos = read_compact_count(buf, pos, 22)
+            memory += 169 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_log_dirs_topic_partitions = []
-            for _ in range(count_of_describe_log_dirs_topic_partitions):
+            for _ in range(count):
                 (
                     describe_log_dirs_partition_partition_index,
                     describe_log_dirs_partition_partition_size,

@@ -16,8 +16,7 @@ class DescribeNodeRequest(Message):
     leader.
     """
 
-    FIELDS = ()
-    __slots__ = FIELDS
+    __slots__ = ()
     NAME = "DescribeNodeRequest"
     API_KEY = 1004
     MIN_VERSION = 0

@@ -34,7 +34,7 @@ UNPACK_qqqqqqtqt = Struct(">qqqqqq?q?").unpack_from
 class SilentPeer(MessageStruct):
     """Nodes that do not respond to this one."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "node_id",
         # int64 0+.
@@ -42,7 +42,6 @@ class SilentPeer(MessageStruct):
         # string 0+.
         "reason",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class SilentPeer(MessageStruct):
 class KnownNode(MessageStruct):
     """The voters and this node, with the addresses that this node uses."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "node_id",
         # string 0+.
@@ -66,7 +65,6 @@ class KnownNode(MessageStruct):
         # int32 0+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class KnownNode(MessageStruct):
 class DescribeNodeResponse(Message):
     """The view of one node. Unknown ids, offsets and times are -1."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+.
         "error_code",
         # int32 0+.
@@ -129,7 +127,6 @@ class DescribeNodeResponse(Message):
         # []KnownNode 0+. The voters and this node, with the addresses that this node uses.
         "nodes",
     )
-    __slots__ = FIELDS
     NAME = "DescribeNodeResponse"
     API_KEY = 1004
     MIN_VERSION = 0
@@ -245,12 +242,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeResponse, int]:
         is_voter,
     ) = UNPACK_iiit(buf, pos)
     pos += 13
-    count_of_voter_ids, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_voter_ids
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
-    voter_ids = list(unpack_from(f">{count_of_voter_ids}i", buf, pos))
-    pos += 4 * count_of_voter_ids
+    voter_ids = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
     (
         high_watermark,
         log_start_offset,
@@ -263,20 +260,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeResponse, int]:
         is_ready,
     ) = UNPACK_qqqqqqtqt(buf, pos)
     pos += 58
-    count_of_lacks, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_lacks
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     lacks = []
-    for _ in range(count_of_lacks):
+    for _ in range(count):
         lacks_element, pos = read_compact_string(buf, pos)
         lacks.append(lacks_element)
-    count_of_silent_peers, pos = read_compact_count(buf, pos, 14)
-    memory += 185 * count_of_silent_peers
+    count, pos = read_compact_count(buf, pos, 14)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     silent_peers = []
-    for _ in range(count_of_silent_peers):
+    for _ in range(count):
         silent_peer_node_id, silent_peer_silent_ms = UNPACK_iq(buf, pos)
         pos += 12
         silent_peer_reason, pos = read_compact_string(buf, pos)
@@ -285,12 +282,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeResponse, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         silent_peers.append(SilentPeer(silent_peer_node_id, silent_peer_silent_ms, silent_peer_reason))
-    count_of_nodes, pos = read_compact_count(buf, pos, 10)
-    memory += 185 * count_of_nodes
+    count, pos = read_compact_count(buf, pos, 10)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     nodes = []
-    for _ in range(count_of_nodes):
+    for _ in range(count):
         (known_node_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         known_node_host, pos = read_compact_string(buf, pos)

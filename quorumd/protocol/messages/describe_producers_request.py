@@ -20,13 +20,12 @@ from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 
 class TopicRequest(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []int32 0+.
         "partition_indexes",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -40,11 +39,10 @@ class TopicRequest(MessageStruct):
 class DescribeProducersRequest(Message):
     """Lists the producers with state in the leader's log of each partition."""
 
-    FIELDS = (
+    __slots__ = (
         # []TopicRequest 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "DescribeProducersRequest"
     API_KEY = 61
     MIN_VERSION = 0
@@ -70,19 +68,19 @@ def encode_v0(message: DescribeProducersRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersRequest, int]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_request_name, pos = read_compact_string(buf, pos)
-        count_of_topic_request_partition_indexes, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_topic_request_partition_indexes
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        topic_request_partition_indexes = list(unpack_from(f">{count_of_topic_request_partition_indexes}i", buf, pos))
-        pos += 4 * count_of_topic_request_partition_indexes
+        topic_request_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:

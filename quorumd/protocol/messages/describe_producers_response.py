@@ -29,7 +29,7 @@ UNPACK_qiiqiq = Struct(">qiiqiq").unpack_from
 
 
 class ProducerState(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int64 0+. The producer id.
         "producer_id",
         # int32 0+. The epoch of the producer id.
@@ -43,7 +43,6 @@ class ProducerState(MessageStruct):
         # int64 0+. The first offset of the open transaction; -1 if there is none.
         "current_txn_start_offset",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class ProducerState(MessageStruct):
 
 
 class PartitionResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -73,7 +72,6 @@ class PartitionResponse(MessageStruct):
         # []ProducerState 0+.
         "active_producers",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -89,13 +87,12 @@ class PartitionResponse(MessageStruct):
 
 
 class TopicResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []PartitionResponse 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -109,13 +106,12 @@ class TopicResponse(MessageStruct):
 class DescribeProducersResponse(Message):
     """The active producers."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []TopicResponse 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "DescribeProducersResponse"
     API_KEY = 61
     MIN_VERSION = 0
@@ -163,28 +159,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_response_name, pos = read_compact_string(buf, pos)
-        count_of_topic_response_partitions, pos = read_compact_count(buf, pos, 9)
-        memory += 265 * count_of_topic_response_partitions
+        count, pos = read_compact_count(buf, pos, 9)
+        memory += 265 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_response_partitions = []
-        for _ in range(count_of_topic_response_partitions):
+        for _ in range(count):
             partition_response_partition_index, partition_response_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_response_error_message, pos = read_compact_nullable_string(buf, pos)
-            count_of_partition_response_active_producers, pos = read_compact_count(buf, pos, 37)
-            memory += 281 * count_of_partition_response_active_producers
+            count, pos = read_compact_count(buf, pos, 37)
+            memory += 281 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_response_active_producers = []
-            for _ in range(count_of_partition_response_active_producers):
+            for _ in range(count):
                 (
                     producer_state_producer_id,
                     producer_state_producer_epoch,

@@ -23,11 +23,10 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Only 0 is supported.
         "partition_index",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -37,13 +36,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,11 +55,10 @@ class TopicData(MessageStruct):
 class DescribeQuorumRequest(Message):
     """Requests the progress of every replica of the metadata log from the leader."""
 
-    FIELDS = (
+    __slots__ = (
         # []TopicData 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "DescribeQuorumRequest"
     API_KEY = 55
     MIN_VERSION = 0
@@ -95,19 +92,19 @@ encode_v2 = encode_v0
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumRequest, int]:
     memory = 0
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 5)
-        memory += 81 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 5)
+        memory += 81 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (partition_data_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:

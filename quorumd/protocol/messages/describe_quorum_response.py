@@ -50,7 +50,7 @@ UNPACK_iqqq = Struct(">iqqq").unpack_from
 class ReplicaState(MessageStruct):
     """A replica's progress as known to the leader."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "replica_id",
         # uuid 2+. The replica's directory id.
@@ -64,7 +64,6 @@ class ReplicaState(MessageStruct):
         # Unix time in ms; -1 if never.
         "last_caught_up_timestamp",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -84,11 +83,10 @@ class ReplicaState(MessageStruct):
 class TargetVoter(MessageStruct):
     """The target voters of a change in progress (KIP-595 draft); null if there is none."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "voter_id",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -98,7 +96,7 @@ class TargetVoter(MessageStruct):
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -120,7 +118,6 @@ class PartitionData(MessageStruct):
         # draft); null if there is none.
         "target_voters",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -146,13 +143,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -164,7 +160,7 @@ class TopicData(MessageStruct):
 
 
 class Listener(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 2+.
         "name",
         # string 2+.
@@ -172,7 +168,6 @@ class Listener(MessageStruct):
         # uint16 2+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -188,13 +183,12 @@ class Listener(MessageStruct):
 class Node(MessageStruct):
     """The endpoints of the voters."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 2+.
         "node_id",
         # []Listener 2+.
         "listeners",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -208,7 +202,7 @@ class Node(MessageStruct):
 class DescribeQuorumResponse(Message):
     """The leader, the high watermark and the progress of each voter and observer, from the leader's view."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 2+, null 2+, left out where a version lacks it. The error message; null if there was no
@@ -219,7 +213,6 @@ class DescribeQuorumResponse(Message):
         # []Node 2+. The endpoints of the voters.
         "nodes",
     )
-    __slots__ = FIELDS
     NAME = "DescribeQuorumResponse"
     API_KEY = 55
     MIN_VERSION = 0
@@ -405,19 +398,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 25)
-        memory += 489 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 25)
+        memory += 489 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
             (
                 partition_data_partition_index,
@@ -427,12 +420,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                 partition_data_high_watermark,
             ) = UNPACK_ihiiq(buf, pos)
             pos += 22
-            count_of_partition_data_current_voters, pos = read_compact_count(buf, pos, 13)
-            memory += 145 * count_of_partition_data_current_voters
+            count, pos = read_compact_count(buf, pos, 13)
+            memory += 145 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_data_current_voters = []
-            for _ in range(count_of_partition_data_current_voters):
+            for _ in range(count):
                 replica_state_replica_id, replica_state_log_end_offset = UNPACK_iq(buf, pos)
                 pos += 12
                 if buf[pos] == 0:
@@ -446,12 +439,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     -1,
                     -1,
                 ))
-            count_of_partition_data_observers, pos = read_compact_count(buf, pos, 13)
-            memory += 145 * count_of_partition_data_observers
+            count, pos = read_compact_count(buf, pos, 13)
+            memory += 145 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_data_observers = []
-            for _ in range(count_of_partition_data_observers):
+            for _ in range(count):
                 observers_replica_state_replica_id, observers_replica_state_log_end_offset = UNPACK_iq(buf, pos)
                 pos += 12
                 if buf[pos] == 0:
@@ -472,13 +465,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                 for _ in range(tag_count):
                     partition_data_tag, pos, partition_data_end = read_tag(buf, pos)
                     if partition_data_tag == 10000:
-                        count_of_partition_data_target_voters, pos = read_compact_nullable_count(buf, pos, 5)
-                        if count_of_partition_data_target_voters >= 0:
-                            memory += 81 * count_of_partition_data_target_voters
+                        count, pos = read_compact_nullable_count(buf, pos, 5)
+                        if count >= 0:
+                            memory += 81 * count
                             if memory > ALWAYS_ALLOWED_MEMORY:
                                 check_response_memory(buf, memory)
                             partition_data_target_voters = []
-                            for _ in range(count_of_partition_data_target_voters):
+                            for _ in range(count):
                                 (target_voter_voter_id,) = UNPACK_i(buf, pos)
                                 pos += 4
                                 if buf[pos] == 0:
@@ -522,19 +515,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 25)
-        memory += 489 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 25)
+        memory += 489 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
             (
                 partition_data_partition_index,
@@ -544,12 +537,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                 partition_data_high_watermark,
             ) = UNPACK_ihiiq(buf, pos)
             pos += 22
-            count_of_partition_data_current_voters, pos = read_compact_count(buf, pos, 29)
-            memory += 209 * count_of_partition_data_current_voters
+            count, pos = read_compact_count(buf, pos, 29)
+            memory += 209 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_data_current_voters = []
-            for _ in range(count_of_partition_data_current_voters):
+            for _ in range(count):
                 (
                     replica_state_replica_id,
                     replica_state_log_end_offset,
@@ -568,12 +561,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     replica_state_last_fetch_timestamp,
                     replica_state_last_caught_up_timestamp,
                 ))
-            count_of_partition_data_observers, pos = read_compact_count(buf, pos, 29)
-            memory += 209 * count_of_partition_data_observers
+            count, pos = read_compact_count(buf, pos, 29)
+            memory += 209 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_data_observers = []
-            for _ in range(count_of_partition_data_observers):
+            for _ in range(count):
                 (
                     observers_replica_state_replica_id,
                     observers_replica_state_log_end_offset,
@@ -599,13 +592,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                 for _ in range(tag_count):
                     partition_data_tag, pos, partition_data_end = read_tag(buf, pos)
                     if partition_data_tag == 10000:
-                        count_of_partition_data_target_voters, pos = read_compact_nullable_count(buf, pos, 5)
-                        if count_of_partition_data_target_voters >= 0:
-                            memory += 81 * count_of_partition_data_target_voters
+                        count, pos = read_compact_nullable_count(buf, pos, 5)
+                        if count >= 0:
+                            memory += 81 * count
                             if memory > ALWAYS_ALLOWED_MEMORY:
                                 check_response_memory(buf, memory)
                             partition_data_target_voters = []
-                            for _ in range(count_of_partition_data_target_voters):
+                            for _ in range(count):
                                 (target_voter_voter_id,) = UNPACK_i(buf, pos)
                                 pos += 4
                                 if buf[pos] == 0:
@@ -650,31 +643,31 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 26)
-        memory += 545 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 26)
+        memory += 545 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_target_voters: list[TargetVoter] | None = None
             partition_data_partition_index, partition_data_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_data_error_message, pos = read_compact_nullable_string(buf, pos)
             partition_data_leader_id, partition_data_leader_epoch, partition_data_high_watermark = UNPACK_iiq(buf, pos)
             pos += 16
-            count_of_partition_data_current_voters, pos = read_compact_count(buf, pos, 45)
-            memory += 281 * count_of_partition_data_current_voters
+            count, pos = read_compact_count(buf, pos, 45)
+            memory += 281 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_data_current_voters = []
-            for _ in range(count_of_partition_data_current_voters):
+            for _ in range(count):
                 (
                     replica_state_replica_id,
                     replica_state_replica_directory_id,
@@ -694,12 +687,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                     replica_state_last_fetch_timestamp,
                     replica_state_last_caught_up_timestamp,
                 ))
-            count_of_partition_data_observers, pos = read_compact_count(buf, pos, 45)
-            memory += 281 * count_of_partition_data_observers
+            count, pos = read_compact_count(buf, pos, 45)
+            memory += 281 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_data_observers = []
-            for _ in range(count_of_partition_data_observers):
+            for _ in range(count):
                 (
                     observers_replica_state_replica_id,
                     observers_replica_state_replica_directory_id,
@@ -726,13 +719,13 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
                 for _ in range(tag_count):
                     partition_data_tag, pos, partition_data_end = read_tag(buf, pos)
                     if partition_data_tag == 10000:
-                        count_of_partition_data_target_voters, pos = read_compact_nullable_count(buf, pos, 5)
-                        if count_of_partition_data_target_voters >= 0:
-                            memory += 81 * count_of_partition_data_target_voters
+                        count, pos = read_compact_nullable_count(buf, pos, 5)
+                        if count >= 0:
+                            memory += 81 * count
                             if memory > ALWAYS_ALLOWED_MEMORY:
                                 check_response_memory(buf, memory)
                             partition_data_target_voters = []
-                            for _ in range(count_of_partition_data_target_voters):
+                            for _ in range(count):
                                 (target_voter_voter_id,) = UNPACK_i(buf, pos)
                                 pos += 4
                                 if buf[pos] == 0:
@@ -760,20 +753,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
-    count_of_nodes, pos = read_compact_count(buf, pos, 6)
-    memory += 161 * count_of_nodes
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     nodes = []
-    for _ in range(count_of_nodes):
+    for _ in range(count):
         (node_node_id,) = UNPACK_i(buf, pos)
         pos += 4
-        count_of_node_listeners, pos = read_compact_count(buf, pos, 5)
-        memory += 209 * count_of_node_listeners
+        count, pos = read_compact_count(buf, pos, 5)
+        memory += 209 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         node_listeners = []
-        for _ in range(count_of_node_listeners):
+        for _ in range(count):
             listener_name, pos = read_compact_string(buf, pos)
             listener_host, pos = read_compact_string(buf, pos)
             (listener_port,) = UNPACK_H(buf, pos)

@@ -26,11 +26,10 @@ UNPACK_i = Struct(">i").unpack_from
 class TopicRequest(MessageStruct):
     """Empty for all topics."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,13 +41,12 @@ class TopicRequest(MessageStruct):
 class Cursor(MessageStruct):
     """The cursor of the previous response; null for the first page."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "topic_name",
         # int32 0+. The partition index.
         "partition_index",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +60,7 @@ class Cursor(MessageStruct):
 class DescribeTopicPartitionsRequest(Message):
     """Requests topics with their partitions, page by page (KIP-966)."""
 
-    FIELDS = (
+    __slots__ = (
         # []TopicRequest 0+. Empty for all topics.
         "topics",
         # int32 0+. The maximum number of partitions in the response.
@@ -70,7 +68,6 @@ class DescribeTopicPartitionsRequest(Message):
         # Cursor 0+, null 0+. The cursor of the previous response; null for the first page.
         "cursor",
     )
-    __slots__ = FIELDS
     NAME = "DescribeTopicPartitionsRequest"
     API_KEY = 75
     MIN_VERSION = 0
@@ -107,12 +104,12 @@ def encode_v0(message: DescribeTopicPartitionsRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsRequest, int]:
     memory = 0
     cursor: Cursor | None = None
-    count_of_topics, pos = read_compact_count(buf, pos, 2)
-    memory += 105 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 2)
+    memory += 105 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_request_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
             pos += 1
@@ -141,12 +138,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsRequest, int
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[DescribeTopicPartitionsRequest, int]]:
     memory = 0
     cursor: Cursor | None = None
-    count_of_topics, pos = read_compact_count(buf, pos, 2)
-    memory += 105 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 2)
+    memory += 105 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_request_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
             pos += 1

@@ -33,7 +33,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class DescribeTopicPartitionsResponsePartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # int32 0+. The partition index.
@@ -53,7 +53,6 @@ class DescribeTopicPartitionsResponsePartition(MessageStruct):
         # []int32 0+, left out where a version lacks it. The replicas that are offline.
         "offline_replicas",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class DescribeTopicPartitionsResponsePartition(MessageStruct):
 
 
 class DescribeTopicPartitionsResponseTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 0+, null 0+.
@@ -93,7 +92,6 @@ class DescribeTopicPartitionsResponseTopic(MessageStruct):
         # int32 0+. A bit field of operations; the minimum int32 if not requested.
         "topic_authorized_operations",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -115,13 +113,12 @@ class DescribeTopicPartitionsResponseTopic(MessageStruct):
 class Cursor(MessageStruct):
     """Where the next page begins; null if this is the last."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "topic_name",
         # int32 0+. The partition index.
         "partition_index",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -135,7 +132,7 @@ class Cursor(MessageStruct):
 class DescribeTopicPartitionsResponse(Message):
     """A page of topics in order of name, with their partitions."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -144,7 +141,6 @@ class DescribeTopicPartitionsResponse(Message):
         # Cursor 0+, null 0+. Where the next page begins; null if this is the last.
         "next_cursor",
     )
-    __slots__ = FIELDS
     NAME = "DescribeTopicPartitionsResponse"
     API_KEY = 75
     MIN_VERSION = 0
@@ -214,23 +210,23 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, in
     next_cursor: Cursor | None = None
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (describe_topic_partitions_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_topic_partitions_response_topic_name, pos = read_compact_nullable_string(buf, pos)
         describe_topic_partitions_response_topic_topic_id, describe_topic_partitions_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count_of_describe_topic_partitions_response_topic_partitions, pos = read_compact_count(buf, pos, 20)
-        memory += 601 * count_of_describe_topic_partitions_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 20)
+        memory += 601 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_topic_partitions_response_topic_partitions = []
-        for _ in range(count_of_describe_topic_partitions_response_topic_partitions):
+        for _ in range(count):
             describe_topic_partitions_response_partition_eligible_leader_replicas: list[int] | None = None
             describe_topic_partitions_response_partition_last_known_elr: list[int] | None = None
             (
@@ -240,38 +236,38 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, in
                 describe_topic_partitions_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count_of_describe_topic_partitions_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_describe_topic_partitions_response_partition_replica_nodes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            describe_topic_partitions_response_partition_replica_nodes = list(unpack_from(f">{count_of_describe_topic_partitions_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_describe_topic_partitions_response_partition_replica_nodes
-            count_of_describe_topic_partitions_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_describe_topic_partitions_response_partition_isr_nodes
+            describe_topic_partitions_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            describe_topic_partitions_response_partition_isr_nodes = list(unpack_from(f">{count_of_describe_topic_partitions_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_describe_topic_partitions_response_partition_isr_nodes
-            count_of_describe_topic_partitions_response_partition_eligible_leader_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-            if count_of_describe_topic_partitions_response_partition_eligible_leader_replicas >= 0:
-                memory += 41 * count_of_describe_topic_partitions_response_partition_eligible_leader_replicas
+            describe_topic_partitions_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_nullable_count(buf, pos, 4)
+            if count >= 0:
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                describe_topic_partitions_response_partition_eligible_leader_replicas = list(unpack_from(f">{count_of_describe_topic_partitions_response_partition_eligible_leader_replicas}i", buf, pos))
-                pos += 4 * count_of_describe_topic_partitions_response_partition_eligible_leader_replicas
-            count_of_describe_topic_partitions_response_partition_last_known_elr, pos = read_compact_nullable_count(buf, pos, 4)
-            if count_of_describe_topic_partitions_response_partition_last_known_elr >= 0:
-                memory += 41 * count_of_describe_topic_partitions_response_partition_last_known_elr
+                describe_topic_partitions_response_partition_eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
+            count, pos = read_compact_nullable_count(buf, pos, 4)
+            if count >= 0:
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                describe_topic_partitions_response_partition_last_known_elr = list(unpack_from(f">{count_of_describe_topic_partitions_response_partition_last_known_elr}i", buf, pos))
-                pos += 4 * count_of_describe_topic_partitions_response_partition_last_known_elr
-            count_of_describe_topic_partitions_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_describe_topic_partitions_response_partition_offline_replicas
+                describe_topic_partitions_response_partition_last_known_elr = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            describe_topic_partitions_response_partition_offline_replicas = list(unpack_from(f">{count_of_describe_topic_partitions_response_partition_offline_replicas}i", buf, pos))
-            pos += 4 * count_of_describe_topic_partitions_response_partition_offline_replicas
+            describe_topic_partitions_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -20,11 +20,10 @@ from quorumd.protocol.wire import NOT_GIVEN, Message
 class DescribeTransactionsRequest(Message):
     """Describes transactions by transactional id."""
 
-    FIELDS = (
+    __slots__ = (
         # []string 0+. The transactional ids.
         "transactional_ids",
     )
-    __slots__ = FIELDS
     NAME = "DescribeTransactionsRequest"
     API_KEY = 65
     MIN_VERSION = 0
@@ -47,12 +46,12 @@ def encode_v0(message: DescribeTransactionsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsRequest, int]:
     memory = 0
-    count_of_transactional_ids, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_transactional_ids
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     transactional_ids = []
-    for _ in range(count_of_transactional_ids):
+    for _ in range(count):
         transactional_ids_element, pos = read_compact_string(buf, pos)
         transactional_ids.append(transactional_ids_element)
     if buf[pos] == 0:

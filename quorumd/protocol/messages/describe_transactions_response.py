@@ -29,13 +29,12 @@ UNPACK_iqqh = Struct(">iqqh").unpack_from
 class TopicData(MessageStruct):
     """The partitions in the transaction."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "topic",
         # []int32 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class TopicData(MessageStruct):
 
 
 class TransactionState(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 0+. The transactional id.
@@ -65,7 +64,6 @@ class TransactionState(MessageStruct):
         # []TopicData 0+. The partitions in the transaction.
         "topics",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -91,13 +89,12 @@ class TransactionState(MessageStruct):
 class DescribeTransactionsResponse(Message):
     """The transactions."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []TransactionState 0+.
         "transaction_states",
     )
-    __slots__ = FIELDS
     NAME = "DescribeTransactionsResponse"
     API_KEY = 65
     MIN_VERSION = 0
@@ -140,12 +137,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_transaction_states, pos = read_compact_count(buf, pos, 28)
-    memory += 449 * count_of_transaction_states
+    count, pos = read_compact_count(buf, pos, 28)
+    memory += 449 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     transaction_states = []
-    for _ in range(count_of_transaction_states):
+    for _ in range(count):
         (transaction_state_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         transaction_state_transactional_id, pos = read_compact_string(buf, pos)
@@ -157,19 +154,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsResponse, int]:
             transaction_state_producer_epoch,
         ) = UNPACK_iqqh(buf, pos)
         pos += 22
-        count_of_transaction_state_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_transaction_state_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         transaction_state_topics = []
-        for _ in range(count_of_transaction_state_topics):
+        for _ in range(count):
             topic_data_topic, pos = read_compact_string(buf, pos)
-            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_topic_data_partitions
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            topic_data_partitions = list(unpack_from(f">{count_of_topic_data_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_data_partitions
+            topic_data_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

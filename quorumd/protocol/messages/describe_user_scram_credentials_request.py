@@ -20,11 +20,10 @@ from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 class UserName(MessageStruct):
     """Null or empty requests all users."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -36,11 +35,10 @@ class UserName(MessageStruct):
 class DescribeUserScramCredentialsRequest(Message):
     """Lists SCRAM credentials without their secrets (KIP-554)."""
 
-    FIELDS = (
+    __slots__ = (
         # []UserName 0+, null 0+. Null or empty requests all users.
         "users",
     )
-    __slots__ = FIELDS
     NAME = "DescribeUserScramCredentialsRequest"
     API_KEY = 50
     MIN_VERSION = 0
@@ -68,13 +66,13 @@ def encode_v0(message: DescribeUserScramCredentialsRequest, out: bytearray) -> N
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsRequest, int]:
     memory = 0
     users: list[UserName] | None = None
-    count_of_users, pos = read_compact_nullable_count(buf, pos, 2)
-    if count_of_users >= 0:
-        memory += 105 * count_of_users
+    count, pos = read_compact_nullable_count(buf, pos, 2)
+    if count >= 0:
+        memory += 105 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         users = []
-        for _ in range(count_of_users):
+        for _ in range(count):
             user_name_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
                 pos += 1

@@ -29,13 +29,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class CredentialInfo(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
         "mechanism",
         # int32 0+.
         "iterations",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class CredentialInfo(MessageStruct):
 
 
 class DescribeUserScramCredentialsResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "user",
         # int16 0+. The error code; 0 for none.
@@ -57,7 +56,6 @@ class DescribeUserScramCredentialsResult(MessageStruct):
         # []CredentialInfo 0+.
         "credential_infos",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -75,7 +73,7 @@ class DescribeUserScramCredentialsResult(MessageStruct):
 class DescribeUserScramCredentialsResponse(Message):
     """The credentials of each user."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -85,7 +83,6 @@ class DescribeUserScramCredentialsResponse(Message):
         # []DescribeUserScramCredentialsResult 0+.
         "results",
     )
-    __slots__ = FIELDS
     NAME = "DescribeUserScramCredentialsResponse"
     API_KEY = 50
     MIN_VERSION = 0
@@ -132,22 +129,22 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsRespons
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count_of_results, pos = read_compact_count(buf, pos, 6)
-    memory += 289 * count_of_results
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 289 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         describe_user_scram_credentials_result_user, pos = read_compact_string(buf, pos)
         (describe_user_scram_credentials_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_user_scram_credentials_result_error_message, pos = read_compact_nullable_string(buf, pos)
-        count_of_describe_user_scram_credentials_result_credential_infos, pos = read_compact_count(buf, pos, 6)
-        memory += 89 * count_of_describe_user_scram_credentials_result_credential_infos
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 89 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_user_scram_credentials_result_credential_infos = []
-        for _ in range(count_of_describe_user_scram_credentials_result_credential_infos):
+        for _ in range(count):
             credential_info_mechanism, credential_info_iterations = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:

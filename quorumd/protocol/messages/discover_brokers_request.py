@@ -34,7 +34,7 @@ UNPACK_iq = Struct(">iq").unpack_from
 class Listener(MessageStruct):
     """The sender's listeners by name if it has several; the receiver takes the one that it connects to."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+.
@@ -42,7 +42,6 @@ class Listener(MessageStruct):
         # int32 0+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class DiscoverBrokersRequest(Message):
     -1.
     """
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The sender; -1 for an admin client, whose other fields are ignored.
         "replica_id",
         # int64 0+. When the process started, Unix time in ms; the latest address of a node wins.
@@ -75,7 +74,6 @@ class DiscoverBrokersRequest(Message):
         # the one that it connects to.
         "listeners",
     )
-    __slots__ = FIELDS
     NAME = "DiscoverBrokersRequest"
     API_KEY = 1002
     MIN_VERSION = 0
@@ -145,12 +143,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersRequest, int]:
                 replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
                 pos += 16
             elif tag == 10001:
-                count_of_listeners, pos = read_compact_count(buf, pos, 7)
-                memory += 209 * count_of_listeners
+                count, pos = read_compact_count(buf, pos, 7)
+                memory += 209 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 listeners = []
-                for _ in range(count_of_listeners):
+                for _ in range(count):
                     listener_name, pos = read_compact_string(buf, pos)
                     listener_host, pos = read_compact_string(buf, pos)
                     (listener_port,) = UNPACK_i(buf, pos)

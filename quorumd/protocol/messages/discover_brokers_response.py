@@ -38,7 +38,7 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class Broker(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The node, voter or observer; the name is the draft's.
         "voter_id",
         # int64 0+. When the process started, Unix time in ms; the latest address of a node wins.
@@ -50,7 +50,6 @@ class Broker(MessageStruct):
         # uuid 0+, tag 10000 in 0+. The node's directory id; zero if unknown.
         "directory_id",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class Broker(MessageStruct):
 class Founder(MessageStruct):
     """The nodes that may found a quorum with this one."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The node id.
         "voter_id",
         # uuid 0+. The replica's directory id.
@@ -80,7 +79,6 @@ class Founder(MessageStruct):
         # int32 0+. The host name or address.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -98,7 +96,7 @@ class Founder(MessageStruct):
 class DiscoverBrokersResponse(Message):
     """All known addresses (KIP-595 draft). They do not imply that a node is alive or leads."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # string 0+. Empty if unknown.
@@ -118,7 +116,6 @@ class DiscoverBrokersResponse(Message):
         # []Founder 0+, tag 10003 in 0+. The nodes that may found a quorum with this one.
         "founders",
     )
-    __slots__ = FIELDS
     NAME = "DiscoverBrokersResponse"
     API_KEY = 1002
     MIN_VERSION = 0
@@ -209,12 +206,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     cluster_id, pos = read_compact_string(buf, pos)
-    count_of_brokers, pos = read_compact_count(buf, pos, 18)
-    memory += 305 * count_of_brokers
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 305 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         broker_directory_id: KafkaUuid = ZERO_UUID
         broker_voter_id, broker_boot_timestamp = UNPACK_iq(buf, pos)
         pos += 12
@@ -257,12 +254,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
                 (standing,) = UNPACK_b(buf, pos)
                 pos += 1
             elif tag == 10003:
-                count_of_founders, pos = read_compact_count(buf, pos, 26)
-                memory += 265 * count_of_founders
+                count, pos = read_compact_count(buf, pos, 26)
+                memory += 265 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 founders = []
-                for _ in range(count_of_founders):
+                for _ in range(count):
                     founder_voter_id, founder_directory_id = UNPACK_i16s(buf, pos)
                     pos += 20
                     founder_host, pos = read_compact_string(buf, pos)

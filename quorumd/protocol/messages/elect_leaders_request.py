@@ -34,13 +34,12 @@ UNPACK_i = Struct(">i").unpack_from
 class TopicPartitions(MessageStruct):
     """null for all partitions of all topics."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "topic",
         # []int32 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class TopicPartitions(MessageStruct):
 class ElectLeadersRequest(Message):
     """Elects partition leaders (KIP-460)."""
 
-    FIELDS = (
+    __slots__ = (
         # int8 1+. 0 elects the preferred leader, 1 any live replica if none is in sync, which can lose
         # records.
         "election_type",
@@ -63,7 +62,6 @@ class ElectLeadersRequest(Message):
         # int32 0+. Timeout in ms.
         "timeout_ms",
     )
-    __slots__ = FIELDS
     NAME = "ElectLeadersRequest"
     API_KEY = 43
     MIN_VERSION = 0
@@ -126,20 +124,20 @@ def encode_v2(message: ElectLeadersRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
-    count_of_topic_partitions, pos = read_nullable_count(buf, pos, 6)
-    if count_of_topic_partitions >= 0:
-        memory += 185 * count_of_topic_partitions
+    count, pos = read_nullable_count(buf, pos, 6)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count_of_topic_partitions):
+        for _ in range(count):
             topic_partitions_topic, pos = read_string(buf, pos)
-            count_of_topic_partitions_partitions, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_topic_partitions_partitions
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_partitions_partitions
+            topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -151,20 +149,20 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count_of_topic_partitions, pos = read_nullable_count(buf, pos, 6)
-    if count_of_topic_partitions >= 0:
-        memory += 185 * count_of_topic_partitions
+    count, pos = read_nullable_count(buf, pos, 6)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count_of_topic_partitions):
+        for _ in range(count):
             topic_partitions_topic, pos = read_string(buf, pos)
-            count_of_topic_partitions_partitions, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_topic_partitions_partitions
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_partitions_partitions
+            topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -176,20 +174,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_topic_partitions >= 0:
-        memory += 185 * count_of_topic_partitions
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count_of_topic_partitions):
+        for _ in range(count):
             topic_partitions_topic, pos = read_compact_string(buf, pos)
-            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_topic_partitions_partitions
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_partitions_partitions
+            topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -207,20 +205,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[ElectLeadersRequest, int]]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
-    count_of_topic_partitions, pos = read_nullable_count(buf, pos, 6)
-    if count_of_topic_partitions >= 0:
-        memory += 185 * count_of_topic_partitions
+    count, pos = read_nullable_count(buf, pos, 6)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count_of_topic_partitions):
+        for _ in range(count):
             topic_partitions_topic, pos = read_string(buf, pos)
-            count_of_topic_partitions_partitions, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_topic_partitions_partitions
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_partitions_partitions
+            topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
             yield
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -233,20 +231,20 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Elec
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count_of_topic_partitions, pos = read_nullable_count(buf, pos, 6)
-    if count_of_topic_partitions >= 0:
-        memory += 185 * count_of_topic_partitions
+    count, pos = read_nullable_count(buf, pos, 6)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count_of_topic_partitions):
+        for _ in range(count):
             topic_partitions_topic, pos = read_string(buf, pos)
-            count_of_topic_partitions_partitions, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_topic_partitions_partitions
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_partitions_partitions
+            topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
             yield
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -259,20 +257,20 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Elec
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_topic_partitions >= 0:
-        memory += 185 * count_of_topic_partitions
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count_of_topic_partitions):
+        for _ in range(count):
             topic_partitions_topic, pos = read_compact_string(buf, pos)
-            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_topic_partitions_partitions
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = list(unpack_from(f">{count_of_topic_partitions_partitions}i", buf, pos))
-            pos += 4 * count_of_topic_partitions_partitions
+            topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -34,7 +34,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class PartitionResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The partition index.
         "partition_id",
         # int16 0+. The error code; 0 for none.
@@ -42,7 +42,6 @@ class PartitionResult(MessageStruct):
         # string 0+, null 0+. The error message; null if there was no error.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -56,13 +55,12 @@ class PartitionResult(MessageStruct):
 
 
 class ReplicaElectionResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "topic",
         # []PartitionResult 0+.
         "partition_result",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class ReplicaElectionResult(MessageStruct):
 class ElectLeadersResponse(Message):
     """One result per partition."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 1+. The top-level error code; 0 for none.
@@ -84,7 +82,6 @@ class ElectLeadersResponse(Message):
         # []ReplicaElectionResult 0+.
         "replica_election_results",
     )
-    __slots__ = FIELDS
     NAME = "ElectLeadersResponse"
     API_KEY = 43
     MIN_VERSION = 0
@@ -159,19 +156,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_replica_election_results, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_replica_election_results
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     replica_election_results = []
-    for _ in range(count_of_replica_election_results):
+    for _ in range(count):
         replica_election_result_topic, pos = read_string(buf, pos)
-        count_of_replica_election_result_partition_result, pos = read_count(buf, pos, 8)
-        memory += 185 * count_of_replica_election_result_partition_result
+        count, pos = read_count(buf, pos, 8)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         replica_election_result_partition_result = []
-        for _ in range(count_of_replica_election_result_partition_result):
+        for _ in range(count):
             partition_result_partition_id, partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_result_error_message, pos = read_nullable_string(buf, pos)
@@ -184,19 +181,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_replica_election_results, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_replica_election_results
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     replica_election_results = []
-    for _ in range(count_of_replica_election_results):
+    for _ in range(count):
         replica_election_result_topic, pos = read_string(buf, pos)
-        count_of_replica_election_result_partition_result, pos = read_count(buf, pos, 8)
-        memory += 185 * count_of_replica_election_result_partition_result
+        count, pos = read_count(buf, pos, 8)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         replica_election_result_partition_result = []
-        for _ in range(count_of_replica_election_result_partition_result):
+        for _ in range(count):
             partition_result_partition_id, partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_result_error_message, pos = read_nullable_string(buf, pos)
@@ -209,19 +206,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_replica_election_results, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_replica_election_results
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     replica_election_results = []
-    for _ in range(count_of_replica_election_results):
+    for _ in range(count):
         replica_election_result_topic, pos = read_compact_string(buf, pos)
-        count_of_replica_election_result_partition_result, pos = read_compact_count(buf, pos, 8)
-        memory += 185 * count_of_replica_election_result_partition_result
+        count, pos = read_compact_count(buf, pos, 8)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         replica_election_result_partition_result = []
-        for _ in range(count_of_replica_election_result_partition_result):
+        for _ in range(count):
             partition_result_partition_id, partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_result_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -43,13 +43,12 @@ UNPACK_iii = Struct(">iii").unpack_from
 class ReplicaInfo(MessageStruct):
     """PreferredSuccessors with directory ids."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+.
         "candidate_id",
         # uuid 1+.
         "candidate_directory_id",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class ReplicaInfo(MessageStruct):
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # int32 0+. The resigning leader.
@@ -77,7 +76,6 @@ class PartitionData(MessageStruct):
         # not the leader when a candidate resigns.
         "replica_id",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -97,13 +95,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -117,7 +114,7 @@ class TopicData(MessageStruct):
 class LeaderEndpoint(MessageStruct):
     """The leader's endpoints, one per listener."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # string 1+.
@@ -125,7 +122,6 @@ class LeaderEndpoint(MessageStruct):
         # uint16 1+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -141,7 +137,7 @@ class LeaderEndpoint(MessageStruct):
 class EndQuorumEpochRequest(Message):
     """A resigning leader requests an election without waiting for a timeout (KIP-595)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+. The sender's cluster id; null if unknown.
         "cluster_id",
         # []TopicData 0+.
@@ -149,7 +145,6 @@ class EndQuorumEpochRequest(Message):
         # []LeaderEndpoint 1+, left out where a version lacks it. The leader's endpoints, one per listener.
         "leader_endpoints",
     )
-    __slots__ = FIELDS
     NAME = "EndQuorumEpochRequest"
     API_KEY = 54
     MIN_VERSION = 0
@@ -220,27 +215,27 @@ def encode_v1(message: EndQuorumEpochRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
     memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_count(buf, pos, 16)
-        memory += 329 * count_of_topic_data_partitions
+        count, pos = read_count(buf, pos, 16)
+        memory += 329 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
-            count_of_partition_data_preferred_successors, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_partition_data_preferred_successors
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_preferred_successors = list(unpack_from(f">{count_of_partition_data_preferred_successors}i", buf, pos))
-            pos += 4 * count_of_partition_data_preferred_successors
+            partition_data_preferred_successors = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             topic_data_partitions.append(PartitionData(
                 partition_data_partition_index,
                 partition_data_leader_id,
@@ -256,28 +251,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
 def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 14)
-        memory += 361 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 14)
+        memory += 361 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             partition_data_replica_id: int = -1
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
-            count_of_partition_data_preferred_candidates, pos = read_compact_count(buf, pos, 21)
-            memory += 161 * count_of_partition_data_preferred_candidates
+            count, pos = read_compact_count(buf, pos, 21)
+            memory += 161 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_data_preferred_candidates = []
-            for _ in range(count_of_partition_data_preferred_candidates):
+            for _ in range(count):
                 replica_info_candidate_id, replica_info_candidate_directory_id = UNPACK_i16s(buf, pos)
                 pos += 20
                 if buf[pos] == 0:
@@ -311,12 +306,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
-    count_of_leader_endpoints, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_leader_endpoints
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     leader_endpoints = []
-    for _ in range(count_of_leader_endpoints):
+    for _ in range(count):
         leader_endpoint_name, pos = read_compact_string(buf, pos)
         leader_endpoint_host, pos = read_compact_string(buf, pos)
         (leader_endpoint_port,) = UNPACK_H(buf, pos)

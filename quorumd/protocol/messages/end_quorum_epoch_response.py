@@ -37,7 +37,7 @@ UNPACK_ihii = Struct(">ihii").unpack_from
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # int16 0+. The error code; 0 for none.
@@ -47,7 +47,6 @@ class PartitionData(MessageStruct):
         # int32 0+. The current epoch of the sender.
         "leader_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -63,13 +62,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -83,7 +81,7 @@ class TopicData(MessageStruct):
 class NodeEndpoint(MessageStruct):
     """The endpoints of that leader."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+.
         "node_id",
         # string 1+.
@@ -91,7 +89,6 @@ class NodeEndpoint(MessageStruct):
         # uint16 1+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -107,7 +104,7 @@ class NodeEndpoint(MessageStruct):
 class EndQuorumEpochResponse(Message):
     """Whether the receiver accepted the request or knows a newer leader."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # []TopicData 0+.
@@ -115,7 +112,6 @@ class EndQuorumEpochResponse(Message):
         # []NodeEndpoint 1+, tag 0 in 1+. The endpoints of that leader.
         "node_endpoints",
     )
-    __slots__ = FIELDS
     NAME = "EndQuorumEpochResponse"
     API_KEY = 54
     MIN_VERSION = 0
@@ -183,19 +179,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_count(buf, pos, 14)
-        memory += 201 * count_of_topic_data_partitions
+        count, pos = read_count(buf, pos, 14)
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -218,19 +214,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
     node_endpoints: list[NodeEndpoint] = []
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
-        memory += 201 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 15)
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -260,12 +256,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_node_endpoints, pos = read_compact_count(buf, pos, 8)
-                memory += 185 * count_of_node_endpoints
+                count, pos = read_compact_count(buf, pos, 8)
+                memory += 185 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count_of_node_endpoints):
+                for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)

@@ -14,8 +14,7 @@ from quorumd.protocol.wire import Message
 class EndTransactionRecord(Message):
     """Ends the metadata transaction: the records since BeginTransaction take effect."""
 
-    FIELDS = ()
-    __slots__ = FIELDS
+    __slots__ = ()
     NAME = "EndTransactionRecord"
     API_KEY = 24
     MIN_VERSION = 0

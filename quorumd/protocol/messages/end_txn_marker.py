@@ -16,11 +16,10 @@ UNPACK_i = Struct(">i").unpack_from
 class EndTxnMarker(Message):
     """Value of the control record that ends a transaction."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The epoch of the transaction coordinator: the leader epoch of its partition.
         "coordinator_epoch",
     )
-    __slots__ = FIELDS
     NAME = "EndTxnMarker"
     API_KEY = None
     MIN_VERSION = 0

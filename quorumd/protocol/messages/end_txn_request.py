@@ -23,7 +23,7 @@ UNPACK_qht = Struct(">qh?").unpack_from
 class EndTxnRequest(Message):
     """Commits or aborts a transaction."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The transactional id.
         "transactional_id",
         # int64 0+. The producer id.
@@ -33,7 +33,6 @@ class EndTxnRequest(Message):
         # bool 0+. Whether to commit; false aborts.
         "committed",
     )
-    __slots__ = FIELDS
     NAME = "EndTxnRequest"
     API_KEY = 26
     MIN_VERSION = 0

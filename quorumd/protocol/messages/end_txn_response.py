@@ -21,7 +21,7 @@ UNPACK_ihqh = Struct(">ihqh").unpack_from
 class EndTxnResponse(Message):
     """Whether the transaction ended; the producer's next epoch from version 5."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -33,7 +33,6 @@ class EndTxnResponse(Message):
         # unchanged.
         "producer_epoch",
     )
-    __slots__ = FIELDS
     NAME = "EndTxnResponse"
     API_KEY = 26
     MIN_VERSION = 0

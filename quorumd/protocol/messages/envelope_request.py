@@ -18,7 +18,7 @@ from quorumd.protocol.wire import Message
 class EnvelopeRequest(Message):
     """A client's request, forwarded to the leader by the node that received it (KIP-590)."""
 
-    FIELDS = (
+    __slots__ = (
         # bytes 0+. The original request with its header.
         "request_data",
         # bytes 0+, null 0+. A version (int16) and DefaultPrincipalData, the client's principal.
@@ -26,7 +26,6 @@ class EnvelopeRequest(Message):
         # bytes 0+. The client's address, 4 or 16 bytes.
         "client_host_address",
     )
-    __slots__ = FIELDS
     NAME = "EnvelopeRequest"
     API_KEY = 58
     MIN_VERSION = 0

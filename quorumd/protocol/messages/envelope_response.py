@@ -21,13 +21,12 @@ UNPACK_h = Struct(">h").unpack_from
 class EnvelopeResponse(Message):
     """The leader's response to a forwarded request, which the forwarding node returns to the client."""
 
-    FIELDS = (
+    __slots__ = (
         # bytes 0+, null 0+. The response with its header; null if ErrorCode is set.
         "response_data",
         # int16 0+. Set if the request was not handled, for example NOT_CONTROLLER.
         "error_code",
     )
-    __slots__ = FIELDS
     NAME = "EnvelopeResponse"
     API_KEY = 58
     MIN_VERSION = 0

@@ -23,13 +23,12 @@ UNPACK_q = Struct(">q").unpack_from
 class ExpireDelegationTokenRequest(Message):
     """Changes the expiry of a delegation token or removes it (KIP-48)."""
 
-    FIELDS = (
+    __slots__ = (
         # bytes 1+. The HMAC, which is the token's password in base64.
         "hmac",
         # int64 1+. A negative value removes the token at once.
         "expiry_time_period_ms",
     )
-    __slots__ = FIELDS
     NAME = "ExpireDelegationTokenRequest"
     API_KEY = 40
     MIN_VERSION = 1

@@ -21,13 +21,12 @@ UNPACK_h = Struct(">h").unpack_from
 class FeatureLevelRecord(Message):
     """The finalized level of a feature, including metadata.version; 0 removes it (KIP-584)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int16 0+. 0 removes the feature.
         "feature_level",
     )
-    __slots__ = FIELDS
     NAME = "FeatureLevelRecord"
     API_KEY = 12
     MIN_VERSION = 0

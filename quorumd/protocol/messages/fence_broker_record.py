@@ -19,13 +19,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 class FenceBrokerRecord(Message):
     """Replaced by BrokerRegistrationChange; still read in old logs."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "id",
         # int64 0+.
         "epoch",
     )
-    __slots__ = FIELDS
     NAME = "FenceBrokerRecord"
     API_KEY = 7
     MIN_VERSION = 0

@@ -29,7 +29,7 @@ class FetchQuorumRecordsRequest(Message):
     is a quorumd extension: it dates the fetch for read index.
     """
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+. The sender's cluster id; null if unknown.
         "cluster_id",
         # int32 0+. The leader, which sends the request.
@@ -55,7 +55,6 @@ class FetchQuorumRecordsRequest(Message):
         # int64 0+, tag 10000 in 0+. The token in the leader's BeginQuorumEpoch; 0 if none was received.
         "epoch_token",
     )
-    __slots__ = FIELDS
     NAME = "FetchQuorumRecordsRequest"
     API_KEY = 1001
     MIN_VERSION = 0

@@ -37,7 +37,7 @@ UNPACK_qi = Struct(">qi").unpack_from
 class NodeEndpoint(MessageStruct):
     """The endpoints of that leader."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "node_id",
         # string 0+.
@@ -45,7 +45,6 @@ class NodeEndpoint(MessageStruct):
         # uint16 0+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,13 +60,12 @@ class NodeEndpoint(MessageStruct):
 class SnapshotId(MessageStruct):
     """If set, the leader's log starts after FetchOffset: fetch this snapshot first."""
 
-    FIELDS = (
+    __slots__ = (
         # int64 0+.
         "end_offset",
         # int32 0+.
         "epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -81,7 +79,7 @@ class SnapshotId(MessageStruct):
 class FetchQuorumRecordsResponse(Message):
     """The records from FetchOffset, or the offset to truncate to (KIP-595 draft)."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # int32 0+. The current leader known to the sender; -1 if unknown.
@@ -109,7 +107,6 @@ class FetchQuorumRecordsResponse(Message):
         # first.
         "snapshot_id",
     )
-    __slots__ = FIELDS
     NAME = "FetchQuorumRecordsResponse"
     API_KEY = 1001
     MIN_VERSION = 0
@@ -208,12 +205,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_node_endpoints, pos = read_compact_count(buf, pos, 8)
-                memory += 185 * count_of_node_endpoints
+                count, pos = read_compact_count(buf, pos, 8)
+                memory += 185 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count_of_node_endpoints):
+                for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)

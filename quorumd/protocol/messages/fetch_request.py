@@ -54,13 +54,12 @@ UNPACK_q = Struct(">q").unpack_from
 class ReplicaState(MessageStruct):
     """The fetching replica; ReplicaId is -1 for a consumer."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 15+. The fetching replica; -1 for a consumer.
         "replica_id",
         # int64 15+. The broker epoch of the fetching broker; -1 for replicas of the metadata log.
         "replica_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class ReplicaState(MessageStruct):
 
 
 class FetchPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 4+.
         "partition",
         # int32 9+, left out where a version lacks it. The current leader epoch known to the sender; the
@@ -94,7 +93,6 @@ class FetchPartition(MessageStruct):
         # leader responds at once if its own is higher. The maximum disables that.
         "high_watermark",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -118,7 +116,7 @@ class FetchPartition(MessageStruct):
 
 
 class FetchTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 4-12, left out where a version lacks it. Replaced by TopicId.
         "topic",
         # uuid 13+, left out where a version lacks it. The topic id; that of __cluster_metadata ends in 01.
@@ -126,7 +124,6 @@ class FetchTopic(MessageStruct):
         # []FetchPartition 4+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -142,7 +139,7 @@ class FetchTopic(MessageStruct):
 class ForgottenTopic(MessageStruct):
     """Partitions to remove from the session."""
 
-    FIELDS = (
+    __slots__ = (
         # string 7-12, left out where a version lacks it.
         "topic",
         # uuid 13+, left out where a version lacks it.
@@ -150,7 +147,6 @@ class ForgottenTopic(MessageStruct):
         # []int32 7+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -166,7 +162,7 @@ class ForgottenTopic(MessageStruct):
 class FetchRequest(Message):
     """Fetches record batches. Raft uses version 12 and later; topics are identified by id from version 13."""
 
-    FIELDS = (
+    __slots__ = (
         # string 12+, null 12+, tag 0 in 12+, left out where a version lacks it. The sender's cluster id; null
         # if unknown.
         "cluster_id",
@@ -193,7 +189,6 @@ class FetchRequest(Message):
         # string 11+, left out where a version lacks it. The consumer's rack.
         "rack_id",
     )
-    __slots__ = FIELDS
     NAME = "FetchRequest"
     API_KEY = 1
     MIN_VERSION = 4
@@ -668,19 +663,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         isolation_level,
     ) = UNPACK_iiiib(buf, pos)
     pos += 17
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 16)
-        memory += 201 * count_of_fetch_topic_partitions
+        count, pos = read_count(buf, pos, 16)
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             fetch_partition_partition, fetch_partition_fetch_offset, fetch_partition_partition_max_bytes = UNPACK_iqi(buf, pos)
             pos += 16
             fetch_topic_partitions.append(FetchPartition(
@@ -720,19 +715,19 @@ def decode_v5(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         isolation_level,
     ) = UNPACK_iiiib(buf, pos)
     pos += 17
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 24)
-        memory += 233 * count_of_fetch_topic_partitions
+        count, pos = read_count(buf, pos, 24)
+        memory += 233 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             (
                 fetch_partition_partition,
                 fetch_partition_fetch_offset,
@@ -782,19 +777,19 @@ def decode_v7(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 24)
-        memory += 233 * count_of_fetch_topic_partitions
+        count, pos = read_count(buf, pos, 24)
+        memory += 233 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             (
                 fetch_partition_partition,
                 fetch_partition_fetch_offset,
@@ -813,19 +808,19 @@ def decode_v7(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
                 9223372036854775807,
             ))
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
-    count_of_forgotten_topics_data, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_forgotten_topics_data
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count_of_forgotten_topics_data):
+    for _ in range(count):
         forgotten_topic_topic, pos = read_string(buf, pos)
-        count_of_forgotten_topic_partitions, pos = read_count(buf, pos, 4)
-        memory += 41 * count_of_forgotten_topic_partitions
+        count, pos = read_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = list(unpack_from(f">{count_of_forgotten_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_forgotten_topic_partitions
+        forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         forgotten_topics_data.append(ForgottenTopic(forgotten_topic_topic, ZERO_UUID, forgotten_topic_partitions))
     return FetchRequest(
         None,
@@ -858,19 +853,19 @@ def decode_v9(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 28)
-        memory += 265 * count_of_fetch_topic_partitions
+        count, pos = read_count(buf, pos, 28)
+        memory += 265 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -890,19 +885,19 @@ def decode_v9(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
                 9223372036854775807,
             ))
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
-    count_of_forgotten_topics_data, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_forgotten_topics_data
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count_of_forgotten_topics_data):
+    for _ in range(count):
         forgotten_topic_topic, pos = read_string(buf, pos)
-        count_of_forgotten_topic_partitions, pos = read_count(buf, pos, 4)
-        memory += 41 * count_of_forgotten_topic_partitions
+        count, pos = read_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = list(unpack_from(f">{count_of_forgotten_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_forgotten_topic_partitions
+        forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         forgotten_topics_data.append(ForgottenTopic(forgotten_topic_topic, ZERO_UUID, forgotten_topic_partitions))
     return FetchRequest(
         None,
@@ -935,19 +930,19 @@ def decode_v11(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 28)
-        memory += 265 * count_of_fetch_topic_partitions
+        count, pos = read_count(buf, pos, 28)
+        memory += 265 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -967,19 +962,19 @@ def decode_v11(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
                 9223372036854775807,
             ))
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
-    count_of_forgotten_topics_data, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_forgotten_topics_data
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count_of_forgotten_topics_data):
+    for _ in range(count):
         forgotten_topic_topic, pos = read_string(buf, pos)
-        count_of_forgotten_topic_partitions, pos = read_count(buf, pos, 4)
-        memory += 41 * count_of_forgotten_topic_partitions
+        count, pos = read_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = list(unpack_from(f">{count_of_forgotten_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_forgotten_topic_partitions
+        forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         forgotten_topics_data.append(ForgottenTopic(forgotten_topic_topic, ZERO_UUID, forgotten_topic_partitions))
     rack_id, pos = read_string(buf, pos)
     return FetchRequest(
@@ -1011,19 +1006,19 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         fetch_topic_topic, pos = read_compact_string(buf, pos)
-        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
-        memory += 297 * count_of_fetch_topic_partitions
+        count, pos = read_compact_count(buf, pos, 33)
+        memory += 297 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -1052,19 +1047,19 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
-    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_forgotten_topics_data
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count_of_forgotten_topics_data):
+    for _ in range(count):
         forgotten_topic_topic, pos = read_compact_string(buf, pos)
-        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_forgotten_topic_partitions
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = list(unpack_from(f">{count_of_forgotten_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_forgotten_topic_partitions
+        forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1112,20 +1107,20 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
-        memory += 297 * count_of_fetch_topic_partitions
+        count, pos = read_compact_count(buf, pos, 33)
+        memory += 297 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -1154,20 +1149,20 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
-    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_forgotten_topics_data
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count_of_forgotten_topics_data):
+    for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_forgotten_topic_partitions
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = list(unpack_from(f">{count_of_forgotten_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_forgotten_topic_partitions
+        forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1218,20 +1213,20 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         session_epoch,
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
-        memory += 297 * count_of_fetch_topic_partitions
+        count, pos = read_compact_count(buf, pos, 33)
+        memory += 297 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -1260,20 +1255,20 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
-    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_forgotten_topics_data
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count_of_forgotten_topics_data):
+    for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_forgotten_topic_partitions
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = list(unpack_from(f">{count_of_forgotten_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_forgotten_topic_partitions
+        forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1332,20 +1327,20 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         session_epoch,
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
-        memory += 369 * count_of_fetch_topic_partitions
+        count, pos = read_compact_count(buf, pos, 33)
+        memory += 369 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
             (
                 fetch_partition_partition,
@@ -1384,20 +1379,20 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
-    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_forgotten_topics_data
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count_of_forgotten_topics_data):
+    for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_forgotten_topic_partitions
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = list(unpack_from(f">{count_of_forgotten_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_forgotten_topic_partitions
+        forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1453,20 +1448,20 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         session_epoch,
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
-        memory += 401 * count_of_fetch_topic_partitions
+        count, pos = read_compact_count(buf, pos, 33)
+        memory += 401 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count_of_fetch_topic_partitions):
+        for _ in range(count):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
             fetch_partition_high_watermark: int = 9223372036854775807
             (
@@ -1509,20 +1504,20 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
-    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_forgotten_topics_data
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count_of_forgotten_topics_data):
+    for _ in range(count):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count_of_forgotten_topic_partitions
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = list(unpack_from(f">{count_of_forgotten_topic_partitions}i", buf, pos))
-        pos += 4 * count_of_forgotten_topic_partitions
+        forgotten_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         if buf[pos] == 0:
             pos += 1
         else:

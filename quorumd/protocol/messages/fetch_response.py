@@ -58,14 +58,13 @@ UNPACK_qq = Struct(">qq").unpack_from
 class EpochEndOffset(MessageStruct):
     """If set, the follower's log diverges from the leader's and must be truncated to this position."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 12+. The largest epoch of the leader's log that does not exceed LastFetchedEpoch; -1 for no
         # divergence.
         "epoch",
         # int64 12+. The end offset of that epoch.
         "end_offset",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -79,13 +78,12 @@ class EpochEndOffset(MessageStruct):
 class LeaderIdAndEpoch(MessageStruct):
     """The current leader and epoch; also set in error responses."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 12+. The current leader known to the sender; -1 if unknown.
         "leader_id",
         # int32 12+. The current epoch of the sender.
         "leader_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -99,13 +97,12 @@ class LeaderIdAndEpoch(MessageStruct):
 class SnapshotId(MessageStruct):
     """If set, the log no longer has the fetch offset: fetch this snapshot first."""
 
-    FIELDS = (
+    __slots__ = (
         # int64 12+.
         "end_offset",
         # int32 12+.
         "epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -119,13 +116,12 @@ class SnapshotId(MessageStruct):
 class AbortedTransaction(MessageStruct):
     """Aborted transactions, for read_committed consumers."""
 
-    FIELDS = (
+    __slots__ = (
         # int64 4+.
         "producer_id",
         # int64 4+.
         "first_offset",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -137,7 +133,7 @@ class AbortedTransaction(MessageStruct):
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 4+. The partition index.
         "partition_index",
         # int16 4+. The error code; 0 for none.
@@ -163,7 +159,6 @@ class PartitionData(MessageStruct):
         # records 4+, null 4+. Complete record batches from FetchOffset.
         "records",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -193,7 +188,7 @@ class PartitionData(MessageStruct):
 
 
 class FetchableTopicResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 4-12, left out where a version lacks it.
         "topic",
         # uuid 13+, left out where a version lacks it.
@@ -201,7 +196,6 @@ class FetchableTopicResponse(MessageStruct):
         # []PartitionData 4+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -217,7 +211,7 @@ class FetchableTopicResponse(MessageStruct):
 class NodeEndpoint(MessageStruct):
     """The endpoints of that leader."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 16+.
         "node_id",
         # string 16+.
@@ -227,7 +221,6 @@ class NodeEndpoint(MessageStruct):
         # string 16+, null 16+. The node's rack; null if not set.
         "rack",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -245,7 +238,7 @@ class NodeEndpoint(MessageStruct):
 class FetchResponse(Message):
     """Record batches, the diverging epoch, or the snapshot to fetch first."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 4+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 7+, left out where a version lacks it. The error code; 0 for none.
@@ -257,7 +250,6 @@ class FetchResponse(Message):
         # []NodeEndpoint 16+, tag 0 in 16+. The endpoints of that leader.
         "node_endpoints",
     )
-    __slots__ = FIELDS
     NAME = "FetchResponse"
     API_KEY = 1
     MIN_VERSION = 4
@@ -678,19 +670,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_responses, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_responses
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         fetchable_topic_response_topic, pos = read_string(buf, pos)
-        count_of_fetchable_topic_response_partitions, pos = read_count(buf, pos, 30)
-        memory += 369 * count_of_fetchable_topic_response_partitions
+        count, pos = read_count(buf, pos, 30)
+        memory += 369 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
-        for _ in range(count_of_fetchable_topic_response_partitions):
+        for _ in range(count):
             partition_data_aborted_transactions: list[AbortedTransaction] | None = None
             (
                 partition_data_partition_index,
@@ -699,13 +691,13 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
                 partition_data_last_stable_offset,
             ) = UNPACK_ihqq(buf, pos)
             pos += 22
-            count_of_partition_data_aborted_transactions, pos = read_nullable_count(buf, pos, 16)
-            if count_of_partition_data_aborted_transactions >= 0:
-                memory += 121 * count_of_partition_data_aborted_transactions
+            count, pos = read_nullable_count(buf, pos, 16)
+            if count >= 0:
+                memory += 121 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
-                for _ in range(count_of_partition_data_aborted_transactions):
+                for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
                     pos += 16
                     partition_data_aborted_transactions.append(AbortedTransaction(aborted_transaction_producer_id, aborted_transaction_first_offset))
@@ -737,19 +729,19 @@ def decode_v5(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_responses, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_responses
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         fetchable_topic_response_topic, pos = read_string(buf, pos)
-        count_of_fetchable_topic_response_partitions, pos = read_count(buf, pos, 38)
-        memory += 401 * count_of_fetchable_topic_response_partitions
+        count, pos = read_count(buf, pos, 38)
+        memory += 401 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
-        for _ in range(count_of_fetchable_topic_response_partitions):
+        for _ in range(count):
             partition_data_aborted_transactions: list[AbortedTransaction] | None = None
             (
                 partition_data_partition_index,
@@ -759,13 +751,13 @@ def decode_v5(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
                 partition_data_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_data_aborted_transactions, pos = read_nullable_count(buf, pos, 16)
-            if count_of_partition_data_aborted_transactions >= 0:
-                memory += 121 * count_of_partition_data_aborted_transactions
+            count, pos = read_nullable_count(buf, pos, 16)
+            if count >= 0:
+                memory += 121 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
-                for _ in range(count_of_partition_data_aborted_transactions):
+                for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
                     pos += 16
                     partition_data_aborted_transactions.append(AbortedTransaction(aborted_transaction_producer_id, aborted_transaction_first_offset))
@@ -800,19 +792,19 @@ def decode_v7(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
     memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
-    count_of_responses, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_responses
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         fetchable_topic_response_topic, pos = read_string(buf, pos)
-        count_of_fetchable_topic_response_partitions, pos = read_count(buf, pos, 38)
-        memory += 401 * count_of_fetchable_topic_response_partitions
+        count, pos = read_count(buf, pos, 38)
+        memory += 401 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
-        for _ in range(count_of_fetchable_topic_response_partitions):
+        for _ in range(count):
             partition_data_aborted_transactions: list[AbortedTransaction] | None = None
             (
                 partition_data_partition_index,
@@ -822,13 +814,13 @@ def decode_v7(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
                 partition_data_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_data_aborted_transactions, pos = read_nullable_count(buf, pos, 16)
-            if count_of_partition_data_aborted_transactions >= 0:
-                memory += 121 * count_of_partition_data_aborted_transactions
+            count, pos = read_nullable_count(buf, pos, 16)
+            if count >= 0:
+                memory += 121 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
-                for _ in range(count_of_partition_data_aborted_transactions):
+                for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
                     pos += 16
                     partition_data_aborted_transactions.append(AbortedTransaction(aborted_transaction_producer_id, aborted_transaction_first_offset))
@@ -869,19 +861,19 @@ def decode_v11(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
     memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
-    count_of_responses, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_responses
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         fetchable_topic_response_topic, pos = read_string(buf, pos)
-        count_of_fetchable_topic_response_partitions, pos = read_count(buf, pos, 42)
-        memory += 433 * count_of_fetchable_topic_response_partitions
+        count, pos = read_count(buf, pos, 42)
+        memory += 433 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
-        for _ in range(count_of_fetchable_topic_response_partitions):
+        for _ in range(count):
             partition_data_aborted_transactions: list[AbortedTransaction] | None = None
             (
                 partition_data_partition_index,
@@ -891,13 +883,13 @@ def decode_v11(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
                 partition_data_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_data_aborted_transactions, pos = read_nullable_count(buf, pos, 16)
-            if count_of_partition_data_aborted_transactions >= 0:
-                memory += 121 * count_of_partition_data_aborted_transactions
+            count, pos = read_nullable_count(buf, pos, 16)
+            if count >= 0:
+                memory += 121 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
-                for _ in range(count_of_partition_data_aborted_transactions):
+                for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
                     pos += 16
                     partition_data_aborted_transactions.append(AbortedTransaction(aborted_transaction_producer_id, aborted_transaction_first_offset))
@@ -931,19 +923,19 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
     memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
-    count_of_responses, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         fetchable_topic_response_topic, pos = read_compact_string(buf, pos)
-        count_of_fetchable_topic_response_partitions, pos = read_compact_count(buf, pos, 37)
-        memory += 769 * count_of_fetchable_topic_response_partitions
+        count, pos = read_compact_count(buf, pos, 37)
+        memory += 769 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
-        for _ in range(count_of_fetchable_topic_response_partitions):
+        for _ in range(count):
             partition_data_diverging_epoch: EpochEndOffset = EpochEndOffset()
             partition_data_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             partition_data_snapshot_id: SnapshotId = SnapshotId()
@@ -956,13 +948,13 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
                 partition_data_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_data_aborted_transactions, pos = read_compact_nullable_count(buf, pos, 17)
-            if count_of_partition_data_aborted_transactions >= 0:
-                memory += 121 * count_of_partition_data_aborted_transactions
+            count, pos = read_compact_nullable_count(buf, pos, 17)
+            if count >= 0:
+                memory += 121 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
-                for _ in range(count_of_partition_data_aborted_transactions):
+                for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
                     pos += 16
                     if buf[pos] == 0:
@@ -1042,20 +1034,20 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
     memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
-    count_of_responses, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         (fetchable_topic_response_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_fetchable_topic_response_partitions, pos = read_compact_count(buf, pos, 37)
-        memory += 769 * count_of_fetchable_topic_response_partitions
+        count, pos = read_compact_count(buf, pos, 37)
+        memory += 769 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
-        for _ in range(count_of_fetchable_topic_response_partitions):
+        for _ in range(count):
             partition_data_diverging_epoch: EpochEndOffset = EpochEndOffset()
             partition_data_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             partition_data_snapshot_id: SnapshotId = SnapshotId()
@@ -1068,13 +1060,13 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
                 partition_data_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_data_aborted_transactions, pos = read_compact_nullable_count(buf, pos, 17)
-            if count_of_partition_data_aborted_transactions >= 0:
-                memory += 121 * count_of_partition_data_aborted_transactions
+            count, pos = read_compact_nullable_count(buf, pos, 17)
+            if count >= 0:
+                memory += 121 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
-                for _ in range(count_of_partition_data_aborted_transactions):
+                for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
                     pos += 16
                     if buf[pos] == 0:
@@ -1161,20 +1153,20 @@ def decode_v16(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
     node_endpoints: list[NodeEndpoint] = []
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
-    count_of_responses, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         (fetchable_topic_response_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_fetchable_topic_response_partitions, pos = read_compact_count(buf, pos, 37)
-        memory += 769 * count_of_fetchable_topic_response_partitions
+        count, pos = read_compact_count(buf, pos, 37)
+        memory += 769 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         fetchable_topic_response_partitions = []
-        for _ in range(count_of_fetchable_topic_response_partitions):
+        for _ in range(count):
             partition_data_diverging_epoch: EpochEndOffset = EpochEndOffset()
             partition_data_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             partition_data_snapshot_id: SnapshotId = SnapshotId()
@@ -1187,13 +1179,13 @@ def decode_v16(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
                 partition_data_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_data_aborted_transactions, pos = read_compact_nullable_count(buf, pos, 17)
-            if count_of_partition_data_aborted_transactions >= 0:
-                memory += 121 * count_of_partition_data_aborted_transactions
+            count, pos = read_compact_nullable_count(buf, pos, 17)
+            if count >= 0:
+                memory += 121 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 partition_data_aborted_transactions = []
-                for _ in range(count_of_partition_data_aborted_transactions):
+                for _ in range(count):
                     aborted_transaction_producer_id, aborted_transaction_first_offset = UNPACK_qq(buf, pos)
                     pos += 16
                     if buf[pos] == 0:
@@ -1263,12 +1255,12 @@ def decode_v16(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_node_endpoints, pos = read_compact_count(buf, pos, 11)
-                memory += 249 * count_of_node_endpoints
+                count, pos = read_compact_count(buf, pos, 11)
+                memory += 249 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count_of_node_endpoints):
+                for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)

@@ -37,13 +37,12 @@ UNPACK_qi = Struct(">qi").unpack_from
 class SnapshotId(MessageStruct):
     """The snapshot's end offset and epoch."""
 
-    FIELDS = (
+    __slots__ = (
         # int64 0+.
         "end_offset",
         # int32 0+.
         "epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class SnapshotId(MessageStruct):
 
 
 class PartitionSnapshot(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition",
         # int32 0+. The current leader epoch known to the sender; the receiver fences on it.
@@ -67,7 +66,6 @@ class PartitionSnapshot(MessageStruct):
         # uuid 1+, tag 0 in 1+, left out where a version lacks it. The sender's directory id; zero if not set.
         "replica_directory_id",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -85,13 +83,12 @@ class PartitionSnapshot(MessageStruct):
 
 
 class TopicSnapshot(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []PartitionSnapshot 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -105,7 +102,7 @@ class TopicSnapshot(MessageStruct):
 class FetchSnapshotRequest(Message):
     """Fetches a chunk of a snapshot (KIP-630)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+, tag 0 in 0+. The sender's cluster id; null if unknown.
         "cluster_id",
         # int32 0+.
@@ -118,7 +115,6 @@ class FetchSnapshotRequest(Message):
         # servers ignore this field.
         "epoch_token",
     )
-    __slots__ = FIELDS
     NAME = "FetchSnapshotRequest"
     API_KEY = 59
     MIN_VERSION = 0
@@ -224,19 +220,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
     epoch_token: int = 0
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 30)
-        memory += 289 * count_of_topic_snapshot_partitions
+        count, pos = read_compact_count(buf, pos, 30)
+        memory += 289 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count_of_topic_snapshot_partitions):
+        for _ in range(count):
             partition_snapshot_partition, partition_snapshot_current_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
             snapshot_id_end_offset, snapshot_id_epoch = UNPACK_qi(buf, pos)
@@ -294,19 +290,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
     epoch_token: int = 0
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 30)
-        memory += 361 * count_of_topic_snapshot_partitions
+        count, pos = read_compact_count(buf, pos, 30)
+        memory += 361 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count_of_topic_snapshot_partitions):
+        for _ in range(count):
             partition_snapshot_replica_directory_id: KafkaUuid = ZERO_UUID
             partition_snapshot_partition, partition_snapshot_current_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8

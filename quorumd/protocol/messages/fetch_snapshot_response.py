@@ -42,13 +42,12 @@ UNPACK_qq = Struct(">qq").unpack_from
 class SnapshotId(MessageStruct):
     """The requested snapshot."""
 
-    FIELDS = (
+    __slots__ = (
         # int64 0+.
         "end_offset",
         # int32 0+.
         "epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -60,13 +59,12 @@ class SnapshotId(MessageStruct):
 
 
 class LeaderIdAndEpoch(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The current leader known to the sender; -1 if unknown.
         "leader_id",
         # int32 0+. The current epoch of the sender.
         "leader_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class LeaderIdAndEpoch(MessageStruct):
 
 
 class PartitionSnapshot(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "index",
         # int16 0+. The error code; 0 for none.
@@ -94,7 +92,6 @@ class PartitionSnapshot(MessageStruct):
         # records 0+. The chunk; not aligned to record batches.
         "unaligned_records",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -116,13 +113,12 @@ class PartitionSnapshot(MessageStruct):
 
 
 class TopicSnapshot(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []PartitionSnapshot 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -136,7 +132,7 @@ class TopicSnapshot(MessageStruct):
 class NodeEndpoint(MessageStruct):
     """The endpoints of that leader."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+.
         "node_id",
         # string 1+.
@@ -144,7 +140,6 @@ class NodeEndpoint(MessageStruct):
         # uint16 1+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -160,7 +155,7 @@ class NodeEndpoint(MessageStruct):
 class FetchSnapshotResponse(Message):
     """A chunk of a snapshot; the snapshot is complete at Size bytes."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -170,7 +165,6 @@ class FetchSnapshotResponse(Message):
         # []NodeEndpoint 1+, tag 0 in 1+. The endpoints of that leader.
         "node_endpoints",
     )
-    __slots__ = FIELDS
     NAME = "FetchSnapshotResponse"
     API_KEY = 59
     MIN_VERSION = 0
@@ -285,19 +279,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 37)
-        memory += 489 * count_of_topic_snapshot_partitions
+        count, pos = read_compact_count(buf, pos, 37)
+        memory += 489 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count_of_topic_snapshot_partitions):
+        for _ in range(count):
             partition_snapshot_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             partition_snapshot_index, partition_snapshot_error_code = UNPACK_ih(buf, pos)
             pos += 6
@@ -360,19 +354,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
     node_endpoints: list[NodeEndpoint] = []
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 37)
-        memory += 489 * count_of_topic_snapshot_partitions
+        count, pos = read_compact_count(buf, pos, 37)
+        memory += 489 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count_of_topic_snapshot_partitions):
+        for _ in range(count):
             partition_snapshot_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             partition_snapshot_index, partition_snapshot_error_code = UNPACK_ih(buf, pos)
             pos += 6
@@ -425,12 +419,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_node_endpoints, pos = read_compact_count(buf, pos, 8)
-                memory += 185 * count_of_node_endpoints
+                count, pos = read_compact_count(buf, pos, 8)
+                memory += 185 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count_of_node_endpoints):
+                for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)

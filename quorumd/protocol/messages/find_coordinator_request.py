@@ -28,7 +28,7 @@ UNPACK_b = Struct(">b").unpack_from
 class FindCoordinatorRequest(Message):
     """Finds the coordinators of groups or transactional ids. Several keys from version 4."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0-3. The group id or transactional id.
         "key",
         # int8 1+. 0 group, 1 transaction, 2 share group.
@@ -36,7 +36,6 @@ class FindCoordinatorRequest(Message):
         # []string 4+. The group ids or transactional ids.
         "coordinator_keys",
     )
-    __slots__ = FIELDS
     NAME = "FindCoordinatorRequest"
     API_KEY = 10
     MIN_VERSION = 0
@@ -126,12 +125,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int]:
     memory = 0
     (key_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count_of_coordinator_keys, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_coordinator_keys
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     coordinator_keys = []
-    for _ in range(count_of_coordinator_keys):
+    for _ in range(count):
         coordinator_keys_element, pos = read_compact_string(buf, pos)
         coordinator_keys.append(coordinator_keys_element)
     if buf[pos] == 0:

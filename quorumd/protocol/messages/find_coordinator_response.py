@@ -34,7 +34,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class Coordinator(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 4+. The group id or transactional id.
         "key",
         # int32 4+. The broker id.
@@ -48,7 +48,6 @@ class Coordinator(MessageStruct):
         # string 4+, null 4+. The error message; null if there is none.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class Coordinator(MessageStruct):
 class FindCoordinatorResponse(Message):
     """The coordinators."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -87,7 +86,6 @@ class FindCoordinatorResponse(Message):
         # []Coordinator 4+.
         "coordinators",
     )
-    __slots__ = FIELDS
     NAME = "FindCoordinatorResponse"
     API_KEY = 10
     MIN_VERSION = 0
@@ -252,12 +250,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_coordinators, pos = read_compact_count(buf, pos, 14)
-    memory += 353 * count_of_coordinators
+    count, pos = read_compact_count(buf, pos, 14)
+    memory += 353 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     coordinators = []
-    for _ in range(count_of_coordinators):
+    for _ in range(count):
         coordinator_key, pos = read_compact_string(buf, pos)
         (coordinator_node_id,) = UNPACK_i(buf, pos)
         pos += 4

@@ -15,11 +15,10 @@ from quorumd.protocol.wire import Message
 class GroupMetadataKey(Message):
     """Key of a classic group."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0. The group id.
         "group",
     )
-    __slots__ = FIELDS
     NAME = "GroupMetadataKey"
     API_KEY = None
     RECORD_TYPE = 2

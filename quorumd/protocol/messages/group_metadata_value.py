@@ -38,7 +38,7 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class MemberMetadata(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. The member id.
         "member_id",
         # string 3+, null 3+, left out where a version lacks it. The id of a static member; null for a dynamic
@@ -58,7 +58,6 @@ class MemberMetadata(MessageStruct):
         # bytes 0+. The member's assignment.
         "assignment",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class MemberMetadata(MessageStruct):
 class GroupMetadataValue(Message):
     """A classic group: its generation and members."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The type of the group's protocols; "consumer" for consumers.
         "protocol_type",
         # int32 0+. The generation.
@@ -99,7 +98,6 @@ class GroupMetadataValue(Message):
         # []MemberMetadata 0+.
         "members",
     )
-    __slots__ = FIELDS
     NAME = "GroupMetadataValue"
     API_KEY = None
     RECORD_TYPE = 2
@@ -225,12 +223,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     pos += 4
     protocol, pos = read_nullable_string(buf, pos)
     leader, pos = read_nullable_string(buf, pos)
-    count_of_members, pos = read_count(buf, pos, 18)
-    memory += 385 * count_of_members
+    count, pos = read_count(buf, pos, 18)
+    memory += 385 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_metadata_member_id, pos = read_string(buf, pos)
         member_metadata_client_id, pos = read_string(buf, pos)
         member_metadata_client_host, pos = read_string(buf, pos)
@@ -265,12 +263,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     pos += 4
     protocol, pos = read_nullable_string(buf, pos)
     leader, pos = read_nullable_string(buf, pos)
-    count_of_members, pos = read_count(buf, pos, 22)
-    memory += 417 * count_of_members
+    count, pos = read_count(buf, pos, 22)
+    memory += 417 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_metadata_member_id, pos = read_string(buf, pos)
         member_metadata_client_id, pos = read_string(buf, pos)
         member_metadata_client_host, pos = read_string(buf, pos)
@@ -307,12 +305,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     leader, pos = read_nullable_string(buf, pos)
     (current_state_timestamp,) = UNPACK_q(buf, pos)
     pos += 8
-    count_of_members, pos = read_count(buf, pos, 22)
-    memory += 417 * count_of_members
+    count, pos = read_count(buf, pos, 22)
+    memory += 417 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_metadata_member_id, pos = read_string(buf, pos)
         member_metadata_client_id, pos = read_string(buf, pos)
         member_metadata_client_host, pos = read_string(buf, pos)
@@ -349,12 +347,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     leader, pos = read_nullable_string(buf, pos)
     (current_state_timestamp,) = UNPACK_q(buf, pos)
     pos += 8
-    count_of_members, pos = read_count(buf, pos, 24)
-    memory += 473 * count_of_members
+    count, pos = read_count(buf, pos, 24)
+    memory += 473 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_metadata_member_id, pos = read_string(buf, pos)
         member_metadata_group_instance_id, pos = read_nullable_string(buf, pos)
         member_metadata_client_id, pos = read_string(buf, pos)
@@ -392,12 +390,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
     leader, pos = read_compact_nullable_string(buf, pos)
     (current_state_timestamp,) = UNPACK_q(buf, pos)
     pos += 8
-    count_of_members, pos = read_compact_count(buf, pos, 15)
-    memory += 473 * count_of_members
+    count, pos = read_compact_count(buf, pos, 15)
+    memory += 473 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_metadata_member_id, pos = read_compact_string(buf, pos)
         member_metadata_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         member_metadata_client_id, pos = read_compact_string(buf, pos)

@@ -28,7 +28,7 @@ UNPACK_i = Struct(">i").unpack_from
 class HeartbeatRequest(Message):
     """Keeps a member of a classic group alive."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The group id.
         "group_id",
         # int32 0+. The generation of the group.
@@ -38,7 +38,6 @@ class HeartbeatRequest(Message):
         # string 3+, null 3+. The id of a static member; null for a dynamic one.
         "group_instance_id",
     )
-    __slots__ = FIELDS
     NAME = "HeartbeatRequest"
     API_KEY = 12
     MIN_VERSION = 0

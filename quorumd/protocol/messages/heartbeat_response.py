@@ -21,14 +21,13 @@ UNPACK_ih = Struct(">ih").unpack_from
 class HeartbeatResponse(Message):
     """Whether the member is still in the generation."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
     NAME = "HeartbeatResponse"
     API_KEY = 12
     MIN_VERSION = 0

@@ -34,7 +34,7 @@ PACK_i = Struct(">i").pack
 
 
 class AlterableConfig(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int8 0+. 0 set, 1 delete, 2 append to a list, 3 subtract from a list.
@@ -42,7 +42,6 @@ class AlterableConfig(MessageStruct):
         # string 0+, null 0+. null for delete.
         "value",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -56,7 +55,7 @@ class AlterableConfig(MessageStruct):
 
 
 class AlterConfigsResource(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
         "resource_type",
         # string 0+. The topic name or broker id; empty for the default of all brokers.
@@ -64,7 +63,6 @@ class AlterConfigsResource(MessageStruct):
         # []AlterableConfig 0+.
         "configs",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -80,13 +78,12 @@ class AlterConfigsResource(MessageStruct):
 class IncrementalAlterConfigsRequest(Message):
     """Changes individual configs and leaves the others unchanged (KIP-339)."""
 
-    FIELDS = (
+    __slots__ = (
         # []AlterConfigsResource 0+.
         "resources",
         # bool 0+. Validate the request without applying it.
         "validate_only",
     )
-    __slots__ = FIELDS
     NAME = "IncrementalAlterConfigsRequest"
     API_KEY = 44
     MIN_VERSION = 0
@@ -133,21 +130,21 @@ def encode_v1(message: IncrementalAlterConfigsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int]:
     memory = 0
-    count_of_resources, pos = read_count(buf, pos, 7)
-    memory += 193 * count_of_resources
+    count, pos = read_count(buf, pos, 7)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 5)
-        memory += 177 * count_of_alter_configs_resource_configs
+        count, pos = read_count(buf, pos, 5)
+        memory += 177 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count_of_alter_configs_resource_configs):
+        for _ in range(count):
             alterable_config_name, pos = read_string(buf, pos)
             (alterable_config_config_operation,) = UNPACK_b(buf, pos)
             pos += 1
@@ -161,21 +158,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int
 
 def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int]:
     memory = 0
-    count_of_resources, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count_of_resources
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 4)
-        memory += 177 * count_of_alter_configs_resource_configs
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 177 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count_of_alter_configs_resource_configs):
+        for _ in range(count):
             alterable_config_name, pos = read_compact_string(buf, pos)
             (alterable_config_config_operation,) = UNPACK_b(buf, pos)
             pos += 1
@@ -201,21 +198,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[IncrementalAlterConfigsRequest, int]]:
     memory = 0
-    count_of_resources, pos = read_count(buf, pos, 7)
-    memory += 193 * count_of_resources
+    count, pos = read_count(buf, pos, 7)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 5)
-        memory += 177 * count_of_alter_configs_resource_configs
+        count, pos = read_count(buf, pos, 5)
+        memory += 177 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count_of_alter_configs_resource_configs):
+        for _ in range(count):
             alterable_config_name, pos = read_string(buf, pos)
             (alterable_config_config_operation,) = UNPACK_b(buf, pos)
             pos += 1
@@ -231,21 +228,21 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Incr
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[IncrementalAlterConfigsRequest, int]]:
     memory = 0
-    count_of_resources, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count_of_resources
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count_of_resources):
+    for _ in range(count):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 4)
-        memory += 177 * count_of_alter_configs_resource_configs
+        count, pos = read_compact_count(buf, pos, 4)
+        memory += 177 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count_of_alter_configs_resource_configs):
+        for _ in range(count):
             alterable_config_name, pos = read_compact_string(buf, pos)
             (alterable_config_config_operation,) = UNPACK_b(buf, pos)
             pos += 1

@@ -26,7 +26,7 @@ UNPACK_iqh = Struct(">iqh").unpack_from
 class InitProducerIdRequest(Message):
     """Allocates a producer id, or a new epoch of the one that a transactional id has."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+. The transactional id; null for an idempotent producer only.
         "transactional_id",
         # int32 0+. How long a transaction may stay open, in ms; ignored without a transactional id.
@@ -36,7 +36,6 @@ class InitProducerIdRequest(Message):
         # int16 3+. The epoch of that producer id; -1 if it has none.
         "producer_epoch",
     )
-    __slots__ = FIELDS
     NAME = "InitProducerIdRequest"
     API_KEY = 22
     MIN_VERSION = 0

@@ -19,7 +19,7 @@ UNPACK_ihqh = Struct(">ihqh").unpack_from
 class InitProducerIdResponse(Message):
     """The producer id and its epoch."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -29,7 +29,6 @@ class InitProducerIdResponse(Message):
         # int16 0+. The epoch of the producer id.
         "producer_epoch",
     )
-    __slots__ = FIELDS
     NAME = "InitProducerIdResponse"
     API_KEY = 22
     MIN_VERSION = 0

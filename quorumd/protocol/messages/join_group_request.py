@@ -39,13 +39,12 @@ UNPACK_ii = Struct(">ii").unpack_from
 class JoinGroupRequestProtocol(MessageStruct):
     """The assignors that the member supports, the preferred one first."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # bytes 0+. The member's subscription, for that assignor.
         "metadata",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class JoinGroupRequestProtocol(MessageStruct):
 class JoinGroupRequest(Message):
     """Joins a classic group."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The group id.
         "group_id",
         # int32 0+. The coordinator removes the member after this time without a heartbeat, in ms.
@@ -78,7 +77,6 @@ class JoinGroupRequest(Message):
         # string 8+, null 8+, left out where a version lacks it. Why the member joins again.
         "reason",
     )
-    __slots__ = FIELDS
     NAME = "JoinGroupRequest"
     API_KEY = 11
     MIN_VERSION = 0
@@ -207,12 +205,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     pos += 4
     member_id, pos = read_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count_of_protocols, pos = read_count(buf, pos, 6)
-    memory += 153 * count_of_protocols
+    count, pos = read_count(buf, pos, 6)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count_of_protocols):
+    for _ in range(count):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -235,12 +233,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     pos += 8
     member_id, pos = read_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count_of_protocols, pos = read_count(buf, pos, 6)
-    memory += 153 * count_of_protocols
+    count, pos = read_count(buf, pos, 6)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count_of_protocols):
+    for _ in range(count):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -273,12 +271,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count_of_protocols, pos = read_count(buf, pos, 6)
-    memory += 153 * count_of_protocols
+    count, pos = read_count(buf, pos, 6)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count_of_protocols):
+    for _ in range(count):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -302,12 +300,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_string(buf, pos)
-    count_of_protocols, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count_of_protocols
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count_of_protocols):
+    for _ in range(count):
         join_group_request_protocol_name, pos = read_compact_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:
@@ -342,12 +340,12 @@ def decode_v8(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_string(buf, pos)
-    count_of_protocols, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count_of_protocols
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count_of_protocols):
+    for _ in range(count):
         join_group_request_protocol_name, pos = read_compact_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:

@@ -42,7 +42,7 @@ UNPACK_ihi = Struct(">ihi").unpack_from
 class JoinGroupResponseMember(MessageStruct):
     """The members, for the leader; empty for the others."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The member id.
         "member_id",
         # string 5+, null 5+, left out where a version lacks it. The id of a static member; null for a dynamic
@@ -51,7 +51,6 @@ class JoinGroupResponseMember(MessageStruct):
         # bytes 0+. The member's subscription, for the chosen assignor.
         "metadata",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class JoinGroupResponseMember(MessageStruct):
 class JoinGroupResponse(Message):
     """The generation that the member joined; the leader also gets the members."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 2+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -89,7 +88,6 @@ class JoinGroupResponse(Message):
         # []JoinGroupResponseMember 0+. The members, for the leader; empty for the others.
         "members",
     )
-    __slots__ = FIELDS
     NAME = "JoinGroupResponse"
     API_KEY = 11
     MIN_VERSION = 0
@@ -258,12 +256,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_string(buf, pos)
     leader, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    count_of_members, pos = read_count(buf, pos, 6)
-    memory += 161 * count_of_members
+    count, pos = read_count(buf, pos, 6)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         join_group_response_member_member_id, pos = read_string(buf, pos)
         join_group_response_member_metadata, pos = read_bytes(buf, pos)
         members.append(JoinGroupResponseMember(join_group_response_member_member_id, None, join_group_response_member_metadata))
@@ -290,12 +288,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_string(buf, pos)
     leader, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    count_of_members, pos = read_count(buf, pos, 6)
-    memory += 161 * count_of_members
+    count, pos = read_count(buf, pos, 6)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         join_group_response_member_member_id, pos = read_string(buf, pos)
         join_group_response_member_metadata, pos = read_bytes(buf, pos)
         members.append(JoinGroupResponseMember(join_group_response_member_member_id, None, join_group_response_member_metadata))
@@ -325,12 +323,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_string(buf, pos)
     leader, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    count_of_members, pos = read_count(buf, pos, 8)
-    memory += 217 * count_of_members
+    count, pos = read_count(buf, pos, 8)
+    memory += 217 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         join_group_response_member_member_id, pos = read_string(buf, pos)
         join_group_response_member_group_instance_id, pos = read_nullable_string(buf, pos)
         join_group_response_member_metadata, pos = read_bytes(buf, pos)
@@ -355,12 +353,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_compact_string(buf, pos)
     leader, pos = read_compact_string(buf, pos)
     member_id, pos = read_compact_string(buf, pos)
-    count_of_members, pos = read_compact_count(buf, pos, 4)
-    memory += 217 * count_of_members
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 217 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         join_group_response_member_member_id, pos = read_compact_string(buf, pos)
         join_group_response_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         join_group_response_member_metadata, pos = read_compact_bytes(buf, pos)
@@ -394,12 +392,12 @@ def decode_v7(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     protocol_name, pos = read_compact_nullable_string(buf, pos)
     leader, pos = read_compact_string(buf, pos)
     member_id, pos = read_compact_string(buf, pos)
-    count_of_members, pos = read_compact_count(buf, pos, 4)
-    memory += 217 * count_of_members
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 217 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         join_group_response_member_member_id, pos = read_compact_string(buf, pos)
         join_group_response_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         join_group_response_member_metadata, pos = read_compact_bytes(buf, pos)
@@ -438,12 +436,12 @@ def decode_v9(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
     (skip_assignment,) = UNPACK_t(buf, pos)
     pos += 1
     member_id, pos = read_compact_string(buf, pos)
-    count_of_members, pos = read_compact_count(buf, pos, 4)
-    memory += 217 * count_of_members
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 217 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         join_group_response_member_member_id, pos = read_compact_string(buf, pos)
         join_group_response_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         join_group_response_member_metadata, pos = read_compact_bytes(buf, pos)

@@ -19,13 +19,12 @@ UNPACK_hh = Struct(">hh").unpack_from
 class KRaftVersionRecord(Message):
     """Control record 5: the kraft.version from this offset on (KIP-853)."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The version of this record; always 0.
         "version",
         # int16 0+. 0 for static voters, 1 for dynamic voters.
         "kraft_version",
     )
-    __slots__ = FIELDS
     NAME = "KRaftVersionRecord"
     API_KEY = None
     MIN_VERSION = 0

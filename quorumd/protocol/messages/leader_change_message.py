@@ -29,13 +29,12 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 class Voter(MessageStruct):
     """A voter."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "voter_id",
         # uuid 1+. The voter's directory id.
         "voter_directory_id",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class LeaderChangeMessage(Message):
     parse.
     """
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The version of this record; always 0.
         "version",
         # int32 0+. The leader of the new epoch.
@@ -61,7 +60,6 @@ class LeaderChangeMessage(Message):
         # []Voter 0+. The voters that voted for the leader.
         "granting_voters",
     )
-    __slots__ = FIELDS
     NAME = "LeaderChangeMessage"
     API_KEY = None
     MIN_VERSION = 0
@@ -127,12 +125,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
     memory = 0
     version, leader_id = UNPACK_hi(buf, pos)
     pos += 6
-    count_of_voters, pos = read_compact_count(buf, pos, 5)
-    memory += 89 * count_of_voters
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 89 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     voters = []
-    for _ in range(count_of_voters):
+    for _ in range(count):
         (voter_voter_id,) = UNPACK_i(buf, pos)
         pos += 4
         if buf[pos] == 0:
@@ -140,12 +138,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         voters.append(Voter(voter_voter_id, ZERO_UUID))
-    count_of_granting_voters, pos = read_compact_count(buf, pos, 5)
-    memory += 89 * count_of_granting_voters
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 89 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     granting_voters = []
-    for _ in range(count_of_granting_voters):
+    for _ in range(count):
         (granting_voters_voter_voter_id,) = UNPACK_i(buf, pos)
         pos += 4
         if buf[pos] == 0:
@@ -169,12 +167,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
     memory = 0
     version, leader_id = UNPACK_hi(buf, pos)
     pos += 6
-    count_of_voters, pos = read_compact_count(buf, pos, 21)
-    memory += 161 * count_of_voters
+    count, pos = read_compact_count(buf, pos, 21)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     voters = []
-    for _ in range(count_of_voters):
+    for _ in range(count):
         voter_voter_id, voter_voter_directory_id = UNPACK_i16s(buf, pos)
         pos += 20
         if buf[pos] == 0:
@@ -182,12 +180,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         voters.append(Voter(voter_voter_id, KafkaUuid(voter_voter_directory_id)))
-    count_of_granting_voters, pos = read_compact_count(buf, pos, 21)
-    memory += 161 * count_of_granting_voters
+    count, pos = read_compact_count(buf, pos, 21)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     granting_voters = []
-    for _ in range(count_of_granting_voters):
+    for _ in range(count):
         granting_voters_voter_voter_id, granting_voters_voter_voter_directory_id = UNPACK_i16s(buf, pos)
         pos += 20
         if buf[pos] == 0:

@@ -30,7 +30,7 @@ PACK_i = Struct(">i").pack
 
 
 class MemberIdentity(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 3+. The member id.
         "member_id",
         # string 3+, null 3+. The id of a static member; null for a dynamic one.
@@ -38,7 +38,6 @@ class MemberIdentity(MessageStruct):
         # string 5+, null 5+, left out where a version lacks it. Why the member leaves; null if not given.
         "reason",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class MemberIdentity(MessageStruct):
 class LeaveGroupRequest(Message):
     """Removes members from a classic group. Several of them from version 3."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The group id.
         "group_id",
         # string 0-2. The member id.
@@ -62,7 +61,6 @@ class LeaveGroupRequest(Message):
         # []MemberIdentity 3+.
         "members",
     )
-    __slots__ = FIELDS
     NAME = "LeaveGroupRequest"
     API_KEY = 13
     MIN_VERSION = 0
@@ -143,12 +141,12 @@ decode_v2 = decode_v0
 def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count_of_members, pos = read_count(buf, pos, 4)
-    memory += 177 * count_of_members
+    count, pos = read_count(buf, pos, 4)
+    memory += 177 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_identity_member_id, pos = read_string(buf, pos)
         member_identity_group_instance_id, pos = read_nullable_string(buf, pos)
         members.append(MemberIdentity(member_identity_member_id, member_identity_group_instance_id, None))
@@ -158,12 +156,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
 def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
-    count_of_members, pos = read_compact_count(buf, pos, 3)
-    memory += 177 * count_of_members
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 177 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_identity_member_id, pos = read_compact_string(buf, pos)
         member_identity_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         if buf[pos] == 0:
@@ -181,12 +179,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
 def decode_v5(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
-    count_of_members, pos = read_compact_count(buf, pos, 4)
-    memory += 233 * count_of_members
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 233 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_identity_member_id, pos = read_compact_string(buf, pos)
         member_identity_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         member_identity_reason, pos = read_compact_nullable_string(buf, pos)

@@ -34,7 +34,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class MemberResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 3+. The member id.
         "member_id",
         # string 3+, null 3+. The id of a static member; null for a dynamic one.
@@ -42,7 +42,6 @@ class MemberResponse(MessageStruct):
         # int16 3+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class MemberResponse(MessageStruct):
 class LeaveGroupResponse(Message):
     """Whether the members were removed."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -67,7 +66,6 @@ class LeaveGroupResponse(Message):
         # []MemberResponse 3+.
         "members",
     )
-    __slots__ = FIELDS
     NAME = "LeaveGroupResponse"
     API_KEY = 13
     MIN_VERSION = 0
@@ -151,12 +149,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_members, pos = read_count(buf, pos, 6)
-    memory += 209 * count_of_members
+    count, pos = read_count(buf, pos, 6)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_response_member_id, pos = read_string(buf, pos)
         member_response_group_instance_id, pos = read_nullable_string(buf, pos)
         (member_response_error_code,) = UNPACK_h(buf, pos)
@@ -169,12 +167,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_members, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_members
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     members = []
-    for _ in range(count_of_members):
+    for _ in range(count):
         member_response_member_id, pos = read_compact_string(buf, pos)
         member_response_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         (member_response_error_code,) = UNPACK_h(buf, pos)

@@ -20,7 +20,7 @@ UNPACK_i = Struct(">i").unpack_from
 class LegacyOffsetCommitKey(Message):
     """Key of a committed offset in the first format."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0. The group id.
         "group",
         # string 0.
@@ -28,7 +28,6 @@ class LegacyOffsetCommitKey(Message):
         # int32 0.
         "partition",
     )
-    __slots__ = FIELDS
     NAME = "LegacyOffsetCommitKey"
     API_KEY = None
     RECORD_TYPE = 0

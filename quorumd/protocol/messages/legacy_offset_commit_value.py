@@ -20,7 +20,7 @@ UNPACK_q = Struct(">q").unpack_from
 class LegacyOffsetCommitValue(Message):
     """A committed offset in the first format."""
 
-    FIELDS = (
+    __slots__ = (
         # int64 0. The offset of the next record to consume.
         "offset",
         # string 0. Text of the client that is stored with the offset.
@@ -28,7 +28,6 @@ class LegacyOffsetCommitValue(Message):
         # int64 0. When the offset was committed, in ms since 1970.
         "commit_timestamp",
     )
-    __slots__ = FIELDS
     NAME = "LegacyOffsetCommitValue"
     API_KEY = None
     RECORD_TYPE = 0

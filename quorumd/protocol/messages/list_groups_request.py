@@ -21,13 +21,12 @@ from quorumd.protocol.wire import NOT_GIVEN, Message
 class ListGroupsRequest(Message):
     """Lists the groups that this broker coordinates."""
 
-    FIELDS = (
+    __slots__ = (
         # []string 4+. List groups in these states only; empty for every state.
         "states_filter",
         # []string 5+. List groups of these types only; empty for every type.
         "types_filter",
     )
-    __slots__ = FIELDS
     NAME = "ListGroupsRequest"
     API_KEY = 16
     MIN_VERSION = 0
@@ -103,12 +102,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
 
 def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
     memory = 0
-    count_of_states_filter, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_states_filter
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     states_filter = []
-    for _ in range(count_of_states_filter):
+    for _ in range(count):
         states_filter_element, pos = read_compact_string(buf, pos)
         states_filter.append(states_filter_element)
     if buf[pos] == 0:
@@ -120,20 +119,20 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
 
 def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
     memory = 0
-    count_of_states_filter, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_states_filter
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     states_filter = []
-    for _ in range(count_of_states_filter):
+    for _ in range(count):
         states_filter_element, pos = read_compact_string(buf, pos)
         states_filter.append(states_filter_element)
-    count_of_types_filter, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_types_filter
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     types_filter = []
-    for _ in range(count_of_types_filter):
+    for _ in range(count):
         types_filter_element, pos = read_compact_string(buf, pos)
         types_filter.append(types_filter_element)
     if buf[pos] == 0:

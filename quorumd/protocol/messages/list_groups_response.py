@@ -29,7 +29,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class ListedGroup(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. The group id.
         "group_id",
         # string 0+. The type of the group's protocols; "consumer" for consumers.
@@ -40,7 +40,6 @@ class ListedGroup(MessageStruct):
         # streams.
         "group_type",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class ListedGroup(MessageStruct):
 class ListGroupsResponse(Message):
     """The groups."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -67,7 +66,6 @@ class ListGroupsResponse(Message):
         # []ListedGroup 0+.
         "groups",
     )
-    __slots__ = FIELDS
     NAME = "ListGroupsResponse"
     API_KEY = 16
     MIN_VERSION = 0
@@ -153,12 +151,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_groups, pos = read_count(buf, pos, 4)
-    memory += 185 * count_of_groups
+    count, pos = read_count(buf, pos, 4)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         listed_group_group_id, pos = read_string(buf, pos)
         listed_group_protocol_type, pos = read_string(buf, pos)
         groups.append(ListedGroup(
@@ -174,12 +172,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_groups, pos = read_count(buf, pos, 4)
-    memory += 185 * count_of_groups
+    count, pos = read_count(buf, pos, 4)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         listed_group_group_id, pos = read_string(buf, pos)
         listed_group_protocol_type, pos = read_string(buf, pos)
         groups.append(ListedGroup(
@@ -198,12 +196,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_groups, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         listed_group_group_id, pos = read_compact_string(buf, pos)
         listed_group_protocol_type, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
@@ -227,12 +225,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_groups, pos = read_compact_count(buf, pos, 4)
-    memory += 241 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 241 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         listed_group_group_id, pos = read_compact_string(buf, pos)
         listed_group_protocol_type, pos = read_compact_string(buf, pos)
         listed_group_group_state, pos = read_compact_string(buf, pos)
@@ -257,12 +255,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_groups, pos = read_compact_count(buf, pos, 5)
-    memory += 297 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 297 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         listed_group_group_id, pos = read_compact_string(buf, pos)
         listed_group_protocol_type, pos = read_compact_string(buf, pos)
         listed_group_group_state, pos = read_compact_string(buf, pos)

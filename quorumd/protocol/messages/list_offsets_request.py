@@ -33,7 +33,7 @@ UNPACK_iq = Struct(">iq").unpack_from
 
 
 class ListOffsetsPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 1+.
         "partition_index",
         # int32 4+, left out where a version lacks it. The current leader epoch known to the sender; the
@@ -43,7 +43,6 @@ class ListOffsetsPartition(MessageStruct):
         # on the broker's disk, -5 latest in remote storage, -6 next to upload to it.
         "timestamp",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,13 +56,12 @@ class ListOffsetsPartition(MessageStruct):
 
 
 class ListOffsetsTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # []ListOffsetsPartition 1+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -77,7 +75,7 @@ class ListOffsetsTopic(MessageStruct):
 class ListOffsetsRequest(Message):
     """Looks up offsets by timestamp, and the first and last offsets of partitions."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+. The replica that sends this; -1 for a consumer.
         "replica_id",
         # int8 2+. 0 read uncommitted, 1 read committed.
@@ -87,7 +85,6 @@ class ListOffsetsRequest(Message):
         # int32 10+, left out where a version lacks it. How long to wait for offsets in remote storage, in ms.
         "timeout_ms",
     )
-    __slots__ = FIELDS
     NAME = "ListOffsetsRequest"
     API_KEY = 2
     MIN_VERSION = 1
@@ -218,19 +215,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         list_offsets_topic_name, pos = read_string(buf, pos)
-        count_of_list_offsets_topic_partitions, pos = read_count(buf, pos, 12)
-        memory += 129 * count_of_list_offsets_topic_partitions
+        count, pos = read_count(buf, pos, 12)
+        memory += 129 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count_of_list_offsets_topic_partitions):
+        for _ in range(count):
             list_offsets_partition_partition_index, list_offsets_partition_timestamp = UNPACK_iq(buf, pos)
             pos += 12
             list_offsets_topic_partitions.append(ListOffsetsPartition(list_offsets_partition_partition_index, -1, list_offsets_partition_timestamp))
@@ -247,19 +244,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         list_offsets_topic_name, pos = read_string(buf, pos)
-        count_of_list_offsets_topic_partitions, pos = read_count(buf, pos, 12)
-        memory += 129 * count_of_list_offsets_topic_partitions
+        count, pos = read_count(buf, pos, 12)
+        memory += 129 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count_of_list_offsets_topic_partitions):
+        for _ in range(count):
             list_offsets_partition_partition_index, list_offsets_partition_timestamp = UNPACK_iq(buf, pos)
             pos += 12
             list_offsets_topic_partitions.append(ListOffsetsPartition(list_offsets_partition_partition_index, -1, list_offsets_partition_timestamp))
@@ -279,19 +276,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         list_offsets_topic_name, pos = read_string(buf, pos)
-        count_of_list_offsets_topic_partitions, pos = read_count(buf, pos, 16)
-        memory += 161 * count_of_list_offsets_topic_partitions
+        count, pos = read_count(buf, pos, 16)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count_of_list_offsets_topic_partitions):
+        for _ in range(count):
             list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp = UNPACK_iiq(buf, pos)
             pos += 16
             list_offsets_topic_partitions.append(ListOffsetsPartition(list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp))
@@ -311,19 +308,19 @@ def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         list_offsets_topic_name, pos = read_compact_string(buf, pos)
-        count_of_list_offsets_topic_partitions, pos = read_compact_count(buf, pos, 17)
-        memory += 161 * count_of_list_offsets_topic_partitions
+        count, pos = read_compact_count(buf, pos, 17)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count_of_list_offsets_topic_partitions):
+        for _ in range(count):
             list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp = UNPACK_iiq(buf, pos)
             pos += 16
             if buf[pos] == 0:
@@ -361,19 +358,19 @@ def decode_v10(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         list_offsets_topic_name, pos = read_compact_string(buf, pos)
-        count_of_list_offsets_topic_partitions, pos = read_compact_count(buf, pos, 17)
-        memory += 161 * count_of_list_offsets_topic_partitions
+        count, pos = read_compact_count(buf, pos, 17)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count_of_list_offsets_topic_partitions):
+        for _ in range(count):
             list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp = UNPACK_iiq(buf, pos)
             pos += 16
             if buf[pos] == 0:

@@ -31,7 +31,7 @@ UNPACK_ihqqi = Struct(">ihqqi").unpack_from
 
 
 class ListOffsetsPartitionResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 1+.
         "partition_index",
         # int16 1+. The error code; 0 for none.
@@ -43,7 +43,6 @@ class ListOffsetsPartitionResponse(MessageStruct):
         # int32 4+. The leader epoch of the offset found; -1 if unknown.
         "leader_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,13 +60,12 @@ class ListOffsetsPartitionResponse(MessageStruct):
 
 
 class ListOffsetsTopicResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # []ListOffsetsPartitionResponse 1+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -81,14 +79,13 @@ class ListOffsetsTopicResponse(MessageStruct):
 class ListOffsetsResponse(Message):
     """The offsets found."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 2+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
         # []ListOffsetsTopicResponse 1+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "ListOffsetsResponse"
     API_KEY = 2
     MIN_VERSION = 1
@@ -195,19 +192,19 @@ encode_v11 = encode_v6
 
 def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         list_offsets_topic_response_name, pos = read_string(buf, pos)
-        count_of_list_offsets_topic_response_partitions, pos = read_count(buf, pos, 22)
-        memory += 209 * count_of_list_offsets_topic_response_partitions
+        count, pos = read_count(buf, pos, 22)
+        memory += 209 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count_of_list_offsets_topic_response_partitions):
+        for _ in range(count):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,
@@ -230,19 +227,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         list_offsets_topic_response_name, pos = read_string(buf, pos)
-        count_of_list_offsets_topic_response_partitions, pos = read_count(buf, pos, 22)
-        memory += 209 * count_of_list_offsets_topic_response_partitions
+        count, pos = read_count(buf, pos, 22)
+        memory += 209 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count_of_list_offsets_topic_response_partitions):
+        for _ in range(count):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,
@@ -268,19 +265,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         list_offsets_topic_response_name, pos = read_string(buf, pos)
-        count_of_list_offsets_topic_response_partitions, pos = read_count(buf, pos, 26)
-        memory += 241 * count_of_list_offsets_topic_response_partitions
+        count, pos = read_count(buf, pos, 26)
+        memory += 241 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count_of_list_offsets_topic_response_partitions):
+        for _ in range(count):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,
@@ -307,19 +304,19 @@ def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         list_offsets_topic_response_name, pos = read_compact_string(buf, pos)
-        count_of_list_offsets_topic_response_partitions, pos = read_compact_count(buf, pos, 27)
-        memory += 241 * count_of_list_offsets_topic_response_partitions
+        count, pos = read_compact_count(buf, pos, 27)
+        memory += 241 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count_of_list_offsets_topic_response_partitions):
+        for _ in range(count):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,

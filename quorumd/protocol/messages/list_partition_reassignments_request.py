@@ -27,13 +27,12 @@ UNPACK_i = Struct(">i").unpack_from
 class ListPartitionReassignmentsTopics(MessageStruct):
     """null for all configs."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []int32 0+.
         "partition_indexes",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -47,13 +46,12 @@ class ListPartitionReassignmentsTopics(MessageStruct):
 class ListPartitionReassignmentsRequest(Message):
     """Requests the reassignments in progress (KIP-455)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Timeout in ms.
         "timeout_ms",
         # []ListPartitionReassignmentsTopics 0+, null 0+. null for all configs.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "ListPartitionReassignmentsRequest"
     API_KEY = 46
     MIN_VERSION = 0
@@ -88,20 +86,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsRequest, 
     topics: list[ListPartitionReassignmentsTopics] | None = None
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             list_partition_reassignments_topics_name, pos = read_compact_string(buf, pos)
-            count_of_list_partition_reassignments_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_list_partition_reassignments_topics_partition_indexes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            list_partition_reassignments_topics_partition_indexes = list(unpack_from(f">{count_of_list_partition_reassignments_topics_partition_indexes}i", buf, pos))
-            pos += 4 * count_of_list_partition_reassignments_topics_partition_indexes
+            list_partition_reassignments_topics_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -119,20 +117,20 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[List
     topics: list[ListPartitionReassignmentsTopics] | None = None
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             list_partition_reassignments_topics_name, pos = read_compact_string(buf, pos)
-            count_of_list_partition_reassignments_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_list_partition_reassignments_topics_partition_indexes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            list_partition_reassignments_topics_partition_indexes = list(unpack_from(f">{count_of_list_partition_reassignments_topics_partition_indexes}i", buf, pos))
-            pos += 4 * count_of_list_partition_reassignments_topics_partition_indexes
+            list_partition_reassignments_topics_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

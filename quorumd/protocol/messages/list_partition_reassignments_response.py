@@ -28,7 +28,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class OngoingPartitionReassignment(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The partition index.
         "partition_index",
         # []int32 0+. All current replicas, including those being added and removed.
@@ -38,7 +38,6 @@ class OngoingPartitionReassignment(MessageStruct):
         # []int32 0+. The replicas being removed.
         "removing_replicas",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,13 +53,12 @@ class OngoingPartitionReassignment(MessageStruct):
 
 
 class OngoingTopicReassignment(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []OngoingPartitionReassignment 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -74,7 +72,7 @@ class OngoingTopicReassignment(MessageStruct):
 class ListPartitionReassignmentsResponse(Message):
     """The reassignments in progress; other partitions are omitted."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The top-level error code; 0 for none.
@@ -84,7 +82,6 @@ class ListPartitionReassignmentsResponse(Message):
         # []OngoingTopicReassignment 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "ListPartitionReassignmentsResponse"
     API_KEY = 46
     MIN_VERSION = 0
@@ -132,39 +129,39 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsResponse,
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         ongoing_topic_reassignment_name, pos = read_compact_string(buf, pos)
-        count_of_ongoing_topic_reassignment_partitions, pos = read_compact_count(buf, pos, 8)
-        memory += 321 * count_of_ongoing_topic_reassignment_partitions
+        count, pos = read_compact_count(buf, pos, 8)
+        memory += 321 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         ongoing_topic_reassignment_partitions = []
-        for _ in range(count_of_ongoing_topic_reassignment_partitions):
+        for _ in range(count):
             (ongoing_partition_reassignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count_of_ongoing_partition_reassignment_replicas, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_ongoing_partition_reassignment_replicas
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            ongoing_partition_reassignment_replicas = list(unpack_from(f">{count_of_ongoing_partition_reassignment_replicas}i", buf, pos))
-            pos += 4 * count_of_ongoing_partition_reassignment_replicas
-            count_of_ongoing_partition_reassignment_adding_replicas, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_ongoing_partition_reassignment_adding_replicas
+            ongoing_partition_reassignment_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            ongoing_partition_reassignment_adding_replicas = list(unpack_from(f">{count_of_ongoing_partition_reassignment_adding_replicas}i", buf, pos))
-            pos += 4 * count_of_ongoing_partition_reassignment_adding_replicas
-            count_of_ongoing_partition_reassignment_removing_replicas, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_ongoing_partition_reassignment_removing_replicas
+            ongoing_partition_reassignment_adding_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            ongoing_partition_reassignment_removing_replicas = list(unpack_from(f">{count_of_ongoing_partition_reassignment_removing_replicas}i", buf, pos))
-            pos += 4 * count_of_ongoing_partition_reassignment_removing_replicas
+            ongoing_partition_reassignment_removing_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -28,7 +28,7 @@ UNPACK_q = Struct(">q").unpack_from
 class ListTransactionsRequest(Message):
     """Lists the transactions that this broker coordinates."""
 
-    FIELDS = (
+    __slots__ = (
         # []string 0+. List transactions in these states only; empty for every state.
         "state_filters",
         # []int64 0+. List transactions of these producer ids only; empty for every id.
@@ -38,7 +38,6 @@ class ListTransactionsRequest(Message):
         # string 2+, null 2+. List transactional ids that match this regular expression only; null for all.
         "transactional_id_pattern",
     )
-    __slots__ = FIELDS
     NAME = "ListTransactionsRequest"
     API_KEY = 66
     MIN_VERSION = 0
@@ -96,20 +95,20 @@ def encode_v2(message: ListTransactionsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
     memory = 0
-    count_of_state_filters, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_state_filters
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     state_filters = []
-    for _ in range(count_of_state_filters):
+    for _ in range(count):
         state_filters_element, pos = read_compact_string(buf, pos)
         state_filters.append(state_filters_element)
-    count_of_producer_id_filters, pos = read_compact_count(buf, pos, 8)
-    memory += 41 * count_of_producer_id_filters
+    count, pos = read_compact_count(buf, pos, 8)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    producer_id_filters = list(unpack_from(f">{count_of_producer_id_filters}q", buf, pos))
-    pos += 8 * count_of_producer_id_filters
+    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
+    pos += 8 * count
     if buf[pos] == 0:
         pos += 1
     else:
@@ -124,20 +123,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
     memory = 0
-    count_of_state_filters, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_state_filters
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     state_filters = []
-    for _ in range(count_of_state_filters):
+    for _ in range(count):
         state_filters_element, pos = read_compact_string(buf, pos)
         state_filters.append(state_filters_element)
-    count_of_producer_id_filters, pos = read_compact_count(buf, pos, 8)
-    memory += 41 * count_of_producer_id_filters
+    count, pos = read_compact_count(buf, pos, 8)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    producer_id_filters = list(unpack_from(f">{count_of_producer_id_filters}q", buf, pos))
-    pos += 8 * count_of_producer_id_filters
+    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
+    pos += 8 * count
     (duration_filter,) = UNPACK_q(buf, pos)
     pos += 8
     if buf[pos] == 0:
@@ -154,20 +153,20 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
     memory = 0
-    count_of_state_filters, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_state_filters
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     state_filters = []
-    for _ in range(count_of_state_filters):
+    for _ in range(count):
         state_filters_element, pos = read_compact_string(buf, pos)
         state_filters.append(state_filters_element)
-    count_of_producer_id_filters, pos = read_compact_count(buf, pos, 8)
-    memory += 41 * count_of_producer_id_filters
+    count, pos = read_compact_count(buf, pos, 8)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    producer_id_filters = list(unpack_from(f">{count_of_producer_id_filters}q", buf, pos))
-    pos += 8 * count_of_producer_id_filters
+    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
+    pos += 8 * count
     (duration_filter,) = UNPACK_q(buf, pos)
     pos += 8
     transactional_id_pattern, pos = read_compact_nullable_string(buf, pos)

@@ -25,7 +25,7 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class TransactionState(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. The transactional id.
         "transactional_id",
         # int64 0+. The producer id.
@@ -33,7 +33,6 @@ class TransactionState(MessageStruct):
         # string 0+. The state of the transaction, by name.
         "transaction_state",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class TransactionState(MessageStruct):
 class ListTransactionsResponse(Message):
     """The transactions that match every filter."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -59,7 +58,6 @@ class ListTransactionsResponse(Message):
         # []TransactionState 0+.
         "transaction_states",
     )
-    __slots__ = FIELDS
     NAME = "ListTransactionsResponse"
     API_KEY = 66
     MIN_VERSION = 0
@@ -106,20 +104,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsResponse, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count_of_unknown_state_filters, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count_of_unknown_state_filters
+    count, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     unknown_state_filters = []
-    for _ in range(count_of_unknown_state_filters):
+    for _ in range(count):
         unknown_state_filters_element, pos = read_compact_string(buf, pos)
         unknown_state_filters.append(unknown_state_filters_element)
-    count_of_transaction_states, pos = read_compact_count(buf, pos, 11)
-    memory += 209 * count_of_transaction_states
+    count, pos = read_compact_count(buf, pos, 11)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     transaction_states = []
-    for _ in range(count_of_transaction_states):
+    for _ in range(count):
         transaction_state_transactional_id, pos = read_compact_string(buf, pos)
         (transaction_state_producer_id,) = UNPACK_q(buf, pos)
         pos += 8

@@ -41,13 +41,12 @@ PACK_i = Struct(">i").pack
 class MetadataRequestTopic(MessageStruct):
     """null for all topics (v0: empty); empty for none."""
 
-    FIELDS = (
+    __slots__ = (
         # uuid 10+, left out where a version lacks it.
         "topic_id",
         # string 0+, null 10+.
         "name",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class MetadataRequestTopic(MessageStruct):
 class MetadataRequest(Message):
     """Requests the nodes and the topics with their partitions; clients send it first."""
 
-    FIELDS = (
+    __slots__ = (
         # []MetadataRequestTopic 0+, null 1+. null for all topics (v0: empty); empty for none.
         "topics",
         # bool 4+. Whether missing topics may be created.
@@ -71,7 +70,6 @@ class MetadataRequest(Message):
         # bool 8+.
         "include_topic_authorized_operations",
     )
-    __slots__ = FIELDS
     NAME = "MetadataRequest"
     API_KEY = 3
     MIN_VERSION = 0
@@ -232,12 +230,12 @@ encode_v13 = encode_v11
 
 def decode_v0(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 2)
-    memory += 113 * count_of_topics
+    count, pos = read_count(buf, pos, 2)
+    memory += 113 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         metadata_request_topic_name, pos = read_string(buf, pos)
         topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
     return MetadataRequest(
@@ -251,13 +249,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
 def decode_v1(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_nullable_count(buf, pos, 2)
-    if count_of_topics >= 0:
-        memory += 113 * count_of_topics
+    count, pos = read_nullable_count(buf, pos, 2)
+    if count >= 0:
+        memory += 113 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
     return MetadataRequest(
@@ -277,13 +275,13 @@ decode_v3 = decode_v1
 def decode_v4(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_nullable_count(buf, pos, 2)
-    if count_of_topics >= 0:
-        memory += 113 * count_of_topics
+    count, pos = read_nullable_count(buf, pos, 2)
+    if count >= 0:
+        memory += 113 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
     (allow_auto_topic_creation,) = UNPACK_t(buf, pos)
@@ -308,13 +306,13 @@ decode_v7 = decode_v4
 def decode_v8(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_nullable_count(buf, pos, 2)
-    if count_of_topics >= 0:
-        memory += 113 * count_of_topics
+    count, pos = read_nullable_count(buf, pos, 2)
+    if count >= 0:
+        memory += 113 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = UNPACK_ttt(buf, pos)
@@ -330,13 +328,13 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
 def decode_v9(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 2)
-    if count_of_topics >= 0:
-        memory += 113 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 2)
+    if count >= 0:
+        memory += 113 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             metadata_request_topic_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
                 pos += 1
@@ -360,13 +358,13 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
 def decode_v10(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 18)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 18)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
             metadata_request_topic_name, pos = read_compact_nullable_string(buf, pos)
@@ -392,13 +390,13 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
 def decode_v11(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 18)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 18)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
             metadata_request_topic_name, pos = read_compact_nullable_string(buf, pos)
@@ -429,12 +427,12 @@ decode_v13 = decode_v11
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 2)
-    memory += 113 * count_of_topics
+    count, pos = read_count(buf, pos, 2)
+    memory += 113 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         metadata_request_topic_name, pos = read_string(buf, pos)
         topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
         yield
@@ -449,13 +447,13 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_nullable_count(buf, pos, 2)
-    if count_of_topics >= 0:
-        memory += 113 * count_of_topics
+    count, pos = read_nullable_count(buf, pos, 2)
+    if count >= 0:
+        memory += 113 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
             yield
@@ -476,13 +474,13 @@ decode_in_steps_v3 = decode_in_steps_v1
 def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_nullable_count(buf, pos, 2)
-    if count_of_topics >= 0:
-        memory += 113 * count_of_topics
+    count, pos = read_nullable_count(buf, pos, 2)
+    if count >= 0:
+        memory += 113 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
             yield
@@ -508,13 +506,13 @@ decode_in_steps_v7 = decode_in_steps_v4
 def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_nullable_count(buf, pos, 2)
-    if count_of_topics >= 0:
-        memory += 113 * count_of_topics
+    count, pos = read_nullable_count(buf, pos, 2)
+    if count >= 0:
+        memory += 113 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
             yield
@@ -531,13 +529,13 @@ def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
 def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 2)
-    if count_of_topics >= 0:
-        memory += 113 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 2)
+    if count >= 0:
+        memory += 113 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             metadata_request_topic_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
                 pos += 1
@@ -562,13 +560,13 @@ def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
 def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 18)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 18)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
             metadata_request_topic_name, pos = read_compact_nullable_string(buf, pos)
@@ -595,13 +593,13 @@ def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[None, None, tuple[Met
 def decode_in_steps_v11(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 18)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 18)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
             metadata_request_topic_name, pos = read_compact_nullable_string(buf, pos)

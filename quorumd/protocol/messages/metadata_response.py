@@ -42,7 +42,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class MetadataResponseBroker(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "node_id",
         # string 0+.
@@ -52,7 +52,6 @@ class MetadataResponseBroker(MessageStruct):
         # string 1+, null 1+, left out where a version lacks it. The node's rack; null if not set.
         "rack",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class MetadataResponseBroker(MessageStruct):
 
 
 class MetadataResponsePartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The top-level error code; 0 for none.
         "error_code",
         # int32 0+. The partition index.
@@ -84,7 +83,6 @@ class MetadataResponsePartition(MessageStruct):
         # []int32 5+, left out where a version lacks it. The replicas that are offline.
         "offline_replicas",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -106,7 +104,7 @@ class MetadataResponsePartition(MessageStruct):
 
 
 class MetadataResponseTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The top-level error code; 0 for none.
         "error_code",
         # string 0+, null 12+.
@@ -120,7 +118,6 @@ class MetadataResponseTopic(MessageStruct):
         # int32 8+. A bit field of operations; the minimum int32 if not requested.
         "topic_authorized_operations",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -142,7 +139,7 @@ class MetadataResponseTopic(MessageStruct):
 class MetadataResponse(Message):
     """The nodes, the controller and the requested topics."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 3+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -159,7 +156,6 @@ class MetadataResponse(Message):
         # int16 13+, left out where a version lacks it. The top-level error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
     NAME = "MetadataResponse"
     API_KEY = 3
     MIN_VERSION = 0
@@ -636,12 +632,12 @@ def encode_v13(message: MetadataResponse, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
-    count_of_brokers, pos = read_count(buf, pos, 10)
-    memory += 193 * count_of_brokers
+    count, pos = read_count(buf, pos, 10)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -653,35 +649,35 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
             metadata_response_broker_port,
             None,
         ))
-    count_of_topics, pos = read_count(buf, pos, 8)
-    memory += 249 * count_of_topics
+    count, pos = read_count(buf, pos, 8)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
-        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 18)
-        memory += 409 * count_of_metadata_response_topic_partitions
+        count, pos = read_count(buf, pos, 18)
+        memory += 409 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -712,12 +708,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
-    count_of_brokers, pos = read_count(buf, pos, 12)
-    memory += 249 * count_of_brokers
+    count, pos = read_count(buf, pos, 12)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -732,37 +728,37 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         ))
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 9)
-    memory += 249 * count_of_topics
+    count, pos = read_count(buf, pos, 9)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 18)
-        memory += 409 * count_of_metadata_response_topic_partitions
+        count, pos = read_count(buf, pos, 18)
+        memory += 409 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -793,12 +789,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
-    count_of_brokers, pos = read_count(buf, pos, 12)
-    memory += 249 * count_of_brokers
+    count, pos = read_count(buf, pos, 12)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -814,37 +810,37 @@ def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 9)
-    memory += 249 * count_of_topics
+    count, pos = read_count(buf, pos, 9)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 18)
-        memory += 409 * count_of_metadata_response_topic_partitions
+        count, pos = read_count(buf, pos, 18)
+        memory += 409 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -877,12 +873,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_count(buf, pos, 12)
-    memory += 249 * count_of_brokers
+    count, pos = read_count(buf, pos, 12)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -898,37 +894,37 @@ def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 9)
-    memory += 249 * count_of_topics
+    count, pos = read_count(buf, pos, 9)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 18)
-        memory += 409 * count_of_metadata_response_topic_partitions
+        count, pos = read_count(buf, pos, 18)
+        memory += 409 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -964,12 +960,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_count(buf, pos, 12)
-    memory += 249 * count_of_brokers
+    count, pos = read_count(buf, pos, 12)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -985,43 +981,43 @@ def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 9)
-    memory += 249 * count_of_topics
+    count, pos = read_count(buf, pos, 9)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 22)
-        memory += 409 * count_of_metadata_response_topic_partitions
+        count, pos = read_count(buf, pos, 22)
+        memory += 409 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             metadata_response_partition_error_code, metadata_response_partition_partition_index, metadata_response_partition_leader_id = UNPACK_hii(buf, pos)
             pos += 10
-            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
-            count_of_metadata_response_partition_offline_replicas, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1057,12 +1053,12 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_count(buf, pos, 12)
-    memory += 249 * count_of_brokers
+    count, pos = read_count(buf, pos, 12)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -1078,23 +1074,23 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 9)
-    memory += 249 * count_of_topics
+    count, pos = read_count(buf, pos, 9)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 26)
-        memory += 441 * count_of_metadata_response_topic_partitions
+        count, pos = read_count(buf, pos, 26)
+        memory += 441 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1102,24 +1098,24 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
-            count_of_metadata_response_partition_offline_replicas, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1152,12 +1148,12 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_count(buf, pos, 12)
-    memory += 249 * count_of_brokers
+    count, pos = read_count(buf, pos, 12)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_string(buf, pos)
@@ -1173,23 +1169,23 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 13)
-    memory += 281 * count_of_topics
+    count, pos = read_count(buf, pos, 13)
+    memory += 281 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count_of_metadata_response_topic_partitions, pos = read_count(buf, pos, 26)
-        memory += 441 * count_of_metadata_response_topic_partitions
+        count, pos = read_count(buf, pos, 26)
+        memory += 441 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1197,24 +1193,24 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count_of_metadata_response_partition_replica_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
-            count_of_metadata_response_partition_offline_replicas, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             metadata_response_topic_partitions.append(MetadataResponsePartition(
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1251,12 +1247,12 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count_of_brokers
+    count, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1276,23 +1272,23 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 10)
-    memory += 281 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 10)
+    memory += 281 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_string(buf, pos)
         (metadata_response_topic_is_internal,) = UNPACK_t(buf, pos)
         pos += 1
-        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count_of_metadata_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1300,24 +1296,24 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
-            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -1366,12 +1362,12 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count_of_brokers
+    count, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1391,23 +1387,23 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_string(buf, pos)
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count_of_metadata_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1415,24 +1411,24 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
-            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -1481,12 +1477,12 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count_of_brokers
+    count, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1506,23 +1502,23 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_string(buf, pos)
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count_of_metadata_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1530,24 +1526,24 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
-            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -1594,12 +1590,12 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count_of_brokers
+    count, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1619,23 +1615,23 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_nullable_string(buf, pos)
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count_of_metadata_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1643,24 +1639,24 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
-            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -1707,12 +1703,12 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_brokers, pos = read_compact_count(buf, pos, 11)
-    memory += 249 * count_of_brokers
+    count, pos = read_compact_count(buf, pos, 11)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     brokers = []
-    for _ in range(count_of_brokers):
+    for _ in range(count):
         (metadata_response_broker_node_id,) = UNPACK_i(buf, pos)
         pos += 4
         metadata_response_broker_host, pos = read_compact_string(buf, pos)
@@ -1732,23 +1728,23 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (metadata_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         metadata_response_topic_name, pos = read_compact_nullable_string(buf, pos)
         metadata_response_topic_topic_id, metadata_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count_of_metadata_response_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 441 * count_of_metadata_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 441 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         metadata_response_topic_partitions = []
-        for _ in range(count_of_metadata_response_topic_partitions):
+        for _ in range(count):
             (
                 metadata_response_partition_error_code,
                 metadata_response_partition_partition_index,
@@ -1756,24 +1752,24 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
                 metadata_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count_of_metadata_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_replica_nodes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_replica_nodes = list(unpack_from(f">{count_of_metadata_response_partition_replica_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_replica_nodes
-            count_of_metadata_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_isr_nodes
+            metadata_response_partition_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_isr_nodes = list(unpack_from(f">{count_of_metadata_response_partition_isr_nodes}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_isr_nodes
-            count_of_metadata_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            metadata_response_partition_offline_replicas = list(unpack_from(f">{count_of_metadata_response_partition_offline_replicas}i", buf, pos))
-            pos += 4 * count_of_metadata_response_partition_offline_replicas
+            metadata_response_partition_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

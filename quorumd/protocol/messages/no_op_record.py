@@ -14,8 +14,7 @@ from quorumd.protocol.wire import Message
 class NoOpRecord(Message):
     """A record without effect that advances the log end offset (KIP-835)."""
 
-    FIELDS = ()
-    __slots__ = FIELDS
+    __slots__ = ()
     NAME = "NoOpRecord"
     API_KEY = 20
     MIN_VERSION = 0

@@ -20,7 +20,7 @@ UNPACK_i = Struct(">i").unpack_from
 class OffsetCommitKey(Message):
     """Key of a committed offset."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0. The group id.
         "group",
         # string 0.
@@ -28,7 +28,6 @@ class OffsetCommitKey(Message):
         # int32 0.
         "partition",
     )
-    __slots__ = FIELDS
     NAME = "OffsetCommitKey"
     API_KEY = None
     RECORD_TYPE = 1

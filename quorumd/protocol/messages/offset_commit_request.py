@@ -40,7 +40,7 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class OffsetCommitRequestPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 2+.
         "partition_index",
         # int64 2+. The offset of the next record to consume.
@@ -51,7 +51,6 @@ class OffsetCommitRequestPartition(MessageStruct):
         # string 2+, null 2+. Text of the client that is stored with the offset.
         "committed_metadata",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class OffsetCommitRequestPartition(MessageStruct):
 
 
 class OffsetCommitRequestTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 2-9, left out where a version lacks it.
         "name",
         # uuid 10+, left out where a version lacks it. The topic id.
@@ -75,7 +74,6 @@ class OffsetCommitRequestTopic(MessageStruct):
         # []OffsetCommitRequestPartition 2+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -91,7 +89,7 @@ class OffsetCommitRequestTopic(MessageStruct):
 class OffsetCommitRequest(Message):
     """Commits offsets of a group. Topics are identified by id from version 10."""
 
-    FIELDS = (
+    __slots__ = (
         # string 2+. The group id.
         "group_id",
         # int32 2+. The generation of a classic group or the member epoch of a consumer group; -1 for a client
@@ -107,7 +105,6 @@ class OffsetCommitRequest(Message):
         # []OffsetCommitRequestTopic 2+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "OffsetCommitRequest"
     API_KEY = 8
     MIN_VERSION = 2
@@ -264,19 +261,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
     member_id, pos = read_string(buf, pos)
     (retention_time_ms,) = UNPACK_q(buf, pos)
     pos += 8
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 14)
-        memory += 193 * count_of_offset_commit_request_topic_partitions
+        count, pos = read_count(buf, pos, 14)
+        memory += 193 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count_of_offset_commit_request_topic_partitions):
+        for _ in range(count):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -309,19 +306,19 @@ def decode_v5(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
     pos += 4
     member_id, pos = read_string(buf, pos)
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 14)
-        memory += 193 * count_of_offset_commit_request_topic_partitions
+        count, pos = read_count(buf, pos, 14)
+        memory += 193 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count_of_offset_commit_request_topic_partitions):
+        for _ in range(count):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -348,19 +345,19 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
     pos += 4
     member_id, pos = read_string(buf, pos)
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 18)
-        memory += 225 * count_of_offset_commit_request_topic_partitions
+        count, pos = read_count(buf, pos, 18)
+        memory += 225 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count_of_offset_commit_request_topic_partitions):
+        for _ in range(count):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -388,19 +385,19 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
     pos += 4
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 18)
-        memory += 225 * count_of_offset_commit_request_topic_partitions
+        count, pos = read_count(buf, pos, 18)
+        memory += 225 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count_of_offset_commit_request_topic_partitions):
+        for _ in range(count):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -428,19 +425,19 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
     pos += 4
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_commit_request_topic_name, pos = read_compact_string(buf, pos)
-        count_of_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count_of_offset_commit_request_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count_of_offset_commit_request_topic_partitions):
+        for _ in range(count):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -483,20 +480,20 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
     pos += 4
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (offset_commit_request_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count_of_offset_commit_request_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count_of_offset_commit_request_topic_partitions):
+        for _ in range(count):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)

@@ -31,13 +31,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class OffsetCommitResponsePartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 2+.
         "partition_index",
         # int16 2+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class OffsetCommitResponsePartition(MessageStruct):
 
 
 class OffsetCommitResponseTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 2-9, left out where a version lacks it.
         "name",
         # uuid 10+, left out where a version lacks it. The topic id.
@@ -57,7 +56,6 @@ class OffsetCommitResponseTopic(MessageStruct):
         # []OffsetCommitResponsePartition 2+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,14 +71,13 @@ class OffsetCommitResponseTopic(MessageStruct):
 class OffsetCommitResponse(Message):
     """Whether each offset was committed."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 3+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
         # []OffsetCommitResponseTopic 2+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "OffsetCommitResponse"
     API_KEY = 8
     MIN_VERSION = 2
@@ -170,19 +167,19 @@ def encode_v10(message: OffsetCommitResponse, out: bytearray) -> None:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_commit_response_topic_name, pos = read_string(buf, pos)
-        count_of_offset_commit_response_topic_partitions, pos = read_count(buf, pos, 6)
-        memory += 121 * count_of_offset_commit_response_topic_partitions
+        count, pos = read_count(buf, pos, 6)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_commit_response_topic_partitions = []
-        for _ in range(count_of_offset_commit_response_topic_partitions):
+        for _ in range(count):
             offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             offset_commit_response_topic_partitions.append(OffsetCommitResponsePartition(offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code))
@@ -194,19 +191,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_commit_response_topic_name, pos = read_string(buf, pos)
-        count_of_offset_commit_response_topic_partitions, pos = read_count(buf, pos, 6)
-        memory += 121 * count_of_offset_commit_response_topic_partitions
+        count, pos = read_count(buf, pos, 6)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_commit_response_topic_partitions = []
-        for _ in range(count_of_offset_commit_response_topic_partitions):
+        for _ in range(count):
             offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             offset_commit_response_topic_partitions.append(OffsetCommitResponsePartition(offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code))
@@ -230,19 +227,19 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_commit_response_topic_name, pos = read_compact_string(buf, pos)
-        count_of_offset_commit_response_topic_partitions, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count_of_offset_commit_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_commit_response_topic_partitions = []
-        for _ in range(count_of_offset_commit_response_topic_partitions):
+        for _ in range(count):
             offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:
@@ -269,20 +266,20 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (offset_commit_response_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_offset_commit_response_topic_partitions, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count_of_offset_commit_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_commit_response_topic_partitions = []
-        for _ in range(count_of_offset_commit_response_topic_partitions):
+        for _ in range(count):
             offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:

@@ -33,7 +33,7 @@ UNPACK_qq = Struct(">qq").unpack_from
 class OffsetCommitValue(Message):
     """A committed offset."""
 
-    FIELDS = (
+    __slots__ = (
         # int64 0+. The offset of the next record to consume.
         "offset",
         # int32 3+, left out where a version lacks it. The leader epoch; -1 if unknown.
@@ -49,7 +49,6 @@ class OffsetCommitValue(Message):
         # know it.
         "topic_id",
     )
-    __slots__ = FIELDS
     NAME = "OffsetCommitValue"
     API_KEY = None
     RECORD_TYPE = 1

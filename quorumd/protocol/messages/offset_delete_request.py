@@ -21,11 +21,10 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class OffsetDeleteRequestPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_index",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -35,13 +34,12 @@ class OffsetDeleteRequestPartition(MessageStruct):
 
 
 class OffsetDeleteRequestTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []OffsetDeleteRequestPartition 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -55,13 +53,12 @@ class OffsetDeleteRequestTopic(MessageStruct):
 class OffsetDeleteRequest(Message):
     """Deletes committed offsets of a group."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The group id.
         "group_id",
         # []OffsetDeleteRequestTopic 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "OffsetDeleteRequest"
     API_KEY = 47
     MIN_VERSION = 0
@@ -90,19 +87,19 @@ def encode_v0(message: OffsetDeleteRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteRequest, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_delete_request_topic_name, pos = read_string(buf, pos)
-        count_of_offset_delete_request_topic_partitions, pos = read_count(buf, pos, 4)
-        memory += 81 * count_of_offset_delete_request_topic_partitions
+        count, pos = read_count(buf, pos, 4)
+        memory += 81 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_delete_request_topic_partitions = []
-        for _ in range(count_of_offset_delete_request_topic_partitions):
+        for _ in range(count):
             (offset_delete_request_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
             offset_delete_request_topic_partitions.append(OffsetDeleteRequestPartition(offset_delete_request_partition_partition_index))

@@ -24,13 +24,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class OffsetDeleteResponsePartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_index",
         # int16 0+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -42,13 +41,12 @@ class OffsetDeleteResponsePartition(MessageStruct):
 
 
 class OffsetDeleteResponseTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # []OffsetDeleteResponsePartition 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +60,7 @@ class OffsetDeleteResponseTopic(MessageStruct):
 class OffsetDeleteResponse(Message):
     """Whether each offset was deleted."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code; 0 for none.
         "error_code",
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
@@ -70,7 +68,6 @@ class OffsetDeleteResponse(Message):
         # []OffsetDeleteResponseTopic 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "OffsetDeleteResponse"
     API_KEY = 47
     MIN_VERSION = 0
@@ -108,19 +105,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteResponse, int]:
     memory = 0
     error_code, throttle_time_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_delete_response_topic_name, pos = read_string(buf, pos)
-        count_of_offset_delete_response_topic_partitions, pos = read_count(buf, pos, 6)
-        memory += 121 * count_of_offset_delete_response_topic_partitions
+        count, pos = read_count(buf, pos, 6)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_delete_response_topic_partitions = []
-        for _ in range(count_of_offset_delete_response_topic_partitions):
+        for _ in range(count):
             offset_delete_response_partition_partition_index, offset_delete_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             offset_delete_response_topic_partitions.append(OffsetDeleteResponsePartition(offset_delete_response_partition_partition_index, offset_delete_response_partition_error_code))

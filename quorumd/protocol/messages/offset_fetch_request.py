@@ -38,13 +38,12 @@ UNPACK_i = Struct(">i").unpack_from
 class OffsetFetchRequestTopic(MessageStruct):
     """The partitions to read; null for all."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1-7.
         "name",
         # []int32 1-7.
         "partition_indexes",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class OffsetFetchRequestTopic(MessageStruct):
 class OffsetFetchRequestTopics(MessageStruct):
     """The partitions to read; null for all."""
 
-    FIELDS = (
+    __slots__ = (
         # string 8-9, left out where a version lacks it.
         "name",
         # uuid 10+, left out where a version lacks it. The topic id.
@@ -66,7 +65,6 @@ class OffsetFetchRequestTopics(MessageStruct):
         # []int32 8+.
         "partition_indexes",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -80,7 +78,7 @@ class OffsetFetchRequestTopics(MessageStruct):
 
 
 class OffsetFetchRequestGroup(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 8+. The group id.
         "group_id",
         # string 9+, null 9+, left out where a version lacks it. The member id; null for a client that is no
@@ -91,7 +89,6 @@ class OffsetFetchRequestGroup(MessageStruct):
         # []OffsetFetchRequestTopics 8+, null 8+. The partitions to read; null for all.
         "topics",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -109,7 +106,7 @@ class OffsetFetchRequestGroup(MessageStruct):
 class OffsetFetchRequest(Message):
     """Reads committed offsets. Several groups from version 8, topics by id from version 10."""
 
-    FIELDS = (
+    __slots__ = (
         # string 1-7. The group id.
         "group_id",
         # []OffsetFetchRequestTopic 1-7, null 2-7. The partitions to read; null for all.
@@ -119,7 +116,6 @@ class OffsetFetchRequest(Message):
         # bool 7+. Whether offsets of open transactions are reported as unstable.
         "require_stable",
     )
-    __slots__ = FIELDS
     NAME = "OffsetFetchRequest"
     API_KEY = 9
     MIN_VERSION = 1
@@ -287,19 +283,19 @@ def encode_v10(message: OffsetFetchRequest, out: bytearray) -> None:
 def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_fetch_request_topic_name, pos = read_string(buf, pos)
-        count_of_offset_fetch_request_topic_partition_indexes, pos = read_count(buf, pos, 4)
-        memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
+        count, pos = read_count(buf, pos, 4)
+        memory += 41 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topic_partition_indexes}i", buf, pos))
-        pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
+        offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
         topics.append(OffsetFetchRequestTopic(offset_fetch_request_topic_name, offset_fetch_request_topic_partition_indexes))
     return OffsetFetchRequest(
         group_id,
@@ -313,20 +309,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_string(buf, pos)
-    count_of_topics, pos = read_nullable_count(buf, pos, 6)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_nullable_count(buf, pos, 6)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             offset_fetch_request_topic_name, pos = read_string(buf, pos)
-            count_of_offset_fetch_request_topic_partition_indexes, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topic_partition_indexes}i", buf, pos))
-            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
+            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             topics.append(OffsetFetchRequestTopic(offset_fetch_request_topic_name, offset_fetch_request_topic_partition_indexes))
     return OffsetFetchRequest(
         group_id,
@@ -349,20 +345,20 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             offset_fetch_request_topic_name, pos = read_compact_string(buf, pos)
-            count_of_offset_fetch_request_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topic_partition_indexes}i", buf, pos))
-            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
+            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -384,20 +380,20 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
-    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_topics >= 0:
-        memory += 185 * count_of_topics
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count_of_topics):
+        for _ in range(count):
             offset_fetch_request_topic_name, pos = read_compact_string(buf, pos)
-            count_of_offset_fetch_request_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topic_partition_indexes}i", buf, pos))
-            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
+            offset_fetch_request_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -419,28 +415,28 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
 
 def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
-    count_of_groups, pos = read_compact_count(buf, pos, 3)
-    memory += 201 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 201 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
-        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 3)
-        if count_of_offset_fetch_request_group_topics >= 0:
-            memory += 193 * count_of_offset_fetch_request_group_topics
+        count, pos = read_compact_nullable_count(buf, pos, 3)
+        if count >= 0:
+            memory += 193 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count_of_offset_fetch_request_group_topics):
+            for _ in range(count):
                 offset_fetch_request_topics_name, pos = read_compact_string(buf, pos)
-                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
+                count, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topics_partition_indexes}i", buf, pos))
-                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
+                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -472,31 +468,31 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
 
 def decode_v9(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
-    count_of_groups, pos = read_compact_count(buf, pos, 8)
-    memory += 289 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 8)
+    memory += 289 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
         offset_fetch_request_group_member_id, pos = read_compact_nullable_string(buf, pos)
         (offset_fetch_request_group_member_epoch,) = UNPACK_i(buf, pos)
         pos += 4
-        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 3)
-        if count_of_offset_fetch_request_group_topics >= 0:
-            memory += 193 * count_of_offset_fetch_request_group_topics
+        count, pos = read_compact_nullable_count(buf, pos, 3)
+        if count >= 0:
+            memory += 193 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count_of_offset_fetch_request_group_topics):
+            for _ in range(count):
                 offset_fetch_request_topics_name, pos = read_compact_string(buf, pos)
-                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
+                count, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topics_partition_indexes}i", buf, pos))
-                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
+                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -528,32 +524,32 @@ def decode_v9(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
 
 def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
     memory = 0
-    count_of_groups, pos = read_compact_count(buf, pos, 8)
-    memory += 289 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 8)
+    memory += 289 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
         offset_fetch_request_group_member_id, pos = read_compact_nullable_string(buf, pos)
         (offset_fetch_request_group_member_epoch,) = UNPACK_i(buf, pos)
         pos += 4
-        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 18)
-        if count_of_offset_fetch_request_group_topics >= 0:
-            memory += 209 * count_of_offset_fetch_request_group_topics
+        count, pos = read_compact_nullable_count(buf, pos, 18)
+        if count >= 0:
+            memory += 209 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count_of_offset_fetch_request_group_topics):
+            for _ in range(count):
                 (offset_fetch_request_topics_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
-                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
+                count, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count_of_offset_fetch_request_topics_partition_indexes}i", buf, pos))
-                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
+                offset_fetch_request_topics_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
                 if buf[pos] == 0:
                     pos += 1
                 else:

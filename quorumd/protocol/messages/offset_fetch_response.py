@@ -40,7 +40,7 @@ UNPACK_iqi = Struct(">iqi").unpack_from
 
 
 class OffsetFetchResponsePartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 1-7.
         "partition_index",
         # int64 1-7. The committed offset; -1 if there is none.
@@ -53,7 +53,6 @@ class OffsetFetchResponsePartition(MessageStruct):
         # int16 1-7. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -71,13 +70,12 @@ class OffsetFetchResponsePartition(MessageStruct):
 
 
 class OffsetFetchResponseTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1-7.
         "name",
         # []OffsetFetchResponsePartition 1-7.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -89,7 +87,7 @@ class OffsetFetchResponseTopic(MessageStruct):
 
 
 class OffsetFetchResponsePartitions(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 8+.
         "partition_index",
         # int64 8+. The committed offset; -1 if there is none.
@@ -101,7 +99,6 @@ class OffsetFetchResponsePartitions(MessageStruct):
         # int16 8+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -119,7 +116,7 @@ class OffsetFetchResponsePartitions(MessageStruct):
 
 
 class OffsetFetchResponseTopics(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 8-9, left out where a version lacks it.
         "name",
         # uuid 10+, left out where a version lacks it. The topic id.
@@ -127,7 +124,6 @@ class OffsetFetchResponseTopics(MessageStruct):
         # []OffsetFetchResponsePartitions 8+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -141,7 +137,7 @@ class OffsetFetchResponseTopics(MessageStruct):
 
 
 class OffsetFetchResponseGroup(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 8+. The group id.
         "group_id",
         # []OffsetFetchResponseTopics 8+.
@@ -149,7 +145,6 @@ class OffsetFetchResponseGroup(MessageStruct):
         # int16 8+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -165,7 +160,7 @@ class OffsetFetchResponseGroup(MessageStruct):
 class OffsetFetchResponse(Message):
     """The committed offsets."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 3+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -176,7 +171,6 @@ class OffsetFetchResponse(Message):
         # []OffsetFetchResponseGroup 8+.
         "groups",
     )
-    __slots__ = FIELDS
     NAME = "OffsetFetchResponse"
     API_KEY = 9
     MIN_VERSION = 1
@@ -351,19 +345,19 @@ def encode_v10(message: OffsetFetchResponse, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_fetch_response_topic_name, pos = read_string(buf, pos)
-        count_of_offset_fetch_response_topic_partitions, pos = read_count(buf, pos, 16)
-        memory += 233 * count_of_offset_fetch_response_topic_partitions
+        count, pos = read_count(buf, pos, 16)
+        memory += 233 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count_of_offset_fetch_response_topic_partitions):
+        for _ in range(count):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_fetch_response_partition_metadata, pos = read_nullable_string(buf, pos)
@@ -387,19 +381,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_fetch_response_topic_name, pos = read_string(buf, pos)
-        count_of_offset_fetch_response_topic_partitions, pos = read_count(buf, pos, 16)
-        memory += 233 * count_of_offset_fetch_response_topic_partitions
+        count, pos = read_count(buf, pos, 16)
+        memory += 233 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count_of_offset_fetch_response_topic_partitions):
+        for _ in range(count):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_fetch_response_partition_metadata, pos = read_nullable_string(buf, pos)
@@ -427,19 +421,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_fetch_response_topic_name, pos = read_string(buf, pos)
-        count_of_offset_fetch_response_topic_partitions, pos = read_count(buf, pos, 16)
-        memory += 233 * count_of_offset_fetch_response_topic_partitions
+        count, pos = read_count(buf, pos, 16)
+        memory += 233 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count_of_offset_fetch_response_topic_partitions):
+        for _ in range(count):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_fetch_response_partition_metadata, pos = read_nullable_string(buf, pos)
@@ -470,19 +464,19 @@ def decode_v5(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_fetch_response_topic_name, pos = read_string(buf, pos)
-        count_of_offset_fetch_response_topic_partitions, pos = read_count(buf, pos, 20)
-        memory += 265 * count_of_offset_fetch_response_topic_partitions
+        count, pos = read_count(buf, pos, 20)
+        memory += 265 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count_of_offset_fetch_response_topic_partitions):
+        for _ in range(count):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset, offset_fetch_response_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_fetch_response_partition_metadata, pos = read_nullable_string(buf, pos)
@@ -510,19 +504,19 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_fetch_response_topic_name, pos = read_compact_string(buf, pos)
-        count_of_offset_fetch_response_topic_partitions, pos = read_compact_count(buf, pos, 20)
-        memory += 265 * count_of_offset_fetch_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 20)
+        memory += 265 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count_of_offset_fetch_response_topic_partitions):
+        for _ in range(count):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset, offset_fetch_response_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_fetch_response_partition_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -565,26 +559,26 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_groups, pos = read_compact_count(buf, pos, 5)
-    memory += 225 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         offset_fetch_response_group_group_id, pos = read_compact_string(buf, pos)
-        count_of_offset_fetch_response_group_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 193 * count_of_offset_fetch_response_group_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 193 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_group_topics = []
-        for _ in range(count_of_offset_fetch_response_group_topics):
+        for _ in range(count):
             offset_fetch_response_topics_name, pos = read_compact_string(buf, pos)
-            count_of_offset_fetch_response_topics_partitions, pos = read_compact_count(buf, pos, 20)
-            memory += 265 * count_of_offset_fetch_response_topics_partitions
+            count, pos = read_compact_count(buf, pos, 20)
+            memory += 265 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             offset_fetch_response_topics_partitions = []
-            for _ in range(count_of_offset_fetch_response_topics_partitions):
+            for _ in range(count):
                 offset_fetch_response_partitions_partition_index, offset_fetch_response_partitions_committed_offset, offset_fetch_response_partitions_committed_leader_epoch = UNPACK_iqi(buf, pos)
                 pos += 16
                 offset_fetch_response_partitions_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -632,27 +626,27 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_groups, pos = read_compact_count(buf, pos, 5)
-    memory += 225 * count_of_groups
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 225 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count_of_groups):
+    for _ in range(count):
         offset_fetch_response_group_group_id, pos = read_compact_string(buf, pos)
-        count_of_offset_fetch_response_group_topics, pos = read_compact_count(buf, pos, 18)
-        memory += 209 * count_of_offset_fetch_response_group_topics
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 209 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_group_topics = []
-        for _ in range(count_of_offset_fetch_response_group_topics):
+        for _ in range(count):
             (offset_fetch_response_topics_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count_of_offset_fetch_response_topics_partitions, pos = read_compact_count(buf, pos, 20)
-            memory += 265 * count_of_offset_fetch_response_topics_partitions
+            count, pos = read_compact_count(buf, pos, 20)
+            memory += 265 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             offset_fetch_response_topics_partitions = []
-            for _ in range(count_of_offset_fetch_response_topics_partitions):
+            for _ in range(count):
                 offset_fetch_response_partitions_partition_index, offset_fetch_response_partitions_committed_offset, offset_fetch_response_partitions_committed_leader_epoch = UNPACK_iqi(buf, pos)
                 pos += 16
                 offset_fetch_response_partitions_metadata, pos = read_compact_nullable_string(buf, pos)

@@ -28,7 +28,7 @@ UNPACK_iii = Struct(">iii").unpack_from
 
 
 class OffsetForLeaderPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 2+.
         "partition",
         # int32 2+. The current leader epoch known to the sender; the receiver fences on it. -1 if unknown.
@@ -36,7 +36,6 @@ class OffsetForLeaderPartition(MessageStruct):
         # int32 2+. The epoch to look up.
         "leader_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -50,13 +49,12 @@ class OffsetForLeaderPartition(MessageStruct):
 
 
 class OffsetForLeaderTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 2+.
         "topic",
         # []OffsetForLeaderPartition 2+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -70,14 +68,13 @@ class OffsetForLeaderTopic(MessageStruct):
 class OffsetForLeaderEpochRequest(Message):
     """Looks up where leader epochs end in the leader's log."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 3+, left out where a version lacks it. The follower's broker id; -1 for a consumer, -2 for a
         # debugging tool.
         "replica_id",
         # []OffsetForLeaderTopic 2+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "OffsetForLeaderEpochRequest"
     API_KEY = 23
     MIN_VERSION = 2
@@ -139,19 +136,19 @@ def encode_v4(message: OffsetForLeaderEpochRequest, out: bytearray) -> None:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int]:
     memory = 0
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_for_leader_topic_topic, pos = read_string(buf, pos)
-        count_of_offset_for_leader_topic_partitions, pos = read_count(buf, pos, 12)
-        memory += 161 * count_of_offset_for_leader_topic_partitions
+        count, pos = read_count(buf, pos, 12)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_for_leader_topic_partitions = []
-        for _ in range(count_of_offset_for_leader_topic_partitions):
+        for _ in range(count):
             offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             offset_for_leader_topic_partitions.append(OffsetForLeaderPartition(offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch))
@@ -163,19 +160,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int]:
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_for_leader_topic_topic, pos = read_string(buf, pos)
-        count_of_offset_for_leader_topic_partitions, pos = read_count(buf, pos, 12)
-        memory += 161 * count_of_offset_for_leader_topic_partitions
+        count, pos = read_count(buf, pos, 12)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_for_leader_topic_partitions = []
-        for _ in range(count_of_offset_for_leader_topic_partitions):
+        for _ in range(count):
             offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             offset_for_leader_topic_partitions.append(OffsetForLeaderPartition(offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch))
@@ -187,19 +184,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int]:
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_for_leader_topic_topic, pos = read_compact_string(buf, pos)
-        count_of_offset_for_leader_topic_partitions, pos = read_compact_count(buf, pos, 13)
-        memory += 161 * count_of_offset_for_leader_topic_partitions
+        count, pos = read_compact_count(buf, pos, 13)
+        memory += 161 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_for_leader_topic_partitions = []
-        for _ in range(count_of_offset_for_leader_topic_partitions):
+        for _ in range(count):
             offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             if buf[pos] == 0:

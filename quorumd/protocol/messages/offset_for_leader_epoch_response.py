@@ -28,7 +28,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class EpochEndOffset(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int16 2+. The error code; 0 for none.
         "error_code",
         # int32 2+.
@@ -38,7 +38,6 @@ class EpochEndOffset(MessageStruct):
         # int64 2+. The end offset of that epoch; -1 if unknown.
         "end_offset",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,13 +53,12 @@ class EpochEndOffset(MessageStruct):
 
 
 class OffsetForLeaderTopicResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 2+.
         "topic",
         # []EpochEndOffset 2+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -74,13 +72,12 @@ class OffsetForLeaderTopicResult(MessageStruct):
 class OffsetForLeaderEpochResponse(Message):
     """The end offsets of the epochs."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 2+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []OffsetForLeaderTopicResult 2+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "OffsetForLeaderEpochResponse"
     API_KEY = 23
     MIN_VERSION = 2
@@ -136,19 +133,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 185 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_for_leader_topic_result_topic, pos = read_string(buf, pos)
-        count_of_offset_for_leader_topic_result_partitions, pos = read_count(buf, pos, 18)
-        memory += 201 * count_of_offset_for_leader_topic_result_partitions
+        count, pos = read_count(buf, pos, 18)
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_for_leader_topic_result_partitions = []
-        for _ in range(count_of_offset_for_leader_topic_result_partitions):
+        for _ in range(count):
             (
                 epoch_end_offset_error_code,
                 epoch_end_offset_partition,
@@ -173,19 +170,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         offset_for_leader_topic_result_topic, pos = read_compact_string(buf, pos)
-        count_of_offset_for_leader_topic_result_partitions, pos = read_compact_count(buf, pos, 19)
-        memory += 201 * count_of_offset_for_leader_topic_result_partitions
+        count, pos = read_compact_count(buf, pos, 19)
+        memory += 201 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_for_leader_topic_result_partitions = []
-        for _ in range(count_of_offset_for_leader_topic_result_partitions):
+        for _ in range(count):
             (
                 epoch_end_offset_error_code,
                 epoch_end_offset_partition,

@@ -33,7 +33,7 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 class PartitionChangeRecord(Message):
     """Changes to a partition; fields with their default value are unchanged."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_id",
         # uuid 0+.
@@ -61,7 +61,6 @@ class PartitionChangeRecord(Message):
         # empty for none, null means unchanged. A quorumd extension that other readers ignore.
         "original_replicas",
     )
-    __slots__ = FIELDS
     NAME = "PartitionChangeRecord"
     API_KEY = 5
     MIN_VERSION = 0
@@ -314,51 +313,51 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_isr, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_isr >= 0:
-                    memory += 41 * count_of_isr
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    isr = list(unpack_from(f">{count_of_isr}i", buf, pos))
-                    pos += 4 * count_of_isr
+                    isr = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 1:
                 (leader,) = UNPACK_i(buf, pos)
                 pos += 4
             elif tag == 2:
-                count_of_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_replicas >= 0:
-                    memory += 41 * count_of_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    replicas = list(unpack_from(f">{count_of_replicas}i", buf, pos))
-                    pos += 4 * count_of_replicas
+                    replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 3:
-                count_of_removing_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_removing_replicas >= 0:
-                    memory += 41 * count_of_removing_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    removing_replicas = list(unpack_from(f">{count_of_removing_replicas}i", buf, pos))
-                    pos += 4 * count_of_removing_replicas
+                    removing_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 4:
-                count_of_adding_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_adding_replicas >= 0:
-                    memory += 41 * count_of_adding_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    adding_replicas = list(unpack_from(f">{count_of_adding_replicas}i", buf, pos))
-                    pos += 4 * count_of_adding_replicas
+                    adding_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 5:
                 (leader_recovery_state,) = UNPACK_b(buf, pos)
                 pos += 1
             elif tag == 10000:
-                count_of_original_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_original_replicas >= 0:
-                    memory += 41 * count_of_original_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    original_replicas = list(unpack_from(f">{count_of_original_replicas}i", buf, pos))
-                    pos += 4 * count_of_original_replicas
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -398,61 +397,61 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_isr, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_isr >= 0:
-                    memory += 41 * count_of_isr
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    isr = list(unpack_from(f">{count_of_isr}i", buf, pos))
-                    pos += 4 * count_of_isr
+                    isr = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 1:
                 (leader,) = UNPACK_i(buf, pos)
                 pos += 4
             elif tag == 2:
-                count_of_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_replicas >= 0:
-                    memory += 41 * count_of_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    replicas = list(unpack_from(f">{count_of_replicas}i", buf, pos))
-                    pos += 4 * count_of_replicas
+                    replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 3:
-                count_of_removing_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_removing_replicas >= 0:
-                    memory += 41 * count_of_removing_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    removing_replicas = list(unpack_from(f">{count_of_removing_replicas}i", buf, pos))
-                    pos += 4 * count_of_removing_replicas
+                    removing_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 4:
-                count_of_adding_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_adding_replicas >= 0:
-                    memory += 41 * count_of_adding_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    adding_replicas = list(unpack_from(f">{count_of_adding_replicas}i", buf, pos))
-                    pos += 4 * count_of_adding_replicas
+                    adding_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 5:
                 (leader_recovery_state,) = UNPACK_b(buf, pos)
                 pos += 1
             elif tag == 8:
-                count_of_directories, pos = read_compact_nullable_count(buf, pos, 16)
-                if count_of_directories >= 0:
-                    memory += 81 * count_of_directories
+                count, pos = read_compact_nullable_count(buf, pos, 16)
+                if count >= 0:
+                    memory += 81 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     directories = []
-                    for _ in range(count_of_directories):
+                    for _ in range(count):
                         directories.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
             elif tag == 10000:
-                count_of_original_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_original_replicas >= 0:
-                    memory += 41 * count_of_original_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    original_replicas = list(unpack_from(f">{count_of_original_replicas}i", buf, pos))
-                    pos += 4 * count_of_original_replicas
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -494,77 +493,77 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_isr, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_isr >= 0:
-                    memory += 41 * count_of_isr
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    isr = list(unpack_from(f">{count_of_isr}i", buf, pos))
-                    pos += 4 * count_of_isr
+                    isr = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 1:
                 (leader,) = UNPACK_i(buf, pos)
                 pos += 4
             elif tag == 2:
-                count_of_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_replicas >= 0:
-                    memory += 41 * count_of_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    replicas = list(unpack_from(f">{count_of_replicas}i", buf, pos))
-                    pos += 4 * count_of_replicas
+                    replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 3:
-                count_of_removing_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_removing_replicas >= 0:
-                    memory += 41 * count_of_removing_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    removing_replicas = list(unpack_from(f">{count_of_removing_replicas}i", buf, pos))
-                    pos += 4 * count_of_removing_replicas
+                    removing_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 4:
-                count_of_adding_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_adding_replicas >= 0:
-                    memory += 41 * count_of_adding_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    adding_replicas = list(unpack_from(f">{count_of_adding_replicas}i", buf, pos))
-                    pos += 4 * count_of_adding_replicas
+                    adding_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 5:
                 (leader_recovery_state,) = UNPACK_b(buf, pos)
                 pos += 1
             elif tag == 6:
-                count_of_eligible_leader_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_eligible_leader_replicas >= 0:
-                    memory += 41 * count_of_eligible_leader_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    eligible_leader_replicas = list(unpack_from(f">{count_of_eligible_leader_replicas}i", buf, pos))
-                    pos += 4 * count_of_eligible_leader_replicas
+                    eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 7:
-                count_of_last_known_elr, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_last_known_elr >= 0:
-                    memory += 41 * count_of_last_known_elr
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    last_known_elr = list(unpack_from(f">{count_of_last_known_elr}i", buf, pos))
-                    pos += 4 * count_of_last_known_elr
+                    last_known_elr = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 8:
-                count_of_directories, pos = read_compact_nullable_count(buf, pos, 16)
-                if count_of_directories >= 0:
-                    memory += 81 * count_of_directories
+                count, pos = read_compact_nullable_count(buf, pos, 16)
+                if count >= 0:
+                    memory += 81 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     directories = []
-                    for _ in range(count_of_directories):
+                    for _ in range(count):
                         directories.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
             elif tag == 10000:
-                count_of_original_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_original_replicas >= 0:
-                    memory += 41 * count_of_original_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    original_replicas = list(unpack_from(f">{count_of_original_replicas}i", buf, pos))
-                    pos += 4 * count_of_original_replicas
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:

@@ -34,7 +34,7 @@ UNPACK_iii = Struct(">iii").unpack_from
 class PartitionRecord(Message):
     """The complete state of a partition, at its creation and in snapshots."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_id",
         # uuid 0+.
@@ -66,7 +66,6 @@ class PartitionRecord(Message):
         # null for none. A quorumd extension that other readers ignore.
         "original_replicas",
     )
-    __slots__ = FIELDS
     NAME = "PartitionRecord"
     API_KEY = 3
     MIN_VERSION = 0
@@ -244,30 +243,30 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
     original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
-    count_of_replicas, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_replicas
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    replicas = list(unpack_from(f">{count_of_replicas}i", buf, pos))
-    pos += 4 * count_of_replicas
-    count_of_isr, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_isr
+    replicas = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    isr = list(unpack_from(f">{count_of_isr}i", buf, pos))
-    pos += 4 * count_of_isr
-    count_of_removing_replicas, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_removing_replicas
+    isr = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    removing_replicas = list(unpack_from(f">{count_of_removing_replicas}i", buf, pos))
-    pos += 4 * count_of_removing_replicas
-    count_of_adding_replicas, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_adding_replicas
+    removing_replicas = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    adding_replicas = list(unpack_from(f">{count_of_adding_replicas}i", buf, pos))
-    pos += 4 * count_of_adding_replicas
+    adding_replicas = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
     leader, leader_epoch, partition_epoch = UNPACK_iii(buf, pos)
     pos += 12
     if buf[pos] == 0:
@@ -280,13 +279,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
                 (leader_recovery_state,) = UNPACK_b(buf, pos)
                 pos += 1
             elif tag == 10000:
-                count_of_original_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_original_replicas >= 0:
-                    memory += 41 * count_of_original_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    original_replicas = list(unpack_from(f">{count_of_original_replicas}i", buf, pos))
-                    pos += 4 * count_of_original_replicas
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -315,38 +314,38 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
     original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
-    count_of_replicas, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_replicas
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    replicas = list(unpack_from(f">{count_of_replicas}i", buf, pos))
-    pos += 4 * count_of_replicas
-    count_of_isr, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_isr
+    replicas = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    isr = list(unpack_from(f">{count_of_isr}i", buf, pos))
-    pos += 4 * count_of_isr
-    count_of_removing_replicas, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_removing_replicas
+    isr = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    removing_replicas = list(unpack_from(f">{count_of_removing_replicas}i", buf, pos))
-    pos += 4 * count_of_removing_replicas
-    count_of_adding_replicas, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_adding_replicas
+    removing_replicas = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    adding_replicas = list(unpack_from(f">{count_of_adding_replicas}i", buf, pos))
-    pos += 4 * count_of_adding_replicas
+    adding_replicas = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
     leader, leader_epoch, partition_epoch = UNPACK_iii(buf, pos)
     pos += 12
-    count_of_directories, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count_of_directories
+    count, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     directories = []
-    for _ in range(count_of_directories):
+    for _ in range(count):
         directories.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
     if buf[pos] == 0:
@@ -359,13 +358,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
                 (leader_recovery_state,) = UNPACK_b(buf, pos)
                 pos += 1
             elif tag == 10000:
-                count_of_original_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_original_replicas >= 0:
-                    memory += 41 * count_of_original_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    original_replicas = list(unpack_from(f">{count_of_original_replicas}i", buf, pos))
-                    pos += 4 * count_of_original_replicas
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:
@@ -396,38 +395,38 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
     original_replicas: list[int] | None = None
     partition_id, topic_id = UNPACK_i16s(buf, pos)
     pos += 20
-    count_of_replicas, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_replicas
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    replicas = list(unpack_from(f">{count_of_replicas}i", buf, pos))
-    pos += 4 * count_of_replicas
-    count_of_isr, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_isr
+    replicas = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    isr = list(unpack_from(f">{count_of_isr}i", buf, pos))
-    pos += 4 * count_of_isr
-    count_of_removing_replicas, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_removing_replicas
+    isr = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    removing_replicas = list(unpack_from(f">{count_of_removing_replicas}i", buf, pos))
-    pos += 4 * count_of_removing_replicas
-    count_of_adding_replicas, pos = read_compact_count(buf, pos, 4)
-    memory += 41 * count_of_adding_replicas
+    removing_replicas = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
+    count, pos = read_compact_count(buf, pos, 4)
+    memory += 41 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    adding_replicas = list(unpack_from(f">{count_of_adding_replicas}i", buf, pos))
-    pos += 4 * count_of_adding_replicas
+    adding_replicas = list(unpack_from(f">{count}i", buf, pos))
+    pos += 4 * count
     leader, leader_epoch, partition_epoch = UNPACK_iii(buf, pos)
     pos += 12
-    count_of_directories, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count_of_directories
+    count, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     directories = []
-    for _ in range(count_of_directories):
+    for _ in range(count):
         directories.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
     if buf[pos] == 0:
@@ -440,29 +439,29 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
                 (leader_recovery_state,) = UNPACK_b(buf, pos)
                 pos += 1
             elif tag == 1:
-                count_of_eligible_leader_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_eligible_leader_replicas >= 0:
-                    memory += 41 * count_of_eligible_leader_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    eligible_leader_replicas = list(unpack_from(f">{count_of_eligible_leader_replicas}i", buf, pos))
-                    pos += 4 * count_of_eligible_leader_replicas
+                    eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 2:
-                count_of_last_known_elr, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_last_known_elr >= 0:
-                    memory += 41 * count_of_last_known_elr
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    last_known_elr = list(unpack_from(f">{count_of_last_known_elr}i", buf, pos))
-                    pos += 4 * count_of_last_known_elr
+                    last_known_elr = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             elif tag == 10000:
-                count_of_original_replicas, pos = read_compact_nullable_count(buf, pos, 4)
-                if count_of_original_replicas >= 0:
-                    memory += 41 * count_of_original_replicas
+                count, pos = read_compact_nullable_count(buf, pos, 4)
+                if count >= 0:
+                    memory += 41 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
-                    original_replicas = list(unpack_from(f">{count_of_original_replicas}i", buf, pos))
-                    pos += 4 * count_of_original_replicas
+                    original_replicas = list(unpack_from(f">{count}i", buf, pos))
+                    pos += 4 * count
             else:
                 pos = end
             if pos != end:

@@ -39,13 +39,12 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class PartitionProduceData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 3+.
         "index",
         # records 3+, null 3+. One record batch; null is refused.
         "records",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class PartitionProduceData(MessageStruct):
 
 
 class TopicProduceData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 3-12, left out where a version lacks it.
         "name",
         # uuid 13+, left out where a version lacks it. The topic id.
@@ -65,7 +64,6 @@ class TopicProduceData(MessageStruct):
         # []PartitionProduceData 3+.
         "partition_data",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -81,7 +79,7 @@ class TopicProduceData(MessageStruct):
 class ProduceRequest(Message):
     """Appends record batches to partitions. Topics are identified by id from version 13."""
 
-    FIELDS = (
+    __slots__ = (
         # string 3+, null 3+. The transactional id; null outside of transactions.
         "transactional_id",
         # int16 3+. Acknowledgements to wait for: 0 none, 1 the leader's, -1 those of the in-sync replicas.
@@ -91,7 +89,6 @@ class ProduceRequest(Message):
         # []TopicProduceData 3+.
         "topic_data",
     )
-    __slots__ = FIELDS
     NAME = "ProduceRequest"
     API_KEY = 0
     MIN_VERSION = 3
@@ -191,19 +188,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ProduceRequest, int]:
     transactional_id, pos = read_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count_of_topic_data, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topic_data
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_data = []
-    for _ in range(count_of_topic_data):
+    for _ in range(count):
         topic_produce_data_name, pos = read_string(buf, pos)
-        count_of_topic_produce_data_partition_data, pos = read_count(buf, pos, 8)
-        memory += 129 * count_of_topic_produce_data_partition_data
+        count, pos = read_count(buf, pos, 8)
+        memory += 129 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_produce_data_partition_data = []
-        for _ in range(count_of_topic_produce_data_partition_data):
+        for _ in range(count):
             (partition_produce_data_index,) = UNPACK_i(buf, pos)
             pos += 4
             partition_produce_data_records, pos = read_nullable_bytes(buf, pos)
@@ -237,19 +234,19 @@ def decode_v9(buf: bytes, pos: int) -> tuple[ProduceRequest, int]:
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count_of_topic_data, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topic_data
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_data = []
-    for _ in range(count_of_topic_data):
+    for _ in range(count):
         topic_produce_data_name, pos = read_compact_string(buf, pos)
-        count_of_topic_produce_data_partition_data, pos = read_compact_count(buf, pos, 6)
-        memory += 129 * count_of_topic_produce_data_partition_data
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 129 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_produce_data_partition_data = []
-        for _ in range(count_of_topic_produce_data_partition_data):
+        for _ in range(count):
             (partition_produce_data_index,) = UNPACK_i(buf, pos)
             pos += 4
             partition_produce_data_records, pos = read_compact_nullable_bytes(buf, pos)
@@ -289,20 +286,20 @@ def decode_v13(buf: bytes, pos: int) -> tuple[ProduceRequest, int]:
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count_of_topic_data, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topic_data
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_data = []
-    for _ in range(count_of_topic_data):
+    for _ in range(count):
         (topic_produce_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_topic_produce_data_partition_data, pos = read_compact_count(buf, pos, 6)
-        memory += 129 * count_of_topic_produce_data_partition_data
+        count, pos = read_compact_count(buf, pos, 6)
+        memory += 129 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_produce_data_partition_data = []
-        for _ in range(count_of_topic_produce_data_partition_data):
+        for _ in range(count):
             (partition_produce_data_index,) = UNPACK_i(buf, pos)
             pos += 4
             partition_produce_data_records, pos = read_compact_nullable_bytes(buf, pos)

@@ -46,13 +46,12 @@ UNPACK_ii = Struct(">ii").unpack_from
 class BatchIndexAndErrorMessage(MessageStruct):
     """The records because of which the batch was refused."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 8+. The position of the record in the batch.
         "batch_index",
         # string 8+, null 8+. The error message; null if there is none.
         "batch_index_error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -66,13 +65,12 @@ class BatchIndexAndErrorMessage(MessageStruct):
 class LeaderIdAndEpoch(MessageStruct):
     """The leader to send to instead, with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 10+. The current leader known to the sender; -1 if unknown.
         "leader_id",
         # int32 10+. The leader epoch; -1 if unknown.
         "leader_epoch",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -84,7 +82,7 @@ class LeaderIdAndEpoch(MessageStruct):
 
 
 class PartitionProduceResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 3+.
         "index",
         # int16 3+. The error code; 0 for none.
@@ -105,7 +103,6 @@ class PartitionProduceResponse(MessageStruct):
         # FENCED_LEADER_EPOCH.
         "current_leader",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -129,7 +126,7 @@ class PartitionProduceResponse(MessageStruct):
 
 
 class TopicProduceResponse(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 3-12, left out where a version lacks it.
         "name",
         # uuid 13+, left out where a version lacks it. The topic id.
@@ -137,7 +134,6 @@ class TopicProduceResponse(MessageStruct):
         # []PartitionProduceResponse 3+.
         "partition_responses",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -153,7 +149,7 @@ class TopicProduceResponse(MessageStruct):
 class NodeEndpoint(MessageStruct):
     """The endpoints of the leaders that the response names."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 10+. The broker id.
         "node_id",
         # string 10+.
@@ -163,7 +159,6 @@ class NodeEndpoint(MessageStruct):
         # string 10+, null 10+. The node's rack; null if not set.
         "rack",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -181,7 +176,7 @@ class NodeEndpoint(MessageStruct):
 class ProduceResponse(Message):
     """The offsets at which the batches were appended."""
 
-    FIELDS = (
+    __slots__ = (
         # []TopicProduceResponse 3+.
         "responses",
         # int32 3+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
@@ -189,7 +184,6 @@ class ProduceResponse(Message):
         # []NodeEndpoint 10+, tag 0 in 10+. The endpoints of the leaders that the response names.
         "node_endpoints",
     )
-    __slots__ = FIELDS
     NAME = "ProduceResponse"
     API_KEY = 0
     MIN_VERSION = 3
@@ -411,19 +405,19 @@ def encode_v13(message: ProduceResponse, out: bytearray) -> None:
 
 def decode_v3(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
     memory = 0
-    count_of_responses, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_responses
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         topic_produce_response_name, pos = read_string(buf, pos)
-        count_of_topic_produce_response_partition_responses, pos = read_count(buf, pos, 22)
-        memory += 305 * count_of_topic_produce_response_partition_responses
+        count, pos = read_count(buf, pos, 22)
+        memory += 305 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count_of_topic_produce_response_partition_responses):
+        for _ in range(count):
             (
                 partition_produce_response_index,
                 partition_produce_response_error_code,
@@ -452,19 +446,19 @@ decode_v4 = decode_v3
 
 def decode_v5(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
     memory = 0
-    count_of_responses, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_responses
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         topic_produce_response_name, pos = read_string(buf, pos)
-        count_of_topic_produce_response_partition_responses, pos = read_count(buf, pos, 30)
-        memory += 337 * count_of_topic_produce_response_partition_responses
+        count, pos = read_count(buf, pos, 30)
+        memory += 337 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count_of_topic_produce_response_partition_responses):
+        for _ in range(count):
             (
                 partition_produce_response_index,
                 partition_produce_response_error_code,
@@ -497,19 +491,19 @@ decode_v7 = decode_v5
 
 def decode_v8(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
     memory = 0
-    count_of_responses, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_responses
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         topic_produce_response_name, pos = read_string(buf, pos)
-        count_of_topic_produce_response_partition_responses, pos = read_count(buf, pos, 36)
-        memory += 393 * count_of_topic_produce_response_partition_responses
+        count, pos = read_count(buf, pos, 36)
+        memory += 393 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count_of_topic_produce_response_partition_responses):
+        for _ in range(count):
             (
                 partition_produce_response_index,
                 partition_produce_response_error_code,
@@ -518,12 +512,12 @@ def decode_v8(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
                 partition_produce_response_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_produce_response_record_errors, pos = read_count(buf, pos, 6)
-            memory += 145 * count_of_partition_produce_response_record_errors
+            count, pos = read_count(buf, pos, 6)
+            memory += 145 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_produce_response_record_errors = []
-            for _ in range(count_of_partition_produce_response_record_errors):
+            for _ in range(count):
                 (batch_index_and_error_message_batch_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 batch_index_and_error_message_batch_index_error_message, pos = read_nullable_string(buf, pos)
@@ -547,19 +541,19 @@ def decode_v8(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
 
 def decode_v9(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
     memory = 0
-    count_of_responses, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         topic_produce_response_name, pos = read_compact_string(buf, pos)
-        count_of_topic_produce_response_partition_responses, pos = read_compact_count(buf, pos, 33)
-        memory += 393 * count_of_topic_produce_response_partition_responses
+        count, pos = read_compact_count(buf, pos, 33)
+        memory += 393 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count_of_topic_produce_response_partition_responses):
+        for _ in range(count):
             (
                 partition_produce_response_index,
                 partition_produce_response_error_code,
@@ -568,12 +562,12 @@ def decode_v9(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
                 partition_produce_response_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_produce_response_record_errors, pos = read_compact_count(buf, pos, 6)
-            memory += 145 * count_of_partition_produce_response_record_errors
+            count, pos = read_compact_count(buf, pos, 6)
+            memory += 145 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_produce_response_record_errors = []
-            for _ in range(count_of_partition_produce_response_record_errors):
+            for _ in range(count):
                 (batch_index_and_error_message_batch_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 batch_index_and_error_message_batch_index_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -614,19 +608,19 @@ def decode_v9(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
 def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
-    count_of_responses, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         topic_produce_response_name, pos = read_compact_string(buf, pos)
-        count_of_topic_produce_response_partition_responses, pos = read_compact_count(buf, pos, 33)
-        memory += 505 * count_of_topic_produce_response_partition_responses
+        count, pos = read_compact_count(buf, pos, 33)
+        memory += 505 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count_of_topic_produce_response_partition_responses):
+        for _ in range(count):
             partition_produce_response_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             (
                 partition_produce_response_index,
@@ -636,12 +630,12 @@ def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
                 partition_produce_response_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_produce_response_record_errors, pos = read_compact_count(buf, pos, 6)
-            memory += 145 * count_of_partition_produce_response_record_errors
+            count, pos = read_compact_count(buf, pos, 6)
+            memory += 145 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_produce_response_record_errors = []
-            for _ in range(count_of_partition_produce_response_record_errors):
+            for _ in range(count):
                 (batch_index_and_error_message_batch_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 batch_index_and_error_message_batch_index_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -693,12 +687,12 @@ def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_node_endpoints, pos = read_compact_count(buf, pos, 11)
-                memory += 249 * count_of_node_endpoints
+                count, pos = read_compact_count(buf, pos, 11)
+                memory += 249 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count_of_node_endpoints):
+                for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)
@@ -731,20 +725,20 @@ decode_v12 = decode_v10
 def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
-    count_of_responses, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_responses
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count_of_responses):
+    for _ in range(count):
         (topic_produce_response_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_topic_produce_response_partition_responses, pos = read_compact_count(buf, pos, 33)
-        memory += 505 * count_of_topic_produce_response_partition_responses
+        count, pos = read_compact_count(buf, pos, 33)
+        memory += 505 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count_of_topic_produce_response_partition_responses):
+        for _ in range(count):
             partition_produce_response_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             (
                 partition_produce_response_index,
@@ -754,12 +748,12 @@ def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
                 partition_produce_response_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count_of_partition_produce_response_record_errors, pos = read_compact_count(buf, pos, 6)
-            memory += 145 * count_of_partition_produce_response_record_errors
+            count, pos = read_compact_count(buf, pos, 6)
+            memory += 145 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_produce_response_record_errors = []
-            for _ in range(count_of_partition_produce_response_record_errors):
+            for _ in range(count):
                 (batch_index_and_error_message_batch_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 batch_index_and_error_message_batch_index_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -811,12 +805,12 @@ def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_node_endpoints, pos = read_compact_count(buf, pos, 11)
-                memory += 249 * count_of_node_endpoints
+                count, pos = read_compact_count(buf, pos, 11)
+                memory += 249 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count_of_node_endpoints):
+                for _ in range(count):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)

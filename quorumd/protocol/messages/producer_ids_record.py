@@ -19,7 +19,7 @@ UNPACK_iqq = Struct(">iqq").unpack_from
 class ProducerIdsRecord(Message):
     """A block of producer ids was allocated to a broker."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
         # int64 0+. The offset of the broker's registration record; distinguishes its incarnations.
@@ -27,7 +27,6 @@ class ProducerIdsRecord(Message):
         # int64 0+. The first producer id that is not allocated yet.
         "next_producer_id",
     )
-    __slots__ = FIELDS
     NAME = "ProducerIdsRecord"
     API_KEY = 15
     MIN_VERSION = 0

@@ -43,7 +43,7 @@ UNPACK_it16sq = Struct(">i?16sq").unpack_from
 
 
 class BrokerEndpoint(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+.
@@ -53,7 +53,6 @@ class BrokerEndpoint(MessageStruct):
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class BrokerEndpoint(MessageStruct):
 
 
 class BrokerFeature(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int16 0+.
@@ -77,7 +76,6 @@ class BrokerFeature(MessageStruct):
         # int16 0+.
         "max_supported_version",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -93,7 +91,7 @@ class BrokerFeature(MessageStruct):
 class RegisterBrokerRecord(Message):
     """The registration of a broker; replaces an earlier one."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
         # bool 2+.
@@ -117,7 +115,6 @@ class RegisterBrokerRecord(Message):
         # []uuid 4+, null 4+, tag 1 in 4+. Directory ids of the log directories that accept no new replicas.
         "cordoned_log_dirs",
     )
-    __slots__ = FIELDS
     NAME = "RegisterBrokerRecord"
     API_KEY = 0
     MIN_VERSION = 0
@@ -356,12 +353,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     memory = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
-    count_of_end_points, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_end_points
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count_of_end_points):
+    for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -376,12 +373,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -416,12 +413,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
     memory = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
-    count_of_end_points, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_end_points
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count_of_end_points):
+    for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -436,12 +433,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -481,12 +478,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         broker_epoch,
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
-    count_of_end_points, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_end_points
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count_of_end_points):
+    for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -501,12 +498,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -547,12 +544,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         broker_epoch,
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
-    count_of_end_points, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_end_points
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count_of_end_points):
+    for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -567,12 +564,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -591,12 +588,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count_of_log_dirs
+                count, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 log_dirs = []
-                for _ in range(count_of_log_dirs):
+                for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             else:
@@ -629,12 +626,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         broker_epoch,
     ) = UNPACK_it16sq(buf, pos)
     pos += 29
-    count_of_end_points, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_end_points
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count_of_end_points):
+    for _ in range(count):
         broker_endpoint_name, pos = read_compact_string(buf, pos)
         broker_endpoint_host, pos = read_compact_string(buf, pos)
         broker_endpoint_port, broker_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -649,12 +646,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
             broker_endpoint_port,
             broker_endpoint_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         broker_feature_name, pos = read_compact_string(buf, pos)
         broker_feature_min_supported_version, broker_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -673,22 +670,22 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         for _ in range(tag_count):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count_of_log_dirs
+                count, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 log_dirs = []
-                for _ in range(count_of_log_dirs):
+                for _ in range(count):
                     log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             elif tag == 1:
-                count_of_cordoned_log_dirs, pos = read_compact_nullable_count(buf, pos, 16)
-                if count_of_cordoned_log_dirs >= 0:
-                    memory += 81 * count_of_cordoned_log_dirs
+                count, pos = read_compact_nullable_count(buf, pos, 16)
+                if count >= 0:
+                    memory += 81 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     cordoned_log_dirs = []
-                    for _ in range(count_of_cordoned_log_dirs):
+                    for _ in range(count):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
             else:

@@ -28,7 +28,7 @@ UNPACK_i16st = Struct(">i16s?").unpack_from
 
 
 class ControllerEndpoint(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+.
@@ -38,7 +38,6 @@ class ControllerEndpoint(MessageStruct):
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
         "security_protocol",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class ControllerEndpoint(MessageStruct):
 
 
 class ControllerFeature(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int16 0+.
@@ -62,7 +61,6 @@ class ControllerFeature(MessageStruct):
         # int16 0+.
         "max_supported_version",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class ControllerFeature(MessageStruct):
 class RegisterControllerRecord(Message):
     """The registration of a controller; replaces an earlier one (KIP-919)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "controller_id",
         # uuid 0+. A new id for each start of the process.
@@ -90,7 +88,6 @@ class RegisterControllerRecord(Message):
         # []ControllerFeature 0+.
         "features",
     )
-    __slots__ = FIELDS
     NAME = "RegisterControllerRecord"
     API_KEY = 27
     MIN_VERSION = 0
@@ -142,12 +139,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterControllerRecord, int]:
     memory = 0
     controller_id, incarnation_id, zk_migration_ready = UNPACK_i16st(buf, pos)
     pos += 21
-    count_of_end_points, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count_of_end_points
+    count, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     end_points = []
-    for _ in range(count_of_end_points):
+    for _ in range(count):
         controller_endpoint_name, pos = read_compact_string(buf, pos)
         controller_endpoint_host, pos = read_compact_string(buf, pos)
         controller_endpoint_port, controller_endpoint_security_protocol = UNPACK_Hh(buf, pos)
@@ -162,12 +159,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterControllerRecord, int]:
             controller_endpoint_port,
             controller_endpoint_security_protocol,
         ))
-    count_of_features, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count_of_features
+    count, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count_of_features):
+    for _ in range(count):
         controller_feature_name, pos = read_compact_string(buf, pos)
         controller_feature_min_supported_version, controller_feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4

@@ -20,11 +20,10 @@ UNPACK_16s = Struct(">16s").unpack_from
 class RemoveAccessControlEntryRecord(Message):
     """Removes an ACL by its id."""
 
-    FIELDS = (
+    __slots__ = (
         # uuid 0+.
         "id",
     )
-    __slots__ = FIELDS
     NAME = "RemoveAccessControlEntryRecord"
     API_KEY = 19
     MIN_VERSION = 0

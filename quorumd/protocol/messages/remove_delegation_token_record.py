@@ -16,11 +16,10 @@ from quorumd.protocol.wire import Message
 class RemoveDelegationTokenRecord(Message):
     """Removes a delegation token."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "token_id",
     )
-    __slots__ = FIELDS
     NAME = "RemoveDelegationTokenRecord"
     API_KEY = 26
     MIN_VERSION = 0

@@ -22,7 +22,7 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 class RemoveRaftVoterRequest(Message):
     """Removes a voter (KIP-853)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+. The expected cluster id; null skips the check.
         "cluster_id",
         # int32 0+. The node id of the voter to remove.
@@ -30,7 +30,6 @@ class RemoveRaftVoterRequest(Message):
         # uuid 0+. The voter's directory id; a node with a new disk is a different replica.
         "voter_directory_id",
     )
-    __slots__ = FIELDS
     NAME = "RemoveRaftVoterRequest"
     API_KEY = 81
     MIN_VERSION = 0

@@ -21,7 +21,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 class RemoveRaftVoterResponse(Message):
     """The result of removing the voter, sent once it is committed."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -30,7 +30,6 @@ class RemoveRaftVoterResponse(Message):
         # error.
         "error_message",
     )
-    __slots__ = FIELDS
     NAME = "RemoveRaftVoterResponse"
     API_KEY = 81
     MIN_VERSION = 0

@@ -20,11 +20,10 @@ UNPACK_16s = Struct(">16s").unpack_from
 class RemoveTopicRecord(Message):
     """Deletes a topic with its partitions and configs."""
 
-    FIELDS = (
+    __slots__ = (
         # uuid 0+.
         "topic_id",
     )
-    __slots__ = FIELDS
     NAME = "RemoveTopicRecord"
     API_KEY = 9
     MIN_VERSION = 0

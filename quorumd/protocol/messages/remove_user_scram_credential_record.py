@@ -21,13 +21,12 @@ UNPACK_b = Struct(">b").unpack_from
 class RemoveUserScramCredentialRecord(Message):
     """Removes a user's SCRAM credentials for one mechanism."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
         "mechanism",
     )
-    __slots__ = FIELDS
     NAME = "RemoveUserScramCredentialRecord"
     API_KEY = 22
     MIN_VERSION = 0

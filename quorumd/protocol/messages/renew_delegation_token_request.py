@@ -23,13 +23,12 @@ UNPACK_q = Struct(">q").unpack_from
 class RenewDelegationTokenRequest(Message):
     """Renews a delegation token (KIP-48)."""
 
-    FIELDS = (
+    __slots__ = (
         # bytes 1+. The HMAC, which is the token's password in base64.
         "hmac",
         # int64 1+. -1 means the default of the cluster.
         "renew_period_ms",
     )
-    __slots__ = FIELDS
     NAME = "RenewDelegationTokenRequest"
     API_KEY = 39
     MIN_VERSION = 1

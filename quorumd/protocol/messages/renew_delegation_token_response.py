@@ -19,7 +19,7 @@ UNPACK_hqi = Struct(">hqi").unpack_from
 class RenewDelegationTokenResponse(Message):
     """The new time of expiry."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 1+. The error code; 0 for none.
         "error_code",
         # int64 1+.
@@ -27,7 +27,6 @@ class RenewDelegationTokenResponse(Message):
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
     )
-    __slots__ = FIELDS
     NAME = "RenewDelegationTokenResponse"
     API_KEY = 39
     MIN_VERSION = 1

@@ -21,7 +21,7 @@ UNPACK_hhi = Struct(">hhi").unpack_from
 class RequestHeader(Message):
     """The header of every request. Version 2 ends with tagged fields."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 1+. The API key of the request.
         "request_api_key",
         # int16 1+. The API version of the request.
@@ -31,7 +31,6 @@ class RequestHeader(Message):
         # string 1+, null 1+. The client id. Never compact, so that the header of any version can be read.
         "client_id",
     )
-    __slots__ = FIELDS
     NAME = "RequestHeader"
     API_KEY = None
     MIN_VERSION = 1

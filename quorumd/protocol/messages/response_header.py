@@ -19,11 +19,10 @@ UNPACK_i = Struct(">i").unpack_from
 class ResponseHeader(Message):
     """The header of every response. Version 1 ends with tagged fields."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The correlation id of the request.
         "correlation_id",
     )
-    __slots__ = FIELDS
     NAME = "ResponseHeader"
     API_KEY = None
     MIN_VERSION = 0

@@ -18,11 +18,10 @@ from quorumd.protocol.wire import Message
 class SaslAuthenticateRequest(Message):
     """Carries one SASL token from the client (KIP-152)."""
 
-    FIELDS = (
+    __slots__ = (
         # bytes 0+. The token of the mechanism.
         "auth_bytes",
     )
-    __slots__ = FIELDS
     NAME = "SaslAuthenticateRequest"
     API_KEY = 36
     MIN_VERSION = 0

@@ -29,7 +29,7 @@ UNPACK_q = Struct(">q").unpack_from
 class SaslAuthenticateResponse(Message):
     """Carries one SASL token to the client, or the reason why it is not authenticated (KIP-152)."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code, 0 if there was no error.
         "error_code",
         # string 0+, null 0+. The reason of a failure, null without one.
@@ -40,7 +40,6 @@ class SaslAuthenticateResponse(Message):
         # again (KIP-368); 0 without a limit.
         "session_lifetime_ms",
     )
-    __slots__ = FIELDS
     NAME = "SaslAuthenticateResponse"
     API_KEY = 36
     MIN_VERSION = 0

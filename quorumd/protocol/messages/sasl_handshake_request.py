@@ -15,12 +15,11 @@ from quorumd.protocol.wire import Message
 class SaslHandshakeRequest(Message):
     """Chooses the SASL mechanism, before or instead of an earlier authentication of the connection."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The mechanism. After version 0 the tokens follow as plain frames, after version 1 in
         # SaslAuthenticate.
         "mechanism",
     )
-    __slots__ = FIELDS
     NAME = "SaslHandshakeRequest"
     API_KEY = 17
     MIN_VERSION = 0

@@ -24,13 +24,12 @@ PACK_i = Struct(">i").pack
 class SaslHandshakeResponse(Message):
     """Accepts or refuses the SASL mechanism."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The error code, 0 if the mechanism is accepted.
         "error_code",
         # []string 0+. The mechanisms of the listener.
         "mechanisms",
     )
-    __slots__ = FIELDS
     NAME = "SaslHandshakeResponse"
     API_KEY = 17
     MIN_VERSION = 0
@@ -60,12 +59,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[SaslHandshakeResponse, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_mechanisms, pos = read_count(buf, pos, 2)
-    memory += 65 * count_of_mechanisms
+    count, pos = read_count(buf, pos, 2)
+    memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     mechanisms = []
-    for _ in range(count_of_mechanisms):
+    for _ in range(count):
         mechanisms_element, pos = read_string(buf, pos)
         mechanisms.append(mechanisms_element)
     return SaslHandshakeResponse(error_code, mechanisms), pos

@@ -19,11 +19,10 @@ UNPACK_h = Struct(">h").unpack_from
 class SnapshotFooterRecord(Message):
     """Control record 4: the last record of a snapshot; without it the snapshot is incomplete (KIP-630)."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The version of this record; always 0.
         "version",
     )
-    __slots__ = FIELDS
     NAME = "SnapshotFooterRecord"
     API_KEY = None
     MIN_VERSION = 0

@@ -19,13 +19,12 @@ UNPACK_hq = Struct(">hq").unpack_from
 class SnapshotHeaderRecord(Message):
     """Control record 3: the first record of a snapshot (KIP-630)."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The version of this record; always 0.
         "version",
         # int64 0+. The append time of the last record in the snapshot.
         "last_contained_log_timestamp",
     )
-    __slots__ = FIELDS
     NAME = "SnapshotHeaderRecord"
     API_KEY = None
     MIN_VERSION = 0

@@ -37,13 +37,12 @@ UNPACK_i = Struct(">i").unpack_from
 class SyncGroupRequestAssignment(MessageStruct):
     """The leader's assignments; empty from the others."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The member id.
         "member_id",
         # bytes 0+. The assignment, opaque to the coordinator.
         "assignment",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class SyncGroupRequestAssignment(MessageStruct):
 class SyncGroupRequest(Message):
     """Collects the assignment of a member of a classic group; the leader brings all of them."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The group id.
         "group_id",
         # int32 0+. The generation of the group.
@@ -75,7 +74,6 @@ class SyncGroupRequest(Message):
         # []SyncGroupRequestAssignment 0+. The leader's assignments; empty from the others.
         "assignments",
     )
-    __slots__ = FIELDS
     NAME = "SyncGroupRequest"
     API_KEY = 14
     MIN_VERSION = 0
@@ -164,12 +162,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
     (generation_id,) = UNPACK_i(buf, pos)
     pos += 4
     member_id, pos = read_string(buf, pos)
-    count_of_assignments, pos = read_count(buf, pos, 6)
-    memory += 153 * count_of_assignments
+    count, pos = read_count(buf, pos, 6)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count_of_assignments):
+    for _ in range(count):
         sync_group_request_assignment_member_id, pos = read_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_bytes(buf, pos)
         assignments.append(SyncGroupRequestAssignment(sync_group_request_assignment_member_id, sync_group_request_assignment_assignment))
@@ -197,12 +195,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
     pos += 4
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
-    count_of_assignments, pos = read_count(buf, pos, 6)
-    memory += 153 * count_of_assignments
+    count, pos = read_count(buf, pos, 6)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count_of_assignments):
+    for _ in range(count):
         sync_group_request_assignment_member_id, pos = read_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_bytes(buf, pos)
         assignments.append(SyncGroupRequestAssignment(sync_group_request_assignment_member_id, sync_group_request_assignment_assignment))
@@ -224,12 +222,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
     pos += 4
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count_of_assignments, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count_of_assignments
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count_of_assignments):
+    for _ in range(count):
         sync_group_request_assignment_member_id, pos = read_compact_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:
@@ -261,12 +259,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_nullable_string(buf, pos)
     protocol_name, pos = read_compact_nullable_string(buf, pos)
-    count_of_assignments, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count_of_assignments
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count_of_assignments):
+    for _ in range(count):
         sync_group_request_assignment_member_id, pos = read_compact_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:

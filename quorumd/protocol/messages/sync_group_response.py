@@ -27,7 +27,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 class SyncGroupResponse(Message):
     """The member's assignment."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
         "throttle_time_ms",
@@ -42,7 +42,6 @@ class SyncGroupResponse(Message):
         # bytes 0+. The member's assignment, opaque to the coordinator.
         "assignment",
     )
-    __slots__ = FIELDS
     NAME = "SyncGroupResponse"
     API_KEY = 14
     MIN_VERSION = 0

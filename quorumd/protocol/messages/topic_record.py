@@ -22,13 +22,12 @@ UNPACK_16s = Struct(">16s").unpack_from
 class TopicRecord(Message):
     """A created topic; its partition records follow."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # uuid 0+.
         "topic_id",
     )
-    __slots__ = FIELDS
     NAME = "TopicRecord"
     API_KEY = 2
     MIN_VERSION = 0

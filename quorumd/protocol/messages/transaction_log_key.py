@@ -15,11 +15,10 @@ from quorumd.protocol.wire import Message
 class TransactionLogKey(Message):
     """Key of the state of a transactional id."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0. The transactional id.
         "transactional_id",
     )
-    __slots__ = FIELDS
     NAME = "TransactionLogKey"
     API_KEY = None
     RECORD_TYPE = 0

@@ -42,13 +42,12 @@ UNPACK_qq = Struct(">qq").unpack_from
 class PartitionsSchema(MessageStruct):
     """The partitions in the transaction; null for an empty one."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "topic",
         # []int32 0+.
         "partition_ids",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class PartitionsSchema(MessageStruct):
 class TransactionLogValue(Message):
     """The state of a transactional id."""
 
-    FIELDS = (
+    __slots__ = (
         # int64 0+. The producer id.
         "producer_id",
         # int64 1+, tag 0 in 1+. The producer id of the previous transaction; -1 if it had the same.
@@ -88,7 +87,6 @@ class TransactionLogValue(Message):
         # int16 1+, tag 2 in 1+. The version of the transaction protocol that the client uses.
         "client_transaction_version",
     )
-    __slots__ = FIELDS
     NAME = "TransactionLogValue"
     API_KEY = None
     RECORD_TYPE = 0
@@ -203,20 +201,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[TransactionLogValue, int]:
         transaction_status,
     ) = UNPACK_qhib(buf, pos)
     pos += 15
-    count_of_transaction_partitions, pos = read_nullable_count(buf, pos, 6)
-    if count_of_transaction_partitions >= 0:
-        memory += 185 * count_of_transaction_partitions
+    count, pos = read_nullable_count(buf, pos, 6)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         transaction_partitions = []
-        for _ in range(count_of_transaction_partitions):
+        for _ in range(count):
             partitions_schema_topic, pos = read_string(buf, pos)
-            count_of_partitions_schema_partition_ids, pos = read_count(buf, pos, 4)
-            memory += 41 * count_of_partitions_schema_partition_ids
+            count, pos = read_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partitions_schema_partition_ids = list(unpack_from(f">{count_of_partitions_schema_partition_ids}i", buf, pos))
-            pos += 4 * count_of_partitions_schema_partition_ids
+            partitions_schema_partition_ids = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             transaction_partitions.append(PartitionsSchema(partitions_schema_topic, partitions_schema_partition_ids))
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = UNPACK_qq(buf, pos)
     pos += 16
@@ -249,20 +247,20 @@ def decode_v1(buf: bytes, pos: int) -> tuple[TransactionLogValue, int]:
         transaction_status,
     ) = UNPACK_qhib(buf, pos)
     pos += 15
-    count_of_transaction_partitions, pos = read_compact_nullable_count(buf, pos, 3)
-    if count_of_transaction_partitions >= 0:
-        memory += 185 * count_of_transaction_partitions
+    count, pos = read_compact_nullable_count(buf, pos, 3)
+    if count >= 0:
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         transaction_partitions = []
-        for _ in range(count_of_transaction_partitions):
+        for _ in range(count):
             partitions_schema_topic, pos = read_compact_string(buf, pos)
-            count_of_partitions_schema_partition_ids, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_partitions_schema_partition_ids
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partitions_schema_partition_ids = list(unpack_from(f">{count_of_partitions_schema_partition_ids}i", buf, pos))
-            pos += 4 * count_of_partitions_schema_partition_ids
+            partitions_schema_partition_ids = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -41,7 +41,7 @@ UNPACK_qhi = Struct(">qhi").unpack_from
 
 
 class TxnOffsetCommitRequestPartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_index",
         # int64 0+. The offset of the next record to consume.
@@ -52,7 +52,6 @@ class TxnOffsetCommitRequestPartition(MessageStruct):
         # string 0+, null 0+. Text of the client that is stored with the offset.
         "committed_metadata",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class TxnOffsetCommitRequestPartition(MessageStruct):
 
 
 class TxnOffsetCommitRequestTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0-5, left out where a version lacks it.
         "name",
         # uuid 6+, left out where a version lacks it. The topic id.
@@ -76,7 +75,6 @@ class TxnOffsetCommitRequestTopic(MessageStruct):
         # []TxnOffsetCommitRequestPartition 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -92,7 +90,7 @@ class TxnOffsetCommitRequestTopic(MessageStruct):
 class TxnOffsetCommitRequest(Message):
     """Commits offsets of a group within a transaction."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+. The transactional id.
         "transactional_id",
         # string 0+. The group id.
@@ -110,7 +108,6 @@ class TxnOffsetCommitRequest(Message):
         # []TxnOffsetCommitRequestTopic 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "TxnOffsetCommitRequest"
     API_KEY = 28
     MIN_VERSION = 0
@@ -256,19 +253,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
     group_id, pos = read_string(buf, pos)
     producer_id, producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         txn_offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count_of_txn_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 14)
-        memory += 193 * count_of_txn_offset_commit_request_topic_partitions
+        count, pos = read_count(buf, pos, 14)
+        memory += 193 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
+        for _ in range(count):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             txn_offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -300,19 +297,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
     group_id, pos = read_string(buf, pos)
     producer_id, producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         txn_offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count_of_txn_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 18)
-        memory += 225 * count_of_txn_offset_commit_request_topic_partitions
+        count, pos = read_count(buf, pos, 18)
+        memory += 225 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
+        for _ in range(count):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset, txn_offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             txn_offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -343,19 +340,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
     pos += 14
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         txn_offset_commit_request_topic_name, pos = read_compact_string(buf, pos)
-        count_of_txn_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count_of_txn_offset_commit_request_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
+        for _ in range(count):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset, txn_offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             txn_offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -404,20 +401,20 @@ def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
     pos += 14
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (txn_offset_commit_request_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_txn_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count_of_txn_offset_commit_request_topic_partitions
+        count, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
+        for _ in range(count):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset, txn_offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             txn_offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)

@@ -31,13 +31,12 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class TxnOffsetCommitResponsePartition(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "partition_index",
         # int16 0+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class TxnOffsetCommitResponsePartition(MessageStruct):
 
 
 class TxnOffsetCommitResponseTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0-5, left out where a version lacks it.
         "name",
         # uuid 6+, left out where a version lacks it. The topic id.
@@ -57,7 +56,6 @@ class TxnOffsetCommitResponseTopic(MessageStruct):
         # []TxnOffsetCommitResponsePartition 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -73,13 +71,12 @@ class TxnOffsetCommitResponseTopic(MessageStruct):
 class TxnOffsetCommitResponse(Message):
     """Whether each offset was added to the transaction."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # []TxnOffsetCommitResponseTopic 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "TxnOffsetCommitResponse"
     API_KEY = 28
     MIN_VERSION = 0
@@ -156,19 +153,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_count(buf, pos, 6)
-    memory += 193 * count_of_topics
+    count, pos = read_count(buf, pos, 6)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         txn_offset_commit_response_topic_name, pos = read_string(buf, pos)
-        count_of_txn_offset_commit_response_topic_partitions, pos = read_count(buf, pos, 6)
-        memory += 121 * count_of_txn_offset_commit_response_topic_partitions
+        count, pos = read_count(buf, pos, 6)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         txn_offset_commit_response_topic_partitions = []
-        for _ in range(count_of_txn_offset_commit_response_topic_partitions):
+        for _ in range(count):
             txn_offset_commit_response_partition_partition_index, txn_offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             txn_offset_commit_response_topic_partitions.append(TxnOffsetCommitResponsePartition(txn_offset_commit_response_partition_partition_index, txn_offset_commit_response_partition_error_code))
@@ -186,19 +183,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         txn_offset_commit_response_topic_name, pos = read_compact_string(buf, pos)
-        count_of_txn_offset_commit_response_topic_partitions, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count_of_txn_offset_commit_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         txn_offset_commit_response_topic_partitions = []
-        for _ in range(count_of_txn_offset_commit_response_topic_partitions):
+        for _ in range(count):
             txn_offset_commit_response_partition_partition_index, txn_offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:
@@ -228,20 +225,20 @@ def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         (txn_offset_commit_response_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count_of_txn_offset_commit_response_topic_partitions, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count_of_txn_offset_commit_response_topic_partitions
+        count, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         txn_offset_commit_response_topic_partitions = []
-        for _ in range(count_of_txn_offset_commit_response_topic_partitions):
+        for _ in range(count):
             txn_offset_commit_response_partition_partition_index, txn_offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:

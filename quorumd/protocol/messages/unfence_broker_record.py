@@ -19,13 +19,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 class UnfenceBrokerRecord(Message):
     """Replaced by BrokerRegistrationChange; still read in old logs."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "id",
         # int64 0+.
         "epoch",
     )
-    __slots__ = FIELDS
     NAME = "UnfenceBrokerRecord"
     API_KEY = 8
     MIN_VERSION = 0

@@ -19,13 +19,12 @@ UNPACK_iq = Struct(">iq").unpack_from
 class UnregisterBrokerRecord(Message):
     """Removes the registration of a broker."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
         # int64 0+. The offset of the broker's registration record; distinguishes its incarnations.
         "broker_epoch",
     )
-    __slots__ = FIELDS
     NAME = "UnregisterBrokerRecord"
     API_KEY = 1
     MIN_VERSION = 0

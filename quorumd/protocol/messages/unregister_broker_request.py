@@ -19,11 +19,10 @@ UNPACK_i = Struct(">i").unpack_from
 class UnregisterBrokerRequest(Message):
     """Removes the registration of a broker that will not return."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "broker_id",
     )
-    __slots__ = FIELDS
     NAME = "UnregisterBrokerRequest"
     API_KEY = 64
     MIN_VERSION = 0

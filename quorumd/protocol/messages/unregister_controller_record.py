@@ -19,11 +19,10 @@ UNPACK_i = Struct(">i").unpack_from
 class UnregisterControllerRecord(Message):
     """Removes the registration of a controller (Kafka 4.4)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "controller_id",
     )
-    __slots__ = FIELDS
     NAME = "UnregisterControllerRecord"
     API_KEY = 29
     MIN_VERSION = 0

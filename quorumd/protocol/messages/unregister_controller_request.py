@@ -19,11 +19,10 @@ UNPACK_i = Struct(">i").unpack_from
 class UnregisterControllerRequest(Message):
     """Removes the registration of a controller that will not return (KIP-1312)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "controller_id",
     )
-    __slots__ = FIELDS
     NAME = "UnregisterControllerRequest"
     API_KEY = 94
     MIN_VERSION = 0

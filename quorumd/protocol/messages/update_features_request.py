@@ -30,7 +30,7 @@ UNPACK_i = Struct(">i").unpack_from
 
 
 class FeatureUpdateKey(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "feature",
         # int16 0+. The new finalized level; below 1 removes the feature.
@@ -41,7 +41,6 @@ class FeatureUpdateKey(MessageStruct):
         # (KIP-778).
         "upgrade_type",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class FeatureUpdateKey(MessageStruct):
 class UpdateFeaturesRequest(Message):
     """Upgrades or downgrades finalized features (KIP-584)."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Timeout in ms.
         "timeout_ms",
         # []FeatureUpdateKey 0+.
@@ -67,7 +66,6 @@ class UpdateFeaturesRequest(Message):
         # bool 1+. Validate the request without applying it.
         "validate_only",
     )
-    __slots__ = FIELDS
     NAME = "UpdateFeaturesRequest"
     API_KEY = 57
     MIN_VERSION = 0
@@ -125,12 +123,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int]:
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_feature_updates, pos = read_compact_count(buf, pos, 5)
-    memory += 161 * count_of_feature_updates
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     feature_updates = []
-    for _ in range(count_of_feature_updates):
+    for _ in range(count):
         feature_update_key_feature, pos = read_compact_string(buf, pos)
         feature_update_key_max_version_level, feature_update_key_allow_downgrade = UNPACK_ht(buf, pos)
         pos += 3
@@ -155,12 +153,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int]:
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_feature_updates, pos = read_compact_count(buf, pos, 5)
-    memory += 161 * count_of_feature_updates
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     feature_updates = []
-    for _ in range(count_of_feature_updates):
+    for _ in range(count):
         feature_update_key_feature, pos = read_compact_string(buf, pos)
         feature_update_key_max_version_level, feature_update_key_upgrade_type = UNPACK_hb(buf, pos)
         pos += 3

@@ -27,7 +27,7 @@ UNPACK_ih = Struct(">ih").unpack_from
 
 
 class UpdatableFeatureResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0-1.
         "feature",
         # int16 0-1. The error code; 0 for none.
@@ -35,7 +35,6 @@ class UpdatableFeatureResult(MessageStruct):
         # string 0-1, null 0-1. The error message; null if there was no error.
         "error_message",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class UpdatableFeatureResult(MessageStruct):
 class UpdateFeaturesResponse(Message):
     """Updates are applied all or none. v0 and v1 repeat the result for each feature."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The top-level error code; 0 for none.
@@ -61,7 +60,6 @@ class UpdateFeaturesResponse(Message):
         # []UpdatableFeatureResult 0-1, left out where a version lacks it.
         "results",
     )
-    __slots__ = FIELDS
     NAME = "UpdateFeaturesResponse"
     API_KEY = 57
     MIN_VERSION = 0
@@ -113,12 +111,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesResponse, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count_of_results, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_results
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count_of_results):
+    for _ in range(count):
         updatable_feature_result_feature, pos = read_compact_string(buf, pos)
         (updatable_feature_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2

@@ -32,7 +32,7 @@ UNPACK_ii16s = Struct(">ii16s").unpack_from
 class Listener(MessageStruct):
     """The voter's endpoints, one per listener."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+.
@@ -40,7 +40,6 @@ class Listener(MessageStruct):
         # uint16 0+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -56,13 +55,12 @@ class Listener(MessageStruct):
 class KRaftVersionFeature(MessageStruct):
     """The kraft.version levels that the sender supports."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+.
         "min_supported_version",
         # int16 0+.
         "max_supported_version",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class KRaftVersionFeature(MessageStruct):
 class UpdateRaftVoterRequest(Message):
     """A voter sends the leader its current endpoints and supported kraft.version (KIP-853)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+. The expected cluster id; null skips the check.
         "cluster_id",
         # int32 0+. The current epoch of the sender; -1 if unknown.
@@ -90,7 +88,6 @@ class UpdateRaftVoterRequest(Message):
         # KRaftVersionFeature 0+. The kraft.version levels that the sender supports.
         "kraft_version_feature",
     )
-    __slots__ = FIELDS
     NAME = "UpdateRaftVoterRequest"
     API_KEY = 82
     MIN_VERSION = 0
@@ -140,12 +137,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateRaftVoterRequest, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     current_leader_epoch, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
-    count_of_listeners, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count_of_listeners
+    count, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count_of_listeners):
+    for _ in range(count):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         (listener_port,) = UNPACK_H(buf, pos)

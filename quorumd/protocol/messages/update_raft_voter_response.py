@@ -29,7 +29,7 @@ UNPACK_ii = Struct(">ii").unpack_from
 class CurrentLeader(MessageStruct):
     """The current leader."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. The current leader known to the sender; -1 if unknown.
         "leader_id",
         # int32 0+. The current epoch of the sender.
@@ -39,7 +39,6 @@ class CurrentLeader(MessageStruct):
         # int32 0+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class CurrentLeader(MessageStruct):
 class UpdateRaftVoterResponse(Message):
     """The result of the update and the current leader."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
         "throttle_time_ms",
         # int16 0+. The error code; 0 for none.
@@ -65,7 +64,6 @@ class UpdateRaftVoterResponse(Message):
         # CurrentLeader 0+, tag 0 in 0+. The current leader.
         "current_leader",
     )
-    __slots__ = FIELDS
     NAME = "UpdateRaftVoterResponse"
     API_KEY = 82
     MIN_VERSION = 0

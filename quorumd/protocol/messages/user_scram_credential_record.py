@@ -25,7 +25,7 @@ UNPACK_i = Struct(">i").unpack_from
 class UserScramCredentialRecord(Message):
     """A user's SCRAM credentials for one mechanism (KIP-554)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
@@ -39,7 +39,6 @@ class UserScramCredentialRecord(Message):
         # int32 0+.
         "iterations",
     )
-    __slots__ = FIELDS
     NAME = "UserScramCredentialRecord"
     API_KEY = 11
     MIN_VERSION = 0

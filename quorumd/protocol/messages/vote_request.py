@@ -33,7 +33,7 @@ UNPACK_iiiiq = Struct(">iiiiq").unpack_from
 
 
 class PartitionData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+. Only 0 is supported.
         "partition_index",
         # int32 0+. The epoch of the candidacy; with PreVote the sender's current epoch.
@@ -52,7 +52,6 @@ class PartitionData(MessageStruct):
         # bool 2+. Whether this is a pre-vote, which does not change the voter's state.
         "pre_vote",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -76,13 +75,12 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 0+. Only __cluster_metadata is supported.
         "topic_name",
         # []PartitionData 0+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -96,7 +94,7 @@ class TopicData(MessageStruct):
 class VoteRequest(Message):
     """A candidate requests a vote, or with PreVote whether a vote would be granted (KIP-595, KIP-996)."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+, null 0+. The sender's cluster id; null if unknown.
         "cluster_id",
         # int32 1+, left out where a version lacks it. The node id that the sender expects of the receiver; -1
@@ -105,7 +103,6 @@ class VoteRequest(Message):
         # []TopicData 0+.
         "topics",
     )
-    __slots__ = FIELDS
     NAME = "VoteRequest"
     API_KEY = 52
     MIN_VERSION = 0
@@ -194,19 +191,19 @@ def encode_v2(message: VoteRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 25)
-        memory += 265 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 25)
+        memory += 265 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (
                 partition_data_partition_index,
                 partition_data_replica_epoch,
@@ -246,19 +243,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 57)
-        memory += 409 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 57)
+        memory += 409 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (
                 partition_data_partition_index,
                 partition_data_replica_epoch,
@@ -300,19 +297,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count_of_topics, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count_of_topics
+    count, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count_of_topics):
+    for _ in range(count):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 58)
-        memory += 409 * count_of_topic_data_partitions
+        count, pos = read_compact_count(buf, pos, 58)
+        memory += 409 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count_of_topic_data_partitions):
+        for _ in range(count):
             (
                 partition_data_partition_index,
                 partition_data_replica_epoch,

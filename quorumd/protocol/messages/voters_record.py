@@ -40,7 +40,7 @@ UNPACK_i16s = Struct(">i16s").unpack_from
 class Endpoint(MessageStruct):
     """One per listener; Apache Kafka brokers look up the upper-case name of their controller listener."""
 
-    FIELDS = (
+    __slots__ = (
         # string 0+.
         "name",
         # string 0+.
@@ -48,7 +48,6 @@ class Endpoint(MessageStruct):
         # uint16 0+.
         "port",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -64,13 +63,12 @@ class Endpoint(MessageStruct):
 class KRaftVersionFeature(MessageStruct):
     """The kraft.version levels that the voter supports."""
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+.
         "min_supported_version",
         # int16 0+.
         "max_supported_version",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class KRaftVersionFeature(MessageStruct):
 
 
 class Voter(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "voter_id",
         # uuid 0+. The voter's directory id; zero if unknown.
@@ -93,7 +91,6 @@ class Voter(MessageStruct):
         # KRaftVersionFeature 0+. The kraft.version levels that the voter supports.
         "kraft_version_feature",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -111,11 +108,10 @@ class Voter(MessageStruct):
 class TargetVoter(MessageStruct):
     """The target voters of a change in progress; null if there is none."""
 
-    FIELDS = (
+    __slots__ = (
         # int32 0+.
         "voter_id",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -129,7 +125,7 @@ class VotersRecord(Message):
     VoterAssignment of the KIP-595 draft; other readers ignore them.
     """
 
-    FIELDS = (
+    __slots__ = (
         # int16 0+. The version of this record; always 0.
         "version",
         # []Voter 0+.
@@ -140,7 +136,6 @@ class VotersRecord(Message):
         # is none.
         "target_voters",
     )
-    __slots__ = FIELDS
     NAME = "VotersRecord"
     API_KEY = None
     MIN_VERSION = 0
@@ -206,20 +201,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
     target_voters: list[TargetVoter] | None = None
     (version,) = UNPACK_h(buf, pos)
     pos += 2
-    count_of_voters, pos = read_compact_count(buf, pos, 27)
-    memory += 361 * count_of_voters
+    count, pos = read_compact_count(buf, pos, 27)
+    memory += 361 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     voters = []
-    for _ in range(count_of_voters):
+    for _ in range(count):
         voter_voter_id, voter_voter_directory_id = UNPACK_i16s(buf, pos)
         pos += 20
-        count_of_voter_endpoints, pos = read_compact_count(buf, pos, 5)
-        memory += 209 * count_of_voter_endpoints
+        count, pos = read_compact_count(buf, pos, 5)
+        memory += 209 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         voter_endpoints = []
-        for _ in range(count_of_voter_endpoints):
+        for _ in range(count):
             endpoint_name, pos = read_compact_string(buf, pos)
             endpoint_host, pos = read_compact_string(buf, pos)
             (endpoint_port,) = UNPACK_H(buf, pos)
@@ -255,13 +250,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
             if tag == 10000:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
             elif tag == 10001:
-                count_of_target_voters, pos = read_compact_nullable_count(buf, pos, 5)
-                if count_of_target_voters >= 0:
-                    memory += 81 * count_of_target_voters
+                count, pos = read_compact_nullable_count(buf, pos, 5)
+                if count >= 0:
+                    memory += 81 * count
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     target_voters = []
-                    for _ in range(count_of_target_voters):
+                    for _ in range(count):
                         (target_voter_voter_id,) = UNPACK_i(buf, pos)
                         pos += 4
                         if buf[pos] == 0:

@@ -27,13 +27,12 @@ UNPACK_qht = Struct(">qh?").unpack_from
 
 
 class WritableTxnMarkerTopic(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # []int32 1+.
         "partition_indexes",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class WritableTxnMarkerTopic(MessageStruct):
 
 
 class WritableTxnMarker(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int64 1+. The producer id.
         "producer_id",
         # int16 1+. The epoch of the producer id.
@@ -60,7 +59,6 @@ class WritableTxnMarker(MessageStruct):
         # transaction has its own producer epoch.
         "transaction_version",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -82,11 +80,10 @@ class WritableTxnMarker(MessageStruct):
 class WriteTxnMarkersRequest(Message):
     """Writes the markers that end transactions; transaction coordinators send it."""
 
-    FIELDS = (
+    __slots__ = (
         # []WritableTxnMarker 1+.
         "markers",
     )
-    __slots__ = FIELDS
     NAME = "WriteTxnMarkersRequest"
     API_KEY = 27
     MIN_VERSION = 1
@@ -143,27 +140,27 @@ def encode_v2(message: WriteTxnMarkersRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int]:
     memory = 0
-    count_of_markers, pos = read_compact_count(buf, pos, 17)
-    memory += 257 * count_of_markers
+    count, pos = read_compact_count(buf, pos, 17)
+    memory += 257 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     markers = []
-    for _ in range(count_of_markers):
+    for _ in range(count):
         writable_txn_marker_producer_id, writable_txn_marker_producer_epoch, writable_txn_marker_transaction_result = UNPACK_qht(buf, pos)
         pos += 11
-        count_of_writable_txn_marker_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_writable_txn_marker_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         writable_txn_marker_topics = []
-        for _ in range(count_of_writable_txn_marker_topics):
+        for _ in range(count):
             writable_txn_marker_topic_name, pos = read_compact_string(buf, pos)
-            count_of_writable_txn_marker_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_writable_txn_marker_topic_partition_indexes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            writable_txn_marker_topic_partition_indexes = list(unpack_from(f">{count_of_writable_txn_marker_topic_partition_indexes}i", buf, pos))
-            pos += 4 * count_of_writable_txn_marker_topic_partition_indexes
+            writable_txn_marker_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -192,27 +189,27 @@ def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int]:
     memory = 0
-    count_of_markers, pos = read_compact_count(buf, pos, 18)
-    memory += 257 * count_of_markers
+    count, pos = read_compact_count(buf, pos, 18)
+    memory += 257 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     markers = []
-    for _ in range(count_of_markers):
+    for _ in range(count):
         writable_txn_marker_producer_id, writable_txn_marker_producer_epoch, writable_txn_marker_transaction_result = UNPACK_qht(buf, pos)
         pos += 11
-        count_of_writable_txn_marker_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_writable_txn_marker_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         writable_txn_marker_topics = []
-        for _ in range(count_of_writable_txn_marker_topics):
+        for _ in range(count):
             writable_txn_marker_topic_name, pos = read_compact_string(buf, pos)
-            count_of_writable_txn_marker_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count_of_writable_txn_marker_topic_partition_indexes
+            count, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            writable_txn_marker_topic_partition_indexes = list(unpack_from(f">{count_of_writable_txn_marker_topic_partition_indexes}i", buf, pos))
-            pos += 4 * count_of_writable_txn_marker_topic_partition_indexes
+            writable_txn_marker_topic_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
             if buf[pos] == 0:
                 pos += 1
             else:

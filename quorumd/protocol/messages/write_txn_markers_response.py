@@ -25,13 +25,12 @@ UNPACK_q = Struct(">q").unpack_from
 
 
 class WritableTxnMarkerPartitionResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int32 1+.
         "partition_index",
         # int16 1+. The error code; 0 for none.
         "error_code",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -43,13 +42,12 @@ class WritableTxnMarkerPartitionResult(MessageStruct):
 
 
 class WritableTxnMarkerTopicResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # string 1+.
         "name",
         # []WritableTxnMarkerPartitionResult 1+.
         "partitions",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -61,13 +59,12 @@ class WritableTxnMarkerTopicResult(MessageStruct):
 
 
 class WritableTxnMarkerResult(MessageStruct):
-    FIELDS = (
+    __slots__ = (
         # int64 1+. The producer id.
         "producer_id",
         # []WritableTxnMarkerTopicResult 1+.
         "topics",
     )
-    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -81,11 +78,10 @@ class WritableTxnMarkerResult(MessageStruct):
 class WriteTxnMarkersResponse(Message):
     """Whether each marker was written."""
 
-    FIELDS = (
+    __slots__ = (
         # []WritableTxnMarkerResult 1+.
         "markers",
     )
-    __slots__ = FIELDS
     NAME = "WriteTxnMarkersResponse"
     API_KEY = 27
     MIN_VERSION = 1
@@ -123,27 +119,27 @@ encode_v2 = encode_v1
 
 def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersResponse, int]:
     memory = 0
-    count_of_markers, pos = read_compact_count(buf, pos, 10)
-    memory += 161 * count_of_markers
+    count, pos = read_compact_count(buf, pos, 10)
+    memory += 161 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     markers = []
-    for _ in range(count_of_markers):
+    for _ in range(count):
         (writable_txn_marker_result_producer_id,) = UNPACK_q(buf, pos)
         pos += 8
-        count_of_writable_txn_marker_result_topics, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count_of_writable_txn_marker_result_topics
+        count, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         writable_txn_marker_result_topics = []
-        for _ in range(count_of_writable_txn_marker_result_topics):
+        for _ in range(count):
             writable_txn_marker_topic_result_name, pos = read_compact_string(buf, pos)
-            count_of_writable_txn_marker_topic_result_partitions, pos = read_compact_count(buf, pos, 7)
-            memory += 121 * count_of_writable_txn_marker_topic_result_partitions
+            count, pos = read_compact_count(buf, pos, 7)
+            memory += 121 * count
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             writable_txn_marker_topic_result_partitions = []
-            for _ in range(count_of_writable_txn_marker_topic_result_partitions):
+            for _ in range(count):
                 writable_txn_marker_partition_result_partition_index, writable_txn_marker_partition_result_error_code = UNPACK_ih(buf, pos)
                 pos += 6
                 if buf[pos] == 0:

@@ -21,11 +21,10 @@ class ZkMigrationStateRecord(Message):
     KRaft.
     """
 
-    FIELDS = (
+    __slots__ = (
         # int8 0+.
         "zk_migration_state",
     )
-    __slots__ = FIELDS
     NAME = "ZkMigrationStateRecord"
     API_KEY = 21
     MIN_VERSION = 0

@@ -176,7 +176,7 @@ def test_tagged_field_ends_within_the_bytes() -> None:
 
 def test_structs_compare_and_print_by_their_fields() -> None:
     class Point(MessageStruct):
-        FIELDS = __slots__ = ("x", "y")
+        __slots__ = ("x", "y")
 
         def __init__(self, x: int, y: int) -> None:
             self.x = x

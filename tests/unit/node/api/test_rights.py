@@ -87,7 +87,9 @@ def test_client_without_rights_is_refused(key: int, version: int, image: Cluster
 
 
 def has_items(message: Any) -> bool:
-    return any(getattr(message, name) for name in message.FIELDS if isinstance(getattr(message, name), list))
+    return any(
+        getattr(message, name) for name in message.__slots__ if isinstance(getattr(message, name), list)
+    )
 
 
 @pytest.mark.parametrize(("key", "version"), NODE_APIS, ids=str)
