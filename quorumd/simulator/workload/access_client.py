@@ -12,24 +12,25 @@ from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.access import DENIED, AccessIsAsGranted
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.environment.event_heap import Process, Scheduled
-from quorumd.simulator.workload.access_requests import CLIENTS, TIMEOUT_MS, AccessRequests, access_request
-from quorumd.simulator.workload.request_connection import RequestConnection
+from quorumd.simulator.workload.access_requests import CLIENTS, AccessRequests, access_request
+from quorumd.simulator.workload.request_loop import Drawn, RequestLoop
 
 ADMINISTRATOR_HOST: Final = "10.0.12.1"
 """Its connections prove no principal: the anonymous one is a super user."""
 
-Judge = Callable[[Message], None]
+NAME: Final = "access"
+
+_Request = tuple[Message, int, Callable[[Message], None]]
+"""A request, its version, and what judges the response."""
 
 
 class AccessWorkload:
-    """Each of them sends one request at a time to a random node, at a mean interval of `interval_ms` until `running`
-    is False. Reports requests and responses to `checker`."""
+    """Each of them sends one request at a time to a random node, at a mean interval of `interval_ms` until `stop`.
+    Reports requests and responses to `checker`."""
 
     def __init__(
         self, cluster: Cluster, random: Random, interval_ms: float, checker: AccessIsAsGranted
     ) -> None:
-        self.running = True
         self.counters: Counter[str] = Counter()
         self._checker = checker
         self._heap = cluster.heap
@@ -37,15 +38,17 @@ class AccessWorkload:
         cluster.network.principals |= {host: principal for principal, host in CLIENTS}
         drawers = [(ADMINISTRATOR_HOST, self._administer)]
         drawers += [(client[1], partial(self._use, client)) for client in CLIENTS]
-        self._clients = [
-            _Client(cluster, host, random, interval_ms, draw, lambda: self.running) for host, draw in drawers
-        ]
+        self._clients = [_Client(cluster, host, random, interval_ms, draw) for host, draw in drawers]
 
     def start(self) -> None:
         for client in self._clients:
             client.start()
 
-    def _administer(self) -> tuple[Message, int, Judge]:
+    def stop(self) -> None:
+        for client in self._clients:
+            client.running = False
+
+    def _administer(self) -> _Request:
         request, version = self._requests.change(list(self._checker.acls), self._heap.now_ms)
         requested = self._checker.requested(request, self._heap.now_ms)
 
@@ -56,7 +59,7 @@ class AccessWorkload:
 
         return request, version, judge
 
-    def _use(self, client: tuple[str, str]) -> tuple[Message, int, Judge]:
+    def _use(self, client: tuple[str, str]) -> _Request:
         requested_ms = self._heap.now_ms
         question = self._requests.question(client, requested_ms)
         request, version = access_request(question)
@@ -69,48 +72,21 @@ class AccessWorkload:
         return request, version, judge
 
 
-class _Client:
-    """Sends the requests that `draw` returns, each with the judge of its response."""
+class _Client(RequestLoop):
+    """Sends the requests that a workload draws for it."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        host: str,
-        random: Random,
-        interval_ms: float,
-        draw: Callable[[], tuple[Message, int, Judge]],
-        is_running: Callable[[], bool],
+        self, cluster: Cluster, host: str, random: Random, interval_ms: float, draw: Callable[[], _Request]
     ) -> None:
-        self._heap = cluster.heap
-        self._process = Process(f"access client at {host}")
-        self._network = cluster.network.host(host, self._process)
-        self._nodes = cluster.addresses()
-        self._random = random
-        self._interval_ms = interval_ms
+        super().__init__(cluster, host, NAME, random, interval_ms)
         self._draw = draw
-        self._is_running = is_running
-        self._link: RequestConnection | None = None
-        self._timer: Scheduled | None = None
 
-    def start(self) -> None:
-        if self._is_running():
-            wait_ms = self._random.random() * 2 * self._interval_ms
-            self._heap.call_later(wait_ms, self._send, b"access", self._process)
-
-    def _send(self) -> None:
-        if not self._is_running():
-            return
+    def draw(self) -> Drawn:
+        """Draw a request, and a node."""
         request, version, judge = self._draw()
-        done = partial(self._on_response, judge)
-        self._timer = self._heap.call_later(TIMEOUT_MS, partial(done, None), b"timeout", self._process)
-        self._link = RequestConnection("access", request, version, done)
-        self._network.connect(*self._random.choice(self._nodes), self._link)
 
-    def _on_response(self, judge: Judge, message: Message | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._link is not None:
-            self._link.abandon()
-        if message is not None:
-            judge(message)
-        self.start()
+        def handle(message: Message | None) -> None:
+            if message is not None:
+                judge(message)
+
+        return Drawn(request, version, self._random.choice(self._nodes), handle)

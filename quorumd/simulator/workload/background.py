@@ -36,12 +36,10 @@ class BackgroundWorkload:
             self._options.features.changed,
         )
         self._configs = ConfigAdministrator(
-            cluster.heap,
-            cluster.network,
+            cluster,
             streams.stream("config administrator"),
             self._options.configs_ms,
             inspector.administration,
-            cluster.addresses(),
         )
         self._reader = ClusterReader(
             cluster, streams.stream("cluster reader"), self._options.reads_ms, inspector.reads
@@ -69,7 +67,7 @@ class BackgroundWorkload:
     def stop(self) -> None:
         self._kept_records.running = self._features.running = False
         self._configs.running = self._reader.running = self._consumer.running = False
-        self._access.running = False
+        self._access.stop()
 
     def counters(self) -> dict[str, int]:
         """Return what was requested, and what was compared."""

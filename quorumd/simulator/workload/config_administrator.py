@@ -27,13 +27,12 @@ from quorumd.simulator.checkers.administration import (
     Requested,
     Resource,
 )
-from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
-from quorumd.simulator.environment.network import SimulatedNetwork
+from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.workload.odd_configs import OddConfigs
-from quorumd.simulator.workload.request_connection import RequestConnection
+from quorumd.simulator.workload.request_loop import Drawn, RequestLoop
 
 HOST: Final = "10.0.7.1"
-TIMEOUT_MS: Final = 2000.0
+NAME: Final = "config administrator"
 GENERATION_MS: Final = 3000.0
 """Names of groups and subscriptions change at this interval: a request without a response may still take effect,
 which makes later reads of the same config less telling."""
@@ -49,54 +48,27 @@ CONFIGS: Final = {
 FIRST_VALUE: Final = 1000
 
 
-class ConfigAdministrator:
-    """Sends one request at a time to a random node, at a mean interval of `interval_ms` until `running` is False.
-    Reports requests and responses to `checker`."""
+class ConfigAdministrator(RequestLoop):
+    """Sends requests to random nodes, and reports them and their responses to `checker`."""
 
     def __init__(
-        self,
-        heap: EventHeap,
-        network: SimulatedNetwork,
-        random: Random,
-        interval_ms: float,
-        checker: AdministratorsAreObeyed,
-        nodes: Sequence[tuple[str, int]],
+        self, cluster: Cluster, random: Random, interval_ms: float, checker: AdministratorsAreObeyed
     ) -> None:
-        self.running = True
+        super().__init__(cluster, HOST, NAME, random, interval_ms)
         self.counters: Counter[str] = Counter()
-        self._heap = heap
-        self._process = Process("config administrator")
-        self._network = network.host(HOST, self._process)
-        self._random = random
         self._odd = OddConfigs(random)
-        self._interval_ms = interval_ms
         self._checker = checker
-        self._nodes = nodes
         self._values = FIRST_VALUE
-        self._link: RequestConnection | None = None
-        self._timer: Scheduled | None = None
 
-    def start(self) -> None:
-        if self.running:
-            wait_ms = self._random.random() * 2 * self._interval_ms
-            self._heap.call_later(wait_ms, self._send_request, b"config administrator", self._process)
-
-    def _send_request(self) -> None:
-        if not self.running:
-            return
+    def draw(self) -> Drawn:
+        """Draw a description or a change."""
         kinds = (self._describe, self._alter, self._replace, self._alter_any)
         request, version = self._random.choices(kinds, (5, 6, 1, 4))[0]()
         requested = self._checker.requested(request, self._heap.now_ms)
-        on_response = partial(self._on_response, requested)
-        self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
-        self._link = RequestConnection("config administrator", request, version, on_response)
-        self._network.connect(*self._random.choice(self._nodes), self._link)
+        handle = partial(self._on_response, requested)
+        return Drawn(request, version, self._random.choice(self._nodes), handle)
 
     def _on_response(self, requested: Requested, message: Message | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._link is not None:
-            self._link.abandon()
         name = type(requested.request).__name__.removesuffix("Request")
         if message is None:
             self.counters[f"{name}: no response"] += 1
@@ -104,7 +76,6 @@ class ConfigAdministrator:
             is_error = any(code for code, _ in errors_in(message))
             self.counters[f"{name}: {'error' if is_error else 'success'}"] += 1
             self._checker.responded(requested, message, self._heap.now_ms)
-        self.start()
 
     # Requests
 

@@ -19,11 +19,10 @@ from quorumd.protocol.messages.update_features_response import UpdateFeaturesRes
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.features import FeaturesAreFinalized
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.environment.event_heap import Process, Scheduled
-from quorumd.simulator.workload.request_connection import RequestConnection
+from quorumd.simulator.workload.request_loop import TIMEOUT_MS, Drawn, RequestLoop
 
 HOST: Final = "10.0.5.1"
-TIMEOUT_MS: Final = 2000.0
+NAME: Final = "feature operator"
 VERSION: Final = 2
 OFTEN_CHANGED: Final = tuple(
     each for each in SUPPORTED_FEATURES if each.name in (METADATA_VERSION, ELR_VERSION)
@@ -31,9 +30,9 @@ OFTEN_CHANGED: Final = tuple(
 WALL_MS: Final = 1_600_000_000_000
 
 
-class FeatureOperator:
-    """Requests levels, valid and invalid ones, from random nodes at a mean interval of `interval_ms` until `running`
-    is False: for the features named in `changed`, or for all. Reports requests and responses to `checker`."""
+class FeatureOperator(RequestLoop):
+    """Requests levels, valid and invalid ones, from random nodes: for the features named in `changed`, or for all.
+    Reports requests and responses to `checker`."""
 
     def __init__(
         self,
@@ -43,47 +42,25 @@ class FeatureOperator:
         checker: FeaturesAreFinalized,
         changed: Sequence[str] = (),
     ) -> None:
-        self.running = True
+        super().__init__(cluster, HOST, NAME, random, interval_ms)
         self.counters: Counter[str] = Counter()
-        self._heap = cluster.heap
-        self._process = Process("feature operator")
-        self._network = cluster.network.host(HOST, self._process)
-        self._addresses = cluster.addresses()
-        self._random = random
-        self._interval_ms = interval_ms
         self._checker = checker
         self._changed = changed
-        self._link: RequestConnection | None = None
-        self._timer: Scheduled | None = None
 
-    def start(self) -> None:
-        if self.running:
-            wait_ms = self._random.random() * 2 * self._interval_ms
-            self._heap.call_later(wait_ms, self._send_request, b"feature operator", self._process)
-
-    def _send_request(self) -> None:
-        if not self.running:
-            return
+    def draw(self) -> Drawn:
+        """Draw changes of one or two features."""
         updates = {update.feature: update for update in self._updates()}
         validate_only = self._random.random() < 0.15
         request = UpdateFeaturesRequest(int(TIMEOUT_MS), list(updates.values()), validate_only)
         wanted = {name: update.max_version_level for name, update in updates.items()}
         number = self._checker.requested({} if validate_only else wanted)
-        on_response = partial(self._on_response, number)
-        self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
-        self._link = RequestConnection("feature operator", request, VERSION, on_response)
-        self._network.connect(*self._random.choice(self._addresses), self._link)
+        return Drawn(request, VERSION, self._random.choice(self._nodes), partial(self._on_response, number))
 
     def _on_response(self, number: int, message: Message | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._link is not None:
-            self._link.abandon()
         code = ErrorCode(message.error_code) if isinstance(message, UpdateFeaturesResponse) else None
         self.counters[f"UpdateFeatures: {code.name if code is not None else 'no response'}"] += 1
         if code is not None:
             self._checker.responded(number, code)
-        self.start()
 
     def _updates(self) -> list[FeatureUpdateKey]:
         random = self._random

@@ -15,46 +15,29 @@ from quorumd.protocol.messages.fetch_response import FetchResponse, PartitionDat
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.consumers import ConsumersReadCommitted
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.environment.event_heap import Process, Scheduled
-from quorumd.simulator.workload.request_connection import RequestConnection
+from quorumd.simulator.workload.request_loop import Drawn, RequestLoop
 
 HOST: Final = "10.0.8.2"
 NAME: Final = "log consumer"
-TIMEOUT_MS: Final = 2000.0
 MAX_WAIT_MS: Final = 500
 ODD_SHARE: Final = 0.15
 """Share of fetches from another place or another partition."""
 
 
-class LogConsumer:
-    """Sends one fetch at a time, at a mean interval of `interval_ms` until `running` is False. Reports records to
-    `checker`."""
+class LogConsumer(RequestLoop):
+    """Fetches from the leader, and reports records to `checker`."""
 
     def __init__(
         self, cluster: Cluster, random: Random, interval_ms: float, checker: ConsumersReadCommitted
     ) -> None:
-        self.running = True
+        super().__init__(cluster, HOST, NAME, random, interval_ms)
         self.counters: Counter[str] = Counter()
-        self._cluster = cluster
-        self._heap = cluster.heap
-        self._process = Process(NAME)
-        self._network = cluster.network.host(HOST, self._process)
-        self._random = random
-        self._interval_ms = interval_ms
         self._checker = checker
         self._offset = 0
         self._leader_id = -1
-        self._link: RequestConnection | None = None
-        self._timer: Scheduled | None = None
 
-    def start(self) -> None:
-        if self.running:
-            wait_ms = self._random.random() * 2 * self._interval_ms
-            self._heap.call_later(wait_ms, self._fetch, NAME.encode(), self._process)
-
-    def _fetch(self) -> None:
-        if not self.running:
-            return
+    def draw(self) -> Drawn:
+        """Draw a fetch of the next records, or an odd one."""
         random, machines = self._random, self._cluster.machines
         version = random.randint(RAFT_FETCH_VERSION, wire.FetchRequest.MAX_VERSION)
         partition = wire.FetchPartition(METADATA_PARTITION, -1, self._offset, partition_max_bytes=0)
@@ -69,10 +52,8 @@ class LogConsumer:
         machine = machines.get(self._leader_id) if random.random() < 0.8 else None
         if machine is None:
             machine = random.choice(list(machines.values()))
-        on_response = partial(self._on_response, partition.fetch_offset)
-        self._timer = self._heap.call_later(TIMEOUT_MS, partial(on_response, None), b"timeout", self._process)
-        self._link = RequestConnection(NAME, request, version, on_response)
-        self._network.connect(machine.host, machine.port, self._link)
+        handle = partial(self._on_response, partition.fetch_offset)
+        return Drawn(request, version, (machine.host, machine.port), handle)
 
     def _make_odd(self, request: wire.FetchRequest) -> None:
         random, (topic,) = self._random, request.topics
@@ -94,16 +75,11 @@ class LogConsumer:
             request.cluster_id = "another"
 
     def _on_response(self, fetch_offset: int, message: Message | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._link is not None:
-            self._link.abandon()
         self._leader_id = -1
         if isinstance(message, FetchResponse):
             for topic in message.responses:
                 for part in topic.partitions:
                     self._received(fetch_offset, part)
-        self.start()
 
     def _received(self, fetch_offset: int, part: PartitionData) -> None:
         self.counters[f"consumed: {ErrorCode(part.error_code).name}"] += 1
