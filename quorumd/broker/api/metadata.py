@@ -8,17 +8,19 @@ from typing import Final
 
 from quorumd.broker.api.broker_messages import add_registration, broker_message
 from quorumd.broker.api.context import BrokerApiContext
-from quorumd.broker.api.topic_listing import Described, LargeTopics, TopicEntry, TopicListings, TopicSource
-from quorumd.broker.api.topic_messages import (
-    SharedLists,
-    metadata_head,
-    metadata_partitions,
-    missing_topic_error,
+from quorumd.broker.api.topic_listing import (
+    Described,
+    LargeTopics,
+    TopicEntry,
+    TopicListings,
+    TopicSource,
+    all_topics,
+    requested_topic,
 )
+from quorumd.broker.api.topic_messages import SharedLists, metadata_partitions
 from quorumd.broker.controller_requests.topic_creation import NewTopic
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode
-from quorumd.ids import ZERO_UUID
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
@@ -59,7 +61,9 @@ class MetadataApis:
         """Describe brokers and topics; many topics in slices."""
         requested = request.message.topics
         if requested is None or (not requested and request.api_version == 0):
-            entries: Callable[[], Iterator[TopicEntry]] = self._all_topics
+            entries: Callable[[], Iterator[TopicEntry]] = partial(
+                all_topics, lambda: self._context.metadata.image
+            )
         else:
             entries = partial(self._requested_topics, requested, request.message.allow_auto_topic_creation)
         self._listings.respond(session, request, entries, partial(self._response, session.listener))
@@ -80,30 +84,17 @@ class MetadataApis:
         own_id = self._context.settings.broker_id
         return own_id if self._context.unfenced(own_id) is not None else NO_LEADER
 
-    def _all_topics(self) -> Iterator[TopicEntry]:
-        for name in sorted(self._context.metadata.image.topic_ids):
-            topic = self._context.metadata.image.topic_by_name(name)
-            if topic is not None:
-                yield TopicEntry(metadata_head(topic), topic.partitions)
-
     def _requested_topics(
         self, requested: list[MetadataRequestTopic], may_create: bool
     ) -> Iterator[TopicEntry]:
-        image = self._context.metadata.image
+        metadata = self._context.metadata
         may_create = may_create and self._context.settings.auto_create_topics
         missing: dict[str, NewTopic] = {}
-        for key in dict.fromkeys((each.topic_id, each.name or "") for each in requested):
-            topic_id, name = key
-            if topic_id != ZERO_UUID:
-                topic, error = image.topics.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-            else:
-                topic, error = image.topic_by_name(name), missing_topic_error(name)
-                if topic is None and may_create and error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    missing[name] = self._context.topic_defaults(name)
-            if topic is None:
-                yield TopicEntry(MetadataResponseTopic(int(error), name, topic_id), {})
-            else:
-                yield TopicEntry(metadata_head(topic), topic.partitions)
+        for topic_id, name in dict.fromkeys((each.topic_id, each.name or "") for each in requested):
+            entry = requested_topic(metadata.image, topic_id, name)
+            if may_create and entry.head.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                missing[name] = self._context.topic_defaults(name)
+            yield entry
         if missing:
             self._context.topic_creation.create(missing)
 

@@ -11,9 +11,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from quorumd.broker.api.encoded_topics import EncodedTopics, encode_partitions
-from quorumd.broker.api.topic_messages import SharedLists
+from quorumd.broker.api.topic_messages import SharedLists, metadata_head, missing_topic_error
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition
-from quorumd.ids import KafkaUuid
+from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
 from quorumd.protocol.routes import Session, SlicedTask
@@ -32,6 +34,26 @@ class TopicEntry(NamedTuple):
 
     head: MetadataResponseTopic
     partitions: Mapping[int, Partition]
+
+
+def all_topics(image: Callable[[], ClusterImage]) -> Iterator[TopicEntry]:
+    """Yield all topics as Metadata describes them; one that is deleted meanwhile may be missing."""
+    for name in sorted(image().topic_ids):
+        topic = image().topic_by_name(name)
+        if topic is not None:
+            yield TopicEntry(metadata_head(topic), topic.partitions)
+
+
+def requested_topic(image: ClusterImage, topic_id: KafkaUuid, name: str) -> TopicEntry:
+    """Return a topic, requested by its id or by its name, as Metadata describes it; one that is missing with its
+    error."""
+    if topic_id != ZERO_UUID:
+        topic, error = image.topics.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic, error = image.topic_by_name(name), missing_topic_error(name)
+    if topic is None:
+        return TopicEntry(MetadataResponseTopic(int(error), name, topic_id), {})
+    return TopicEntry(metadata_head(topic), topic.partitions)
 
 
 class LargeTopic:

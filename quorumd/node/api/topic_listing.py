@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from quorumd.broker.api.topic_listing import Described, LargeTopics, TopicEntry, TopicListings, TopicSource
-from quorumd.broker.api.topic_messages import (
-    SharedLists,
-    metadata_head,
-    metadata_partitions,
-    missing_topic_error,
+from quorumd.broker.api.topic_listing import (
+    Described,
+    LargeTopics,
+    TopicEntry,
+    TopicListings,
+    TopicSource,
+    all_topics,
+    requested_topic,
 )
-from quorumd.errors import ErrorCode
-from quorumd.ids import ZERO_UUID
+from quorumd.broker.api.topic_messages import SharedLists, metadata_partitions
 from quorumd.node.api.context import ApiContext
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
-from quorumd.protocol.messages.metadata_response import MetadataResponseTopic
 from quorumd.protocol.routes import SlicedTask
 
 
@@ -43,27 +43,12 @@ class NodeTopics:
 
     def requested_topics(self, requested: Iterable[MetadataRequestTopic]) -> Iterator[TopicEntry]:
         """The requested topics as Metadata describes them, each once."""
-        named = {(each.topic_id, each.name): each for each in requested}
-        return map(self._topic_entry, named.values())
+        for topic_id, name in dict.fromkeys((each.topic_id, each.name or "") for each in requested):
+            yield requested_topic(self._state_machine.image, topic_id, name)
 
     def all_topics(self) -> Iterator[TopicEntry]:
         """All topics as Metadata describes them; one that is deleted meanwhile may be missing."""
-        for name in sorted(self._state_machine.image.topic_ids):
-            topic = self._state_machine.image.topic_by_name(name)
-            if topic is not None:
-                yield TopicEntry(metadata_head(topic), topic.partitions)
-
-    def _topic_entry(self, requested: MetadataRequestTopic) -> TopicEntry:
-        image = self._state_machine.image
-        if requested.topic_id != ZERO_UUID:
-            topic = image.topics.get(requested.topic_id)
-            error = ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            topic = image.topic_by_name(requested.name or "")
-            error = missing_topic_error(requested.name or "")
-        if topic is None:
-            return TopicEntry(MetadataResponseTopic(int(error), requested.name or "", requested.topic_id), {})
-        return TopicEntry(metadata_head(topic), topic.partitions)
+        return all_topics(lambda: self._state_machine.image)
 
 
 def begin_when_readable(state_machine: StateMachine, scheduler: SliceScheduler, task: SlicedTask) -> None:
