@@ -50,7 +50,6 @@ class AlterPartitionChannel:
         self._on_final = on_final
         self._waiting: dict[PartitionId, IsrProposal] = {}
         """Proposals without a final response, oldest first."""
-        self._is_stopped = False
         self._requests: RepeatedRequest[list[IsrProposal], AlterPartitionResponse] = RepeatedRequest(
             clock,
             channel,
@@ -63,7 +62,7 @@ class AlterPartitionChannel:
 
     def propose(self, proposal: IsrProposal) -> bool:
         """Send a proposal; False while an earlier proposal for the partition waits."""
-        if self._is_stopped or proposal.partition in self._waiting:
+        if self._requests.is_stopped or proposal.partition in self._waiting:
             return False
         self._waiting[proposal.partition] = proposal
         self._requests.send()
@@ -71,7 +70,6 @@ class AlterPartitionChannel:
 
     def stop(self) -> None:
         """Stop sending requests."""
-        self._is_stopped = True
         self._requests.stop()
 
     def _build(self, proposals: list[IsrProposal], version: int) -> AlterPartitionRequest:

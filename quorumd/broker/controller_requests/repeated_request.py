@@ -50,7 +50,7 @@ class RepeatedRequest(Generic[S, R]):
         self._build = build
         self._handle_response = handle_response
         self._is_in_flight = False
-        self._is_stopped = False
+        self.is_stopped = False
         self._timer: Timer | None = None
 
     def send(self) -> None:
@@ -59,12 +59,12 @@ class RepeatedRequest(Generic[S, R]):
 
     def stop(self) -> None:
         """Stop sending requests."""
-        self._is_stopped = True
+        self.is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
 
     def _schedule(self, delay_ms: float) -> None:
-        if not self._is_in_flight and self._timer is None and not self._is_stopped:
+        if not self._is_in_flight and self._timer is None and not self.is_stopped:
             self._timer = self._clock.call_at(self._clock.now_ms() + delay_ms, self._send)
 
     def _send(self) -> None:
@@ -84,7 +84,7 @@ class RepeatedRequest(Generic[S, R]):
             self._retry(ErrorCode.describe(response.error_code))
             return
         self._is_in_flight = False
-        if self._is_stopped:
+        if self.is_stopped:
             return
         delay_ms = self._handle_response(sent, response)
         if delay_ms is not None:
