@@ -6,7 +6,7 @@ authorizer and reads no log. A request without a response may take effect at any
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from quorumd.errors import ErrorCode
@@ -173,18 +173,21 @@ class AccessIsAsGranted:
                     )  # fmt: skip
                     self._expect_set(entry, requested.requested_ms)
         elif (listed := listed_in(response)) is not None:
-            for key, value in listed.items():
-                known = self._register(key)
-                if known is None or not known.read_committed(value):
-                    raise self._violation(f"a node lists {key} as {value!r}")
-            self.checked += 1
+            self._expect_known(listed)
+
+    def _expect_known(self, listed: Mapping[Entry | Setting, Value]) -> None:
+        for key, value in listed.items():
+            known = self._register(key)
+            if known is None or not known.read_committed(value):
+                raise self._violation(f"a node lists {key} as {value!r}")
+        self.checked += 1
 
     def listed(self, response: Message, requested_ms: float, now_ms: float) -> None:
         """Check the list of a node that has applied the whole committed log. Raises InvariantViolation."""
         listed = listed_in(response)
         if listed is None:
             raise self._violation(f"unexpected {response}")
-        self.responded(AccessRequested(response, requested_ms, []), response, now_ms)
+        self._expect_known(listed)
         is_scram = isinstance(response, DescribeUserScramCredentialsResponse)
         registers: list[tuple[Entry | Setting, Register]] = []
         if isinstance(response, DescribeAclsResponse):
