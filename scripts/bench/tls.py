@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scripts.bench.quorumd_cluster import QuorumdCluster
-from scripts.bench.summary import Run, update_json
+from scripts.bench.summary import Run, print_missed, update_json
 
 IN_FLIGHT = (1, 16, 64)
 MAX_CONNECTIONS = 16
@@ -77,9 +77,8 @@ class TlsReport:
                 f"{middle(run.latency.p99_ms for run in level.encrypted):.2f}",
             )
         console.print(table)
-        for sentence in self.missed():
-            console.print(f"missed: {sentence}", style="yellow")
         console.print(f"quorumd: {self.package}")
+        print_missed(console, self.missed())
 
 
 def measure_tls(
