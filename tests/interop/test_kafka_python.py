@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 from kafka.admin import ConfigResource, KafkaAdminClient
 from kafka.errors import KafkaConnectionError
+from kafka.net.inet import KafkaNetSocket
 from kafka.protocol.api_key import ApiKey
 
 from tests.support.processes.daemons import Cluster, Daemon, wait_for
@@ -142,11 +143,9 @@ def test_clients_continue_right_after_the_leader_was_killed(cluster: Cluster) ->
             cluster.wait_until_level()
 
 
-def test_only_sockets_that_were_opened_within_are_closed() -> None:
-    before = socket.socket()
-    try:
+def test_only_sockets_of_kafka_python_are_closed() -> None:
+    with ExitStack() as stack:
         with leaked_sockets_closed():
-            leaked = socket.socket()
-        assert (before.fileno() == -1, leaked.fileno() == -1) == (False, True)
-    finally:
-        before.close()
+            other = stack.enter_context(socket.socket())
+            leaked = KafkaNetSocket().socket(socket.AF_INET)
+        assert (other.fileno() == -1, leaked.fileno() == -1) == (False, True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
 
 from kafka.admin import KafkaAdminClient
+from kafka.net.inet import KafkaNetSocket
 
 PATIENT = {"bootstrap_timeout_ms": 300_000, "reconnect_backoff_max_ms": 500}
 """kafka-python backs off for up to 30 s from an address that refuses connections, unless limited."""
@@ -33,13 +34,11 @@ def describe_by_kafka_python(bootstrap: str) -> tuple[int, set[int], set[int]]:
 @contextmanager
 def leaked_sockets_closed() -> Iterator[None]:
     """Close the sockets that kafka-python opens within and leaks after a refused connection: a ResourceWarning fails
-    the test. Others stay open: a session of Spark that tests share has sockets too."""
-    before = _open_sockets()
-    yield
-    for left in _open_sockets():
-        if not any(left is known for known in before):
-            left.close()
+    the test. Other sockets of the process stay open, such as those of broker stand-ins and of a session of Spark."""
+    with ExitStack() as opened:
 
+        def open_socket(*args: int) -> socket.socket:
+            return opened.enter_context(socket.socket(*args))
 
-def _open_sockets() -> list[socket.socket]:
-    return [each for each in gc.get_objects() if type(each) is socket.socket and each.fileno() != -1]
+        with patch.object(KafkaNetSocket, "socket", staticmethod(open_socket)):
+            yield
