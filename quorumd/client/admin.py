@@ -18,11 +18,11 @@ from typing import NamedTuple
 from quorumd.client.cluster_client import (
     BROKER_ENDPOINTS,
     CONTROLLER_ENDPOINTS,
-    Address,
     ClusterClient,
     Target,
     raise_on_error,
 )
+from quorumd.client.leader_discovery import Address
 from quorumd.errors import ErrorCode, RequestFailed, UnsupportedVersion
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint, ReplicaKey
 from quorumd.protocol.apis import ApiKey

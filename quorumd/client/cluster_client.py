@@ -7,16 +7,14 @@ not the leader, so it may be executed more than once. All attempts share one dea
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Literal, NamedTuple, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
-from quorumd.client.backoff import backoff_ms
 from quorumd.client.connection import NodeConnection
+from quorumd.client.leader_discovery import NODE_ERRORS, Address, LeaderDiscovery, NodeAddress, Retries
 from quorumd.errors import ErrorCode, RequestFailed
-from quorumd.ids import NO_NODE
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import VersionRanges
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -29,38 +27,18 @@ from quorumd.protocol.wire import Message
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
-Address = tuple[str, int]
 Target = int | Literal["leader"] | None
 """A node id, the leader, or None for any node."""
 
 DEFAULT_TIMEOUT_MS = 15_000
 DEFAULT_ATTEMPT_TIMEOUT_MS = 3_000
-RETRY_BACKOFF_MS = 50
-RETRY_BACKOFF_MAX_MS = 1_000
-"""Kafka's retry.backoff.max.ms; its retry.backoff.ms of 100 is longer than an election takes here."""
 
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 """DescribeCluster's endpoint types (KIP-919)."""
 
-RETRIABLE_ERRORS = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.BROKER_NOT_AVAILABLE,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
+RETRIABLE_ERRORS = NODE_ERRORS | {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
 """Errors that may not occur at another node, or later."""
-
-
-class Leader(NamedTuple):
-    """The active controller and where it listens."""
-
-    id: int
-    host: str
-    port: int
 
 
 class ClusterClient:
@@ -77,22 +55,17 @@ class ClusterClient:
         timeout_ms: float = DEFAULT_TIMEOUT_MS,
         attempt_timeout_ms: float = DEFAULT_ATTEMPT_TIMEOUT_MS,
     ) -> None:
-        if not bootstrap:
-            raise ValueError("at least one bootstrap address is needed")
-        self._bootstrap = tuple(bootstrap)
+        self._discovery = LeaderDiscovery(bootstrap)
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self.attempt_timeout_ms = attempt_timeout_ms
-        self._nodes: dict[int, Address] = {}
-        self._leader: int | None = None
-        self._next_node = 0
         self._connections: dict[Address, NodeConnection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
 
     @property
-    def addresses(self) -> list[Address]:
+    def addresses(self) -> tuple[Address, ...]:
         """The bootstrap addresses and the addresses of nodes in the last response."""
-        return list(dict.fromkeys([*self._bootstrap, *self._nodes.values()]))
+        return self._discovery.addresses
 
     async def __aenter__(self) -> Self:
         return self
@@ -116,7 +89,7 @@ class ClusterClient:
 
         return await self._retry("ApiVersions", node, once)
 
-    async def find_leader(self) -> Leader:
+    async def find_leader(self) -> NodeAddress:
         """The current leader, looked up again. Raises RequestFailed if there is none before the deadline."""
         return await self._retry("finding the leader", None, self._discover_leader)
 
@@ -166,28 +139,19 @@ class ClusterClient:
 
     async def _retry(self, what: str, node: Target, once: Callable[[], Awaitable[T]]) -> T:
         """Call `once` until it succeeds or the deadline passes, with backoff after RequestFailed."""
-        failure = RequestFailed("no node responded")
-        attempt = 0
+        loop, timeout_s = asyncio.get_running_loop(), self._timeout_ms / 1000
+        retries = Retries(what, timeout_s, loop.time())
         try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
+            async with asyncio.timeout(timeout_s):
                 while True:
                     try:
                         return await once()
-                    except RequestFailed as again:
-                        failure = again
-                    # Use another node next time and look up the leader, or that node, again.
-                    self._next_node += 1
-                    self._leader = None
-                    if isinstance(node, int):
-                        self._nodes.pop(node, None)
-                    wait_ms = backoff_ms(attempt, RETRY_BACKOFF_MS, RETRY_BACKOFF_MAX_MS, random.random())
-                    await asyncio.sleep(wait_ms / 1000)
-                    attempt += 1
+                    except RequestFailed as failure:
+                        self._discovery.on_failure(node if isinstance(node, int) else None)
+                        wait_s = retries.wait_s(failure, loop.time())
+                    await asyncio.sleep(wait_s)
         except TimeoutError:
-            raise RequestFailed(
-                f"{what} did not succeed within {self._timeout_ms:.0f} ms; last error: {failure}",
-                failure.error_code,
-            ) from None
+            raise retries.expired() from None
 
     async def _exchange(self, connection: NodeConnection, message: Message) -> Message:
         """Send one request and return its response. Raises RequestFailed and closes the connection on a timeout."""
@@ -217,16 +181,12 @@ class ClusterClient:
 
     async def _connection_to(self, node: Target) -> NodeConnection:
         if node is None:
-            addresses = self.addresses
-            return await self._connection(addresses[self._next_node % len(addresses)])
+            return await self._connection(self._discovery.next_address)
         if node == "leader":
-            leader = self._leader
-            node = leader if leader is not None else (await self._discover_leader()).id
-        elif node not in self._nodes:
-            await self._discover_nodes()
-        if node not in self._nodes:
-            raise RequestFailed(f"node {node} is unknown; known nodes: {sorted(self._nodes)}")
-        return await self._connection(self._nodes[node])
+            known = self._discovery.leader or await self._discover_leader()
+        else:
+            known = self._discovery.node(node) or await self._discover_node(node)
+        return await self._connection(known.address)
 
     async def _connection(self, address: Address) -> NodeConnection:
         async with self._opening.setdefault(address, asyncio.Lock()):
@@ -243,12 +203,20 @@ class ClusterClient:
                 self._connections[address] = connection
             return connection
 
-    async def _discover_leader(self) -> Leader:
+    async def _discover_leader(self) -> NodeAddress:
         """Look up the leader at one node. Raises RequestFailed if the node does not respond or knows no leader."""
         await self._discover_nodes()
-        if self._leader is None:
+        if self._discovery.leader is None:
             raise RequestFailed("the leader of the quorum is unknown", ErrorCode.NOT_CONTROLLER)
-        return Leader(self._leader, *self._nodes[self._leader])
+        return self._discovery.leader
+
+    async def _discover_node(self, node_id: int) -> NodeAddress:
+        await self._discover_nodes()
+        node = self._discovery.node(node_id)
+        if node is None:
+            known = sorted(node.id for node in self._discovery.nodes)
+            raise RequestFailed(f"node {node_id} is unknown; known nodes: {known}")
+        return node
 
     async def _discover_nodes(self) -> None:
         """Update the nodes and the leader with Metadata, or with DescribeCluster at a stock controller."""
@@ -256,16 +224,16 @@ class ClusterClient:
         if ApiKey.METADATA in connection.peer_ranges:
             metadata = await self._exchange(connection, MetadataRequest())
             assert isinstance(metadata, MetadataResponse)
-            nodes = {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
+            nodes = tuple(NodeAddress(each.node_id, each.host, each.port) for each in metadata.brokers)
             leader = metadata.controller_id
         else:
             request = DescribeClusterRequest(endpoint_type=CONTROLLER_ENDPOINTS)
             cluster = await self._exchange(connection, request)
             assert isinstance(cluster, DescribeClusterResponse)
-            nodes = {broker.broker_id: (broker.host, broker.port) for broker in cluster.brokers}
+            nodes = tuple(NodeAddress(each.broker_id, each.host, each.port) for each in cluster.brokers)
             leader = cluster.controller_id
-        self._nodes = nodes
-        self._leader = leader if leader != NO_NODE and leader in nodes else None
+        self._discovery.nodes = nodes
+        self._discovery.leader = self._discovery.node(leader)
 
 
 _REMEDIES: dict[int, str] = {

@@ -24,7 +24,8 @@ from struct import Struct
 from time import perf_counter
 from typing import cast
 
-from quorumd.client.cluster_client import RETRIABLE_ERRORS, Address, ClusterClient, raise_on_error
+from quorumd.client.cluster_client import RETRIABLE_ERRORS, ClusterClient, raise_on_error
+from quorumd.client.leader_discovery import Address
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource

@@ -16,11 +16,17 @@ import random
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, NoReturn, Self, TypeVar
 
-from quorumd.client.backoff import backoff_ms
+from quorumd.client.leader_discovery import (
+    NODE_ERRORS,
+    RETRY_BACKOFF_MS,
+    Address,
+    LeaderDiscovery,
+    NodeAddress,
+    Retries,
+)
 from quorumd.client.security import PLAIN, ClientSecurity
 from quorumd.errors import (
     CorruptLog,
@@ -49,7 +55,6 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.wire import Message
 
 T = TypeVar("T")
-Address = tuple[str, int]
 _Endpoint = fetch_response.NodeEndpoint | fetch_snapshot_response.NodeEndpoint
 
 FETCH_BYTES = 4 * 1024 * 1024
@@ -58,23 +63,17 @@ OBSERVER_ID = 2_147_000_595
 DEFAULT_TIMEOUT_S = 30.0
 _ATTEMPT_TIMEOUT_S = 10.0
 _RECEIVE_BYTES = 1024 * 1024
-_BACKOFF_MS, _BACKOFF_MAX_MS = 50, 1_000
-_REPORTED_ATTEMPT = 5
-"""Most elections are over before this attempt, after one to two seconds."""
+_REPORTED_FAILURE = 6
+"""Most elections are over before this one, after one to two seconds."""
 _CONTROLLER_ENDPOINTS = 2
 _SNAPSHOT_ATTEMPTS = 10
 _TOPIC_ID_VERSION = 13
 _REPLICA_STATE_VERSION = 15
-_MOVED = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.BROKER_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
+_MOVED = NODE_ERRORS | {
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+}
 """Errors after which to retry, with the leader or with the same node."""
 
 
@@ -99,7 +98,7 @@ class Fetched(NamedTuple):
     node: int
 
 
-class _Moved(Exception):
+class _Moved(RequestFailed):
     """The node is not the leader, or its response is unusable: retry with the leader known by now."""
 
 
@@ -175,19 +174,16 @@ class Observer:
     ) -> None:
         self._report = report
         self._security = security
-        self._bootstrap = tuple(bootstrap)
-        self._voters: tuple[Address, ...] = ()
+        self._discovery = LeaderDiscovery(bootstrap, random.randrange(len(bootstrap)))
         self._replica_id = NO_NODE if committed_only else OBSERVER_ID
         self._timeout_s = timeout_s
         self._node: _NodeConnection | None = None
-        self._leader: Address | None = None
         self._epoch = 0
-        self._turn = random.randrange(len(self._bootstrap))
 
     @property
     def addresses(self) -> tuple[Address, ...]:
         """The bootstrap addresses, and those of the voters in the last response."""
-        return tuple(dict.fromkeys((*self._bootstrap, *self._voters)))
+        return self._discovery.addresses
 
     def __enter__(self) -> Self:
         return self
@@ -204,17 +200,17 @@ class Observer:
 
     def cluster_id(self) -> str | None:
         """Return the cluster id; None if the cluster has none yet."""
-        return self._retried("the cluster id", self._cluster_id)
+        return self._retried("reading the cluster id", self._cluster_id)
 
     def extent(self) -> Extent:
         """Return the offsets that can be read now."""
-        end = self._retried("the end of the log", self._end)
+        end = self._retried("finding the end of the log", self._end)
         fetched = self.fetch(end)
         return Extent(fetched.log_start, end, fetched.node)
 
     def fetch(self, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
         """Fetch batches from the one with `offset`. Raises InputIncomplete if the log begins above it."""
-        return self._retried(f"records from offset {offset}", lambda: self._fetch(offset, max_bytes))
+        return self._retried(f"fetching records from offset {offset}", lambda: self._fetch(offset, max_bytes))
 
     def read(self, start: int, end: int) -> Iterator[Fetched]:
         """Yield the batches of the offsets [start, end), which must be committed, some megabytes at a time."""
@@ -233,11 +229,11 @@ class Observer:
                     f"up to {end}; waited {self._timeout_s:g} s"
                 )
             else:
-                time.sleep(_BACKOFF_MS / 1000)
+                time.sleep(RETRY_BACKOFF_MS / 1000)
 
     def newest_snapshot(self) -> OffsetAndEpoch | None:
         """Return the end offset and epoch of the leader's newest snapshot; None if there is none."""
-        return self._retried("the newest snapshot", self._newest_snapshot)
+        return self._retried("finding the newest snapshot", self._newest_snapshot)
 
     def copy_snapshot(self, file: BinaryIO) -> OffsetAndEpoch | None:
         """Write the leader's newest snapshot to `file`, and return its end offset and epoch; None if there is none.
@@ -263,7 +259,7 @@ class Observer:
         position, size = 0, 1
         while position < size:
             data, size = self._retried(
-                f"snapshot {snapshot.offset}-{snapshot.epoch} from byte {position}",
+                f"fetching snapshot {snapshot.offset}-{snapshot.epoch} from byte {position}",
                 lambda position=position: self._snapshot_piece(snapshot, position),  # type: ignore[misc] # called at once
             )
             position += len(data)
@@ -294,7 +290,11 @@ class Observer:
             raise _Moved("the leader was just elected")
         self._check(partition.error_code, "DescribeQuorum")
         self._epoch = max(self._epoch, partition.leader_epoch)
-        self._voters = tuple((each.host, each.port) for node in response.nodes for each in node.listeners)
+        self._discovery.nodes = tuple(
+            NodeAddress(node.node_id, each.host, each.port)
+            for node in response.nodes
+            for each in node.listeners
+        )
         if partition.high_watermark < 0:
             raise _Moved("the leader does not know its high watermark yet")
         if self._replica_id != NO_NODE:
@@ -401,41 +401,39 @@ class Observer:
         return self._connected().send(request)
 
     def _target(self) -> Address:
-        return self._leader or self.addresses[self._turn % len(self.addresses)]
+        leader = self._discovery.leader
+        return leader.address if leader is not None else self._discovery.next_address
 
     def _moved(self, leader: int, epoch: int, endpoints: Iterable[_Endpoint]) -> NoReturn:
         """Record the leader in a response, and raise _Moved to retry."""
         self._epoch = max(self._epoch, epoch)
         address = self._connected().address
-        self._leader = next(((e.host, e.port) for e in endpoints if e.node_id == leader), None)
-        if self._leader is None:
-            self._turn += 1
-        if self._leader != address:
+        known = next((NodeAddress(leader, e.host, e.port) for e in endpoints if e.node_id == leader), None)
+        if known is None:
+            self._discovery.on_failure()
+        self._discovery.leader = known
+        if known is None or known.address != address:
             self.close()
         raise _Moved(f"node {leader} leads in epoch {epoch}" if leader >= 0 else "there is no leader")
 
     def _retried(self, what: str, attempt: Callable[[], T]) -> T:
-        deadline = time.monotonic() + self._timeout_s
-        for number in count():
+        retries = Retries(what, self._timeout_s, time.monotonic())
+        while True:
             try:
                 return attempt()
             except _Moved as moved:
-                reason = str(moved)
+                failure: RequestFailed = moved
             except (OSError, MalformedMessage, UnsupportedVersion) as error:
                 host, port = self._target()
-                reason = f"{host}:{port}: {error}"
-                self._leader = None
-                self._turn += 1
+                failure = RequestFailed(f"{host}:{port}: {error}")
+                self._discovery.on_failure()
                 self.close()
-            # A leader named in a response is contacted immediately.
-            wait = backoff_ms(number, _BACKOFF_MS, _BACKOFF_MAX_MS, random.random()) / 1000
-            if number or self._leader is None:
-                if time.monotonic() + wait > deadline:
-                    break
-                if number == _REPORTED_ATTEMPT:
-                    self._report(f"waiting up to {self._timeout_s:g} s for {what}: {reason}")
-                time.sleep(wait)
-        raise RequestFailed(f"{what} was not received within {self._timeout_s:g} s: {reason}")
+            leader_is_known = self._discovery.leader is not None
+            wait_s = retries.wait_s(failure, time.monotonic(), leader_is_known=leader_is_known)
+            if retries.failures == _REPORTED_FAILURE:
+                self._report(f"{what}: retrying for up to {self._timeout_s:g} s: {failure}")
+            if wait_s:
+                time.sleep(wait_s)
 
     def _check(self, error_code: int, api_name: str) -> None:
         if error_code != ErrorCode.NONE:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from quorumd.client.leader_discovery import Address
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.live.observer import FETCH_BYTES, Address
+from quorumd.pipeline.live.observer import FETCH_BYTES
 from quorumd.pipeline.scan.batches import Place
 from quorumd.pipeline.source.filters import selection_of
 from quorumd.pipeline.source.options import EVERY_OFFSET, REPORT, Interval, Selection, SourceOptions

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from quorumd.client import cluster_client
+from quorumd.client import leader_discovery
 from quorumd.client.admin import AdminClient
-from quorumd.client.cluster_client import Leader
+from quorumd.client.leader_discovery import NodeAddress
 from quorumd.errors import ErrorCode, RequestFailed, UnsupportedVersion
 from quorumd.ids import METADATA_TOPIC
 from quorumd.protocol.apis import ApiKey
@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("patient_time")]
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_client, "RETRY_BACKOFF_MS", 0)
+    monkeypatch.setattr(leader_discovery, "RETRY_BACKOFF_MS", 0)
 
 
 class FakeQuorum:
@@ -118,7 +118,7 @@ async def test_request_is_sent_to_current_leader() -> None:
         partition = await admin.describe_quorum()
         assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (2, 7, 42)
         assert made.request_counts(ApiKey.DESCRIBE_QUORUM) == [0, 0, 1]
-        assert await admin.find_leader() == Leader(2, *made.nodes[2].address)
+        assert await admin.find_leader() == NodeAddress(2, *made.nodes[2].address)
 
 
 async def test_known_leader_and_connection_are_reused() -> None:
@@ -134,7 +134,7 @@ async def test_stock_controller_is_found_by_describe_cluster() -> None:
     stock = {key: versions for key, versions in ALL_APIS.items() if key != ApiKey.METADATA}
     async with quorum(supported_versions=stock) as made, client(made, 0) as admin:
         made.leader = 1
-        assert await admin.find_leader() == Leader(1, *made.nodes[1].address)
+        assert await admin.find_leader() == NodeAddress(1, *made.nodes[1].address)
         assert made.nodes[0].requests[0].message.endpoint_type == 2  # type: ignore[attr-defined]  # its class
 
 
@@ -212,13 +212,13 @@ async def test_request_fails_at_deadline_without_leader() -> None:
         made.leader = -1
         with pytest.raises(
             RequestFailed,
-            match=r"DescribeQuorumRequest .*80 ms.*leader .*unknown",
+            match=r"DescribeQuorumRequest .*0\.08 s.*leader .*unknown",
         ) as failed:
             await admin.describe_quorum()
         assert failed.value.error_code == ErrorCode.NOT_CONTROLLER
         with pytest.raises(
             RequestFailed,
-            match=r"leader .*80 ms.*leader .*unknown",
+            match=r"leader .*0\.08 s.*leader .*unknown",
         ):
             await admin.find_leader()
 
@@ -231,7 +231,7 @@ async def test_request_fails_at_deadline_without_response() -> None:
                 await admin.metadata()
             assert failed.value.error_code == 0
     async with AdminClient([("127.0.0.1", 1)], timeout_ms=60) as admin:
-        with pytest.raises(RequestFailed, match=r"ApiVersions .*60 ms.*cannot connect"):
+        with pytest.raises(RequestFailed, match=r"ApiVersions .*0\.06 s.*cannot connect"):
             await admin.api_versions()
 
 

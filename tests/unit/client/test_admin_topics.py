@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.client import cluster_client
+from quorumd.client import leader_discovery
 from quorumd.client.admin import AdminClient, ElectionType, ItemError, TopicPartition
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.ids import KafkaUuid
@@ -41,7 +41,7 @@ ELSEWHERE = TopicPartition("payments", 3)
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_client, "RETRY_BACKOFF_MS", 0)
+    monkeypatch.setattr(leader_discovery, "RETRY_BACKOFF_MS", 0)
 
 
 class Cluster:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.client import cluster_client
+from quorumd.client import cluster_client, leader_discovery
 from quorumd.client.admin import AdminClient
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.ids import METADATA_TOPIC, Endpoint, KafkaUuid, ReplicaKey
@@ -30,7 +30,7 @@ ENDPOINT = Endpoint("CONTROLLER", "host-4", 9092)
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_client, "RETRY_BACKOFF_MS", 0)
+    monkeypatch.setattr(leader_discovery, "RETRY_BACKOFF_MS", 0)
 
 
 class Quorum:
@@ -150,7 +150,7 @@ async def test_voter_change_waits_for_election_until_deadline(change: Any) -> No
 async def test_timeout_is_reported_with_last_error() -> None:
     errors = [(7, "node 4 is 17 records behind")] * 1000
     async with quorum(*errors, timeout_ms=80) as (_, admin):
-        with pytest.raises(RequestFailed, match=r"80 ms.*node 4 .*17 records") as failed:
+        with pytest.raises(RequestFailed, match=r"0\.08 s.*node 4 .*17 records") as failed:
             await admin.add_voter(VOTER, [ENDPOINT])
         assert failed.value.error_code == ErrorCode.REQUEST_TIMED_OUT
 
