@@ -384,8 +384,9 @@ class _Builder:
     ) -> NodeBroker | None:
         """The broker role."""
         settings, clients = self.settings, self.clients
-        if settings.broker is None or clients is None:
+        if clients is None:
             return None
+        assert settings.broker is not None
         clients.add_public_apis(context)
         clock, entropy, disk = self.ports.clock, self.ports.entropy, self.ports.disk
         client_id = f"{CLIENT_ID_PREFIX}{settings.node_id}"

@@ -81,7 +81,6 @@ def become_leader(replica: Replica, granting: tuple[int, ...]) -> None:
     apply_voter_set(replica, leader)
     for progress in leader.voters.values():
         send_begin_quorum_epoch(replica, progress)
-    advance_high_watermark(replica, leader)
 
 
 def resend_begin_quorum_epoch(replica: Replica, leader: Leader) -> None:

@@ -255,8 +255,7 @@ def apply_voter_set(replica: Replica, leader: Leader) -> None:
         leader.voters[key.id] = known
     for removed in before.values():
         leader.observers[removed.key] = removed
-    latest = replica.voters.latest
-    leader.reassignment_in_progress = latest is not None and latest.target is not None
+    leader.reassignment_in_progress = latest_voters(replica).target is not None
     # The remaining voters may have been silent longer than the majority of the previous set.
     leader.check_quorum_deadline = min(leader.check_quorum_deadline, check_quorum_deadline(replica, leader))
 

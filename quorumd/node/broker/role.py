@@ -172,7 +172,6 @@ class NodeBroker:
             logger.warning(
                 "no controller has granted the controlled shutdown of this broker; it stops without it"
             )
-            self.broker.lifecycle.stop()
             self.broker.on_shutdown_granted()
             return
         self._clock.call_at(now_ms + POLL_MS, partial(self._watch_shutdown, deadline_ms, leader_seen_ms))

@@ -119,6 +119,11 @@ def test_any_broker_leads_an_added_partition_with_followers(sizes: list[int], fa
         assert_distributed(leaders, uniform(broker.id for broker in brokers_of(sizes)))
 
 
+def test_large_rack_leads_in_proportion_to_its_brokers() -> None:
+    leaders = leaders_of([8] + [1] * 8, 1, 0)
+    assert_distributed((leader < 109 for leader in leaders), {True: 0.5, False: 0.5})
+
+
 @pytest.mark.parametrize("sizes", EVEN, ids=str)
 def test_neighbouring_partitions_are_led_in_different_racks(sizes: list[int]) -> None:
     rack_of = {broker.id: broker.rack for broker in brokers_of(sizes)}

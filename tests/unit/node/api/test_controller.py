@@ -21,6 +21,8 @@ from quorumd.protocol.messages.create_partitions_response import CreatePartition
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from quorumd.security.acls import AclIndex
+from quorumd.security.authorizer import Authorizer, AuthorizerSettings
 from tests.support.controller.broker_harness import registration
 from tests.support.node.api_harness import FIRST_OFFSET
 from tests.support.node.controller_harness import ControllerHarness
@@ -155,6 +157,14 @@ def test_unauthorized_request_is_rejected(api: Api) -> None:
     (response,) = harness.request(deepcopy(CLIENT_REQUEST)).responses
     assert {result.error_code for result in response.results} == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert (api.planned, api.noted) == (0, [])
+
+
+def test_client_has_an_error_until_the_acls_are_loaded(api: Api) -> None:
+    loading = Authorizer(AuthorizerSettings(), AclIndex, lambda: False)
+    harness = ControllerHarness(api.table(), authorizer=loading)
+    (response,) = harness.request(deepcopy(CLIENT_REQUEST)).responses
+    assert {result.error_code for result in response.results} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert api.planned == 0
 
 
 def test_this_process_needs_no_rights(api: Api) -> None:

@@ -174,6 +174,62 @@ def test_node_stops_after_its_broker() -> None:
     assert cluster.leader().state_machine.image.brokers[stopped].is_fenced
 
 
+def test_failed_broker_stops_the_node_at_once() -> None:
+    cluster, node = combined_node()
+    client, role = BrokerClient(cluster, 1), node.broker
+    assert role is not None
+    role.on_failed("every log directory has failed")
+    assert cluster.exits == [(1, ExitCode.DATA_FOLDER, "every log directory has failed")]
+    assert state(node) is BrokerState.NOT_RUNNING
+    assert BrokerClient(cluster, 1).is_closed
+    cluster.run_until(lambda: client.is_closed)
+
+
+def test_clients_are_disconnected_before_the_node_stops() -> None:
+    cluster, node = combined_node()
+    client, role = BrokerClient(cluster, 1), node.broker
+    done: list[int] = []
+    assert role is not None
+    role.shut_down(lambda: done.append(1))
+    cluster.run_until(lambda: client.is_closed and done)
+    assert BrokerClient(cluster, 1).is_closed
+    assert cluster.exits == []
+
+
+def test_stop_disconnects_clients() -> None:
+    cluster, node = combined_node()
+    client, role = BrokerClient(cluster, 1), node.broker
+    assert role is not None
+    role.stop()
+    cluster.run_until(lambda: client.is_closed)
+    assert BrokerClient(cluster, 1).is_closed
+    assert cluster.exits == []
+
+
+def test_node_stops_although_its_broker_has_not_begun() -> None:
+    """A new cluster has no id before its first leader."""
+    cluster = BrokerCluster(3)
+    node = cluster.start_node(1, broker=broker_role(1))
+    assert node.broker is not None
+    node.shut_down()
+    node.broker.cluster_adopted()
+    cluster.run_until(lambda: cluster.exits)
+    assert cluster.exits == [(1, ExitCode.DONE, "")]
+    assert node.broker.broker is None
+
+
+def test_stopping_broker_does_not_begin_when_the_cluster_becomes_known() -> None:
+    cluster = BrokerCluster(3)
+    node = cluster.start_node(1, broker=broker_role(1))
+    assert node.broker is not None
+    node.broker.shut_down(lambda: None)
+    cluster.start(2, 3)
+    cluster.leader()
+    cluster.run_until(lambda: node.identity.cluster_id is not None)
+    cluster.run(1_000)
+    assert node.broker.broker is None
+
+
 def test_broker_stops_without_a_controller() -> None:
     """The nodes of a cluster are often stopped together, and the last ones no longer find a controller."""
     cluster = BrokerCluster()
