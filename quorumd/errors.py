@@ -11,6 +11,7 @@
         UnknownRecord       a record written by a later version, which this version cannot apply
         DiskFull            no free space: nothing was written, acknowledged data stays
         FlushFailed         a flush failed: it is unknown what is durable, so the node must stop immediately
+        FolderInUse         another process has locked the data folder
       RequestError          a node rejects a request or a part of it, with the error code of its response
       RequestFailed         a client's request got no response or an error response
       JobFailed             a job of the data pipeline failed
@@ -70,6 +71,10 @@ class DiskFull(StorageError):
 
 class FlushFailed(StorageError):
     """A flush failed. It is never retried: after a failed fsync the kernel may have dropped the pages."""
+
+
+class FolderInUse(StorageError):
+    """Another process has locked the data folder."""
 
 
 class RequestError(QuorumdError):

@@ -92,7 +92,7 @@ class Broker:
             self.metadata,
             self.directories,
             self._propose,
-            self._on_directories_lost,
+            self._on_directory_failed,
         )
         self.alter_partition = AlterPartitionChannel(
             ports.clock,
@@ -118,8 +118,16 @@ class Broker:
         )
         self.topic_creation = TopicCreation(ports.open_channel(), ports.clock)
         self.coordinators = self._create_coordinators(ports)
-        self.lifecycle = BrokerLifecycle(
-            LifecycleSettings(settings.heartbeat_interval_ms, settings.registration_timeout_ms),
+        self.lifecycle = self._create_lifecycle(ports)
+
+    def _create_lifecycle(self, ports: BrokerPorts) -> BrokerLifecycle:
+        settings = self.settings
+        return BrokerLifecycle(
+            LifecycleSettings(
+                settings.heartbeat_interval_ms,
+                settings.registration_timeout_ms,
+                directory_failure_timeout_ms=settings.directory_failure_timeout_ms,
+            ),
             ports.clock,
             ports.open_channel(),
             self._registration,
@@ -247,12 +255,17 @@ class Broker:
         logger.info("broker %d serves clients", self.settings.broker_id)
         self._listener.on_unfenced()
 
-    def on_registration_failed(self, reason: str) -> None:
+    def on_controller_missed(self, reason: str) -> None:
         """See `LifecycleListener`."""
-        self._listener.on_failed(f"broker {self.settings.broker_id} is not registered: {reason}")
+        self._listener.on_failed(reason)
 
-    def _on_directories_lost(self) -> None:
-        self._listener.on_failed("every log directory has failed")
+    def _on_directory_failed(self, directory: LogDirectory) -> None:
+        if not self.directories.online:
+            self._listener.on_failed("every log directory has failed")
+        elif directory.path == self.settings.metadata_directory:
+            self._listener.on_failed(f"{directory.path} has failed, where the metadata log is")
+        else:
+            self.lifecycle.directory_failed()
 
     # Replication
 

@@ -32,7 +32,7 @@ def start(config_path: Path, format_if_needed: bool) -> None:
 
     settings = load(str(config_path))
     if format_if_needed:
-        format_data_folders(settings)
+        format_data_folders(settings, skips_unusable=True)
     from quorumd.runtime.daemon import run
 
     raise click.exceptions.Exit(run(settings))

@@ -25,6 +25,7 @@ def broker_settings(
         replica_lag_time_max_ms=fields.replica_lag_time_max_ms,
         heartbeat_interval_ms=fields.broker_heartbeat_interval_ms,
         registration_timeout_ms=fields.broker_registration_timeout_ms,
+        directory_failure_timeout_ms=fields.log_directory_failure_timeout_ms,
         controlled_shutdown=fields.controlled_shutdown,
         auto_create_topics=fields.auto_create_topics,
         num_partitions=fields.num_partitions,

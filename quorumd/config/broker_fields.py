@@ -40,6 +40,11 @@ class BrokerFields(CoordinatorFields):
         default="60s",
         about="A broker that is not registered this long after its start stops.",
     )
+    log_directory_failure_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
+        "log.dir.failure.timeout.ms",
+        default="30s",
+        about="A broker that cannot report a failed log directory to the controller this long stops.",
+    )
 
     replica_lag_time_max_ms: Annotated[int, duration("10ms", "24h")] = setting(
         "replica.lag.time.max.ms",

@@ -11,6 +11,7 @@ contradictions          settings that cannot be combined, and suspicious ones
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os.path import abspath
 from typing import Annotated
 
@@ -214,6 +215,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
             for each in listeners
         )
         template = broker_settings(self, self.node_id, endpoints, self.inter_broker_listener)
+        template = replace(template, metadata_directory=abspath(self.data_directory))
         return BrokerRoleSettings(template, listeners if self.is_controller else ())
 
     def _raft_settings(self) -> RaftSettings:

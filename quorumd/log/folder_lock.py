@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from quorumd.errors import StorageError
+from quorumd.errors import FolderInUse, StorageError
 from quorumd.ports import Disk, File
 
 FILE_NAME = ".lock"
 
 
 def lock_folder(disk: Disk, data_folder: str) -> File:
-    """Lock the folder until the returned file is closed. Raises StorageError if another process has locked it."""
+    """Lock the folder until the returned file is closed. Raises FolderInUse, StorageError if it cannot be used."""
     path = f"{data_folder}/{FILE_NAME}"
     try:
         return disk.lock(path)
     except BlockingIOError:
-        raise StorageError(
+        raise FolderInUse(
             f"{data_folder} is in use by another process{_holder(disk, path)}, which holds {path}; stop that "
             "process, or use another data folder for this node"
         ) from None

@@ -27,7 +27,8 @@ MAX_ASSIGNMENTS: Final = 2250
 
 
 class DirectoryReports:
-    """A listener of the partitions. Reports a replica whose directory differs from the one in the metadata."""
+    """A listener of the partitions. Reports a replica whose directory differs from the one in the metadata, also if
+    the directory has failed, as the controller could not know of the replicas in it otherwise."""
 
     def __init__(
         self, clock: Clock, channel: ControllerChannel, broker_id: int, broker_epoch: Callable[[], int]
@@ -55,7 +56,7 @@ class DirectoryReports:
 
     def changed(self, hosted: HostedPartition, transition: Transition) -> None:
         """See `PartitionListener`."""
-        if transition is Transition.REMOVED:
+        if transition is Transition.REMOVED and hosted.directory.is_online:
             self._waiting.pop(hosted.id, None)
         elif self._differs(hosted):
             self._waiting[hosted.id] = hosted

@@ -60,6 +60,8 @@ class LifecycleSettings:
     """The longest wait before a failed request is sent again; the wait doubles with every failure."""
     shutdown_timeout_ms: float = 300_000.0
     """The longest wait for the end of a controlled shutdown."""
+    directory_failure_timeout_ms: float = 30_000.0
+    """`log.dir.failure.timeout.ms`: a broker that cannot report a failed log directory this long stops."""
 
 
 class LifecycleListener(Protocol):
@@ -77,8 +79,8 @@ class LifecycleListener(Protocol):
     def on_shutdown_granted(self) -> None:
         """The controlled shutdown is complete or has timed out: close the logs and stop."""
 
-    def on_registration_failed(self, reason: str) -> None:
-        """The controller has not accepted the incarnation in time: stop."""
+    def on_controller_missed(self, reason: str) -> None:
+        """The controller has not accepted the incarnation, or does not know of a failed directory, in time: stop."""
 
 
 class BrokerLifecycle:
@@ -117,6 +119,9 @@ class BrokerLifecycle:
         self._retry_ms = FIRST_RETRY_MS
         self._timer: Timer | None = None
         self._shutdown_timer: Timer | None = None
+        self._directory_timer: Timer | None = None
+        self._reported_directories: list[KafkaUuid] = []
+        """The offline directories in the last heartbeat."""
 
     def start(self) -> None:
         """Begin to register. Once per incarnation."""
@@ -128,6 +133,21 @@ class BrokerLifecycle:
         """The logs are recovered and match the metadata: the next heartbeats request unfencing."""
         self._is_recovered = True
         self._heartbeat_now()
+
+    def directory_failed(self) -> None:
+        """One more directory is offline: report it with a heartbeat without waiting."""
+        if self._directory_timer is None:
+            deadline_ms = self._clock.now_ms() + self._settings.directory_failure_timeout_ms
+            self._directory_timer = self._clock.call_at(deadline_ms, self._on_directory_not_reported)
+        self._heartbeat_now()
+
+    def _on_directory_not_reported(self) -> None:
+        self._directory_timer = None
+        if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
+            self.stop()
+            self._listener.on_controller_missed(
+                f"broker {self._broker_id} could not report a failed log directory to the controller"
+            )
 
     def shut_down(self) -> None:
         """Begin the controlled shutdown. Before the broker has ever been unfenced it ends at once."""
@@ -144,7 +164,7 @@ class BrokerLifecycle:
     def stop(self) -> None:
         """Stop sending requests."""
         self.state = BrokerState.NOT_RUNNING
-        for timer in (self._timer, self._shutdown_timer):
+        for timer in (self._timer, self._shutdown_timer, self._directory_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -184,7 +204,7 @@ class BrokerLifecycle:
             return
         if self._clock.now_ms() >= self._registers_until_ms:
             self.stop()
-            self._listener.on_registration_failed(reason)
+            self._listener.on_controller_missed(f"broker {self._broker_id} is not registered: {reason}")
             return
         logger.info("broker %d is not registered yet: %s", self._broker_id, reason)
         self._schedule(self._next_retry_ms(), self._register)
@@ -204,13 +224,14 @@ class BrokerLifecycle:
 
         def build(version: int) -> BrokerHeartbeatRequest:
             cordoned = self._cordoned_directories() if version >= CORDONS_SINCE_VERSION else None
+            self._reported_directories = list(self._offline_directories())
             return BrokerHeartbeatRequest(
                 self._broker_id,
                 self.epoch,
                 self._metadata_offset(),
                 state is BrokerState.STARTING or not self._is_recovered,
                 state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
-                list(self._offline_directories()),
+                self._reported_directories,
                 None if cordoned is None else list(cordoned),
             )
 
@@ -240,7 +261,18 @@ class BrokerLifecycle:
                 self._grant_shutdown()
                 return
             wait_ms = SHUTDOWN_INTERVAL_MS
+        if self._directory_timer is not None and not self._has_reported_directories():
+            wait_ms = 0.0
         self._schedule(wait_ms, self._heartbeat)
+
+    def _has_reported_directories(self) -> bool:
+        """Whether the last heartbeat had all offline directories; if so, its response ends the wait for that."""
+        if self._reported_directories != list(self._offline_directories()):
+            return False
+        if self._directory_timer is not None:
+            self._directory_timer.cancel()
+            self._directory_timer = None
+        return True
 
     def _on_no_heartbeat(self, failure: NoResponse) -> None:
         logger.debug("no response to a heartbeat: %s", failure.reason)

@@ -43,8 +43,8 @@ OPEN_RETRY_MS = 30_000.0
 class Partitions:
     """Hosts the partitions of the metadata that have a replica here. Also the `ReplicaContext` of the replicas.
 
-    `propose` sends an ISR to the controller; `on_directories_lost()` is called when the last log directory has
-    failed. Nothing is hosted before `begin`.
+    `propose` sends an ISR to the controller; `on_directory_failed` is called when a log directory has failed. Nothing
+    is hosted before `begin`.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Partitions:
         metadata: BrokerMetadata,
         directories: LogDirectories,
         propose: Callable[[IsrProposal], bool],
-        on_directories_lost: Callable[[], None],
+        on_directory_failed: Callable[[LogDirectory], None],
     ) -> None:
         self.directories = directories
         self.metadata = metadata
@@ -65,7 +65,7 @@ class Partitions:
         self._broker_id = settings.broker_id
         self._clock = clock
         self._propose = propose
-        self._on_directories_lost = on_directories_lost
+        self._on_directory_failed = on_directory_failed
         self.hosted_by_id: dict[PartitionId, HostedPartition] = {}
         """The partitions with an open replica here; only `Partitions` changes it."""
         self._opening: dict[PartitionId, None] = {}
@@ -458,8 +458,7 @@ class Partitions:
                 self._offline[hosted.id] = None
                 self._remove(hosted)
                 self.logs.abandon(hosted.log)
-        if not self.directories.online:
-            self._on_directories_lost()
+        self._on_directory_failed(directory)
 
     def close(self) -> list[HostedPartition]:
         """Stop serving; returns the partitions, whose logs are open."""

@@ -46,7 +46,8 @@ class HousekeepingSettings:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """`log_directories`: formatted folders. `log_defaults`: topic configs by name, from the `log.*` properties."""
+    """`log_directories`: formatted folders. `metadata_directory`: that of the metadata log, which may be one of them
+    and which a node cannot do without. `log_defaults`: topic configs by name, from the `log.*` properties."""
 
     broker_id: int
     cluster_id: str
@@ -58,6 +59,8 @@ class BrokerSettings:
     replica_lag_time_max_ms: float = 30_000.0
     heartbeat_interval_ms: float = 2_000.0
     registration_timeout_ms: float = 60_000.0
+    directory_failure_timeout_ms: float = 30_000.0
+    metadata_directory: str = ""
     controlled_shutdown: bool = True
     """`controlled.shutdown.enable`."""
     auto_create_topics: bool = True

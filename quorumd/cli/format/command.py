@@ -133,9 +133,13 @@ def format_data_folders(
     ignore_formatted: bool = False,
     founders: tuple[Founder, ...] | None = None,
     bootstrap: bytes | None = None,
+    skips_unusable: bool = False,
 ) -> list[FormatResult]:
     """Format the data folders of `settings` that are not formatted yet, that of the metadata log first; `bootstrap`
-    holds the initial records of a new cluster. Raises StorageError, also while a node is running on a folder."""
+    holds the initial records of a new cluster. Raises StorageError, also while a node is running on a folder; with
+    `skips_unusable` only for that of the metadata log and for a folder in use, since a broker can do without others.
+    """
+    from quorumd.errors import FolderInUse, StorageError
     from quorumd.ids import ZERO_UUID
     from quorumd.runtime.entropy import SystemEntropy
 
@@ -153,7 +157,12 @@ def format_data_folders(
             directory_id = next((id for id in named if id != ZERO_UUID), SystemEntropy().uuid())
             result = format_one(folder, directory_id=directory_id, founders=founders, bootstrap=bootstrap)
         else:
-            result = format_one(folder, directory_id=SystemEntropy().uuid(), has_metadata=False)
+            try:
+                result = format_one(folder, directory_id=SystemEntropy().uuid(), has_metadata=False)
+            except StorageError as unusable:
+                if skips_unusable and not isinstance(unusable, FolderInUse):
+                    continue
+                raise
         results.append(result)
     return results
 

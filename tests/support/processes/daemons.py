@@ -100,18 +100,16 @@ class Daemon:
             format_nodes({node_id: (self.data, voters[node_id])})
 
     def configure(self, extra: str = "") -> None:
-        """Write the properties file; `extra` goes before `TIMING`, and may have other `listeners`."""
-        has_listeners = any(line.startswith("listeners=") for line in extra.splitlines())
-        listeners = "" if has_listeners else f"listeners=CONTROLLER://127.0.0.1:{self.port}\n"
-        timing = "".join(f"{key}={value}\n" for key, value in TIMING.items() if f"{key}=" not in extra)
+        """Write the properties file; `extra` may have other `listeners` and `log.dirs`, and times of `TIMING`."""
+        given = {line.partition("=")[0] for line in extra.splitlines()}
+        defaults = {"listeners": f"CONTROLLER://127.0.0.1:{self.port}", "log.dirs": str(self.data), **TIMING}
+        others = "".join(f"{key}={value}\n" for key, value in defaults.items() if key not in given)
         voters = ",".join(f"{voter}@127.0.0.1:{port}" for voter, port in self.voters.items())
         self.config.write_text(
             f"node.id={self.node_id}\n"
-            f"{listeners}"
-            f"log.dirs={self.data}\n"
             + (f"quorum.voters={voters}\n" if voters else "")
             + f"metrics.listener=127.0.0.1:{self.http_port}\n"
-            f"{timing}"
+            f"{others}"
             f"{extra}"
         )
 
@@ -216,14 +214,16 @@ def readyz(daemon: Daemon) -> tuple[int, str]:
 
 
 class BrokerDaemon(Daemon):
-    """A broker of the quorum of `voters`; by default, it is the one voter too. `clients`: the port for clients."""
+    """A broker of the quorum of `voters`, maybe one of them; by default the only one. `clients`: port for clients."""
 
     def __init__(
         self, folder: Path, node_id: int = 1, voters: dict[int, int] | None = None, extra: str = ""
     ) -> None:
-        port = free_port()
-        self.clients = free_port() if voters is None else port
-        super().__init__(folder, node_id, port, voters or {node_id: port}, extra)
+        voters = voters or {node_id: free_port()}
+        is_voter = node_id in voters
+        port = voters[node_id] if is_voter else free_port()
+        self.clients = free_port() if is_voter else port
+        super().__init__(folder, node_id, port, voters, extra)
 
     def configure(self, extra: str = "") -> None:
         roles = ["broker"]

@@ -206,7 +206,7 @@ def test_defaults_of_brokers_match_their_packages() -> None:
     role = make(**BROKER).node_settings().broker
     assert role is not None
     endpoint = BrokerEndpoint("PLAINTEXT", "127.0.0.1", 9092, 0)
-    assert role.template == BrokerSettings(1, "", ("/data",), (endpoint,))
+    assert role.template == BrokerSettings(1, "", ("/data",), (endpoint,), metadata_directory="/data")
     assert role.listen == ()
 
 

@@ -52,7 +52,7 @@ class BrokerUnderTest:
     def on_shutdown_granted(self) -> None:
         self.events.append("shutdown granted")
 
-    def on_registration_failed(self, reason: str) -> None:
+    def on_controller_missed(self, reason: str) -> None:
         self.events.append(f"failed: {reason}")
 
     def register(self) -> None:
@@ -197,3 +197,43 @@ def test_failed_and_cordoned_directories_are_reported_where_the_version_has_them
     assert (heartbeat.offline_log_dirs, heartbeat.cordoned_log_dirs) == ([DIRECTORY], [DIRECTORY])
     broker.controller.version = 1
     assert broker.respond().cordoned_log_dirs is None
+
+
+def test_failed_directory_is_reported_at_once() -> None:
+    broker = BrokerUnderTest()
+    broker.run()
+    broker.respond(is_caught_up=True)
+    broker.offline.append(DIRECTORY)
+    broker.lifecycle.directory_failed()
+    broker.time.pass_ms(1.0)
+    assert broker.respond(is_caught_up=True).offline_log_dirs == [DIRECTORY]
+    broker.time.pass_ms(1.0)
+    assert not broker.controller.is_open
+    for _ in range(20):
+        broker.time.pass_ms(2_000.0)
+        broker.respond(is_caught_up=True)
+    assert broker.lifecycle.state is BrokerState.RUNNING
+
+
+def test_directory_that_fails_during_a_heartbeat_is_in_the_next_one() -> None:
+    broker = BrokerUnderTest()
+    broker.run()
+    broker.time.pass_ms(2_000.0)
+    assert broker.controller.is_open
+    broker.offline.append(DIRECTORY)
+    broker.lifecycle.directory_failed()
+    assert broker.respond(is_caught_up=True).offline_log_dirs == []
+    broker.time.pass_ms(1.0)
+    assert broker.respond(is_caught_up=True).offline_log_dirs == [DIRECTORY]
+
+
+def test_broker_stops_if_it_cannot_report_a_failed_directory() -> None:
+    broker = BrokerUnderTest(directory_failure_timeout_ms=5_000.0)
+    broker.run()
+    broker.offline.append(DIRECTORY)
+    broker.lifecycle.directory_failed()
+    broker.time.pass_ms(4_999.0)
+    assert broker.lifecycle.state is BrokerState.RUNNING
+    broker.time.pass_ms(1.0)
+    assert broker.events[-1] == "failed: broker 4 could not report a failed log directory to the controller"
+    assert broker.lifecycle.state is BrokerState.NOT_RUNNING

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from quorumd.controller.broker import UNASSIGNED
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
+from quorumd.protocol.apis import ApiKey
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 
 
@@ -68,6 +70,30 @@ def test_broker_stops_with_its_last_directory() -> None:
     hosted = broker.broker.partitions.all()[0]
     broker.broker.partitions.fail_directory(hosted.directory, "a test")
     assert broker.failures == ["every log directory has failed"]
+
+
+def test_broker_stops_with_the_directory_of_its_metadata_log() -> None:
+    cluster = SimulatedBrokers(log_directories=("/first", "/second"), metadata_directory="/second")
+    cluster.start()
+    broker = cluster.brokers[1]
+    partitions = broker.broker.partitions
+    partitions.fail_directory(partitions.directories.all[1], "a test")
+    assert broker.failures == ["/second has failed, where the metadata log is"]
+
+
+def test_replica_in_a_directory_that_fails_before_it_is_reported_is_no_leader() -> None:
+    cluster = with_two_directories(1, 2)
+    cluster.abandons_request = lambda request: request.API_KEY == ApiKey.ASSIGN_REPLICAS_TO_DIRS
+    cluster.create_topic("events", (1, 2))
+    cluster.await_leader("events")
+    cluster.run_for(1_000.0)
+    hosted = cluster.hosted(1, "events")
+    assert hosted is not None
+    assert cluster.partition("events").directories[0] == UNASSIGNED
+    cluster.brokers[1].broker.partitions.fail_directory(hosted.directory, "a test")
+    cluster.abandons_request = lambda request: False
+    cluster.run_until(lambda: cluster.partition("events").leader == 2)
+    assert cluster.partition("events").directories[0] == hosted.directory.id
 
 
 def test_full_disk_refuses_appends_and_keeps_the_rest() -> None:
