@@ -22,7 +22,7 @@ from quorumd.security.acls import (
     Operation,
     PatternType,
     Permission,
-    ResourceKind,
+    ResourceType,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _names(codes: type[IntEnum]) -> list[str]:
     return [code.name.lower().replace("_", "-") for code in codes]
 
 
-_KINDS = _names(ResourceKind)
+_KINDS = _names(ResourceType)
 _OPERATIONS = _names(Operation)
 
 
@@ -54,7 +54,7 @@ def _shown(codes: type[IntEnum], code: int) -> str:
 def _row(acl: Acl) -> JsonObject:
     """An ACL in `--output json`."""
     return {
-        "resource": _shown(ResourceKind, acl.kind),
+        "resource": _shown(ResourceType, acl.kind),
         "name": acl.name,
         "pattern": _shown(PatternType, acl.pattern_type),
         "principal": acl.principal,
@@ -106,7 +106,7 @@ def _selected(
     permission: str | None,
 ) -> AclFilter:
     return AclFilter(
-        ANY if resource is None else _code(ResourceKind, resource),
+        ANY if resource is None else _code(ResourceType, resource),
         ANY if pattern == "any" else _code(PatternType, pattern),
         name,
         principal,
@@ -202,8 +202,8 @@ def add(
     """
     from quorumd.client.access import add_acls
 
-    kind = _code(ResourceKind, resource)
-    if name is None and kind != ResourceKind.CLUSTER:
+    kind = _code(ResourceType, resource)
+    if name is None and kind != ResourceType.CLUSTER:
         raise click.UsageError(f"--name is required with --resource {resource}")
     made = [
         Acl(

@@ -108,10 +108,10 @@ def json_row(view: NodeView) -> JsonObject:
         "lag": _lag(view),
         "contactMs": _known(description.contact_ms),
         "freeBytes": description.free_bytes,
-        "hasRoom": description.has_room,
+        "hasRoom": description.has_free_space,
         "snapshotEndOffset": description.snapshot_end_offset,
         "ready": description.is_ready,
-        "lacks": list(description.lacks),
+        "lacks": list(description.not_ready_reasons),
         "silentPeers": [
             {"nodeId": peer.node_id, "silentMs": peer.silent_ms, "reason": peer.reason}
             for peer in description.silent_peers
@@ -137,9 +137,9 @@ def problems(views: Iterable[NodeView]) -> Iterator[str]:
             )
             yield f"{view.name}{source} does not respond: {view.failure}"
         elif not view.is_stock:
-            for lack in description.lacks:
-                yield f"node {description.node_id} is not ready: {lack}"
-            if not description.has_room:
+            for reason in description.not_ready_reasons:
+                yield f"node {description.node_id} is not ready: {reason}"
+            if not description.has_free_space:
                 yield f"node {description.node_id} has a full disk: free space; no acknowledged data is lost"
             for peer in description.silent_peers:
                 yield (
@@ -174,7 +174,7 @@ def _cells(view: NodeView) -> list[object]:
         high_watermark,
         description.applied_offset,
         _shown(_lag(view)),
-        size(description.free_bytes) if description.has_room else "full",
+        size(description.free_bytes) if description.has_free_space else "full",
         description.snapshot_end_offset or "-",
         "yes" if description.is_ready else "no",
     ]

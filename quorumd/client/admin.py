@@ -2,7 +2,7 @@
 
     async with AdminClient([("127.0.0.1", 9192)]) as admin:
         quorum = await admin.describe_quorum()
-        await admin.alter_configs(ResourceType.TOPIC, "orders", {"retention.ms": "1000"})
+        await admin.alter_configs(ConfigResourceType.TOPIC, "orders", {"retention.ms": "1000"})
         await admin.alter_quorum([0, 3, 4])
 
 A request is retried with exponential backoff (KIP-580) if a connection fails, a node does not respond in time or is
@@ -26,6 +26,7 @@ from quorumd.client.leader_discovery import Address
 from quorumd.errors import ErrorCode, RequestFailed, UnsupportedVersion
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint, ReplicaKey
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME
 from quorumd.protocol.messages import (
     add_raft_voter_request,
@@ -89,7 +90,6 @@ from quorumd.protocol.messages.unregister_controller_request import UnregisterCo
 from quorumd.protocol.messages.unregister_controller_response import UnregisterControllerResponse
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from quorumd.protocol.messages.update_features_response import UpdateFeaturesResponse
-from quorumd.protocol.resource_type import ResourceType
 
 _SET, _DELETE = 0, 1
 _PAGE_PARTITIONS = 2_000
@@ -476,7 +476,7 @@ def _item_error(item: PartitionResult | ReassignablePartitionResponse) -> ItemEr
 
 def _resource(resource_type: int, name: str) -> str:
     try:
-        kind = ResourceType(resource_type).name.lower()
+        kind = ConfigResourceType(resource_type).name.lower()
     except ValueError:
         kind = f"resource type {resource_type}"
     return f"{kind} {name!r}"

@@ -35,13 +35,13 @@ from quorumd.security.acls import (
     Pattern,
     PatternType,
     Permission,
-    ResourceKind,
+    ResourceType,
     is_valid_range,
 )
 
 RANGES_SINCE: Final = 32
 """The metadata version (4.4-IV1) from which readers know hosts in CIDR notation."""
-_KINDS: Final = frozenset(int(each) for each in ResourceKind)
+_KINDS: Final = frozenset(int(each) for each in ResourceType)
 _OPERATIONS: Final = frozenset(int(each) for each in Operation)
 _PATTERNS: Final = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 _PERMISSIONS: Final = (int(Permission.DENY), int(Permission.ALLOW))
@@ -114,7 +114,7 @@ def _problem(acl: Acl) -> str | None:
     for what, code, known in codes:
         if code not in known:
             return f"Invalid {what} {code}."
-    if acl.kind == ResourceKind.CLUSTER and acl.name != CLUSTER_NAME:
+    if acl.kind == ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name of the CLUSTER resource is {CLUSTER_NAME}."
     if not acl.name:
         return "The resource name is empty."

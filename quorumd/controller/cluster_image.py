@@ -37,6 +37,7 @@ from quorumd.controller.topic_names import has_collision_chars, normalized
 from quorumd.controller.undo_log import ABSENT, UndoEntry, add_all, assign, remove
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -55,7 +56,6 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.metadata_record import encode_record
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 
 METADATA_VERSION = "metadata.version"
@@ -67,9 +67,9 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 Resource = tuple[int, str]
-"""(ResourceType, name); the name "" of a broker means the default of all brokers."""
+"""(ConfigResourceType, name); the name "" of a broker means the default of all brokers."""
 
-ALL_BROKERS: Resource = (int(ResourceType.BROKER), "")
+ALL_BROKERS: Resource = (int(ConfigResourceType.BROKER), "")
 
 _TRANSACTION_MARKERS = frozenset({BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord})
 
@@ -202,7 +202,7 @@ class ClusterImage:
 
     def topic_config(self, topic: str, key: str) -> str | None:
         """Return the effective value for a topic: its own, or else the cluster-wide one."""
-        own = self.config((int(ResourceType.TOPIC), topic)).get(key)
+        own = self.config((int(ConfigResourceType.TOPIC), topic)).get(key)
         return own if own is not None else self.config(ALL_BROKERS).get(key)
 
     def min_isr(self, topic: str) -> int:
@@ -328,7 +328,7 @@ class ClusterImage:
         self.index.remove(topic.id, topic.partitions, changes)
         self._replace_row(self._rows.get(topic.id, 0), 0, changes)
         remove(self._rows, topic.id, changes)
-        resource = (int(ResourceType.TOPIC), topic.name)
+        resource = (int(ConfigResourceType.TOPIC), topic.name)
         for key in list(self.config(resource)):
             self.set_config(resource, key, None, changes)
         remove(self.topic_ids, topic.name, changes)

@@ -23,9 +23,9 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.controller.partition_change import PartitionChange, PartitionRules, build_partition_change
 from quorumd.controller.partition_rules import rules_for
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
-from quorumd.protocol.resource_type import ResourceType
 
 CONFIGS_WITH_EFFECTS = frozenset({MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION})
 
@@ -64,7 +64,7 @@ def _affected_partitions(image: ClusterImage, resources: Iterable[Resource]) -> 
         return dict.fromkeys((*index.with_elr, *index.reassigning, *index.leaderless))
     affected: dict[PartitionId, None] = {}
     for kind, name in resources:
-        topic = image.topic_by_name(name) if kind == ResourceType.TOPIC else None
+        topic = image.topic_by_name(name) if kind == ConfigResourceType.TOPIC else None
         if topic is not None:
             affected.update(dict.fromkeys(_affected_by_topic(topic)))
     return affected
@@ -84,7 +84,7 @@ class _PendingConfigs:
         self._changed = changed
 
     def topic_config(self, topic: str, key: str) -> str | None:
-        own = self._value((int(ResourceType.TOPIC), topic), key)
+        own = self._value((int(ConfigResourceType.TOPIC), topic), key)
         return own if own is not None else self._value(ALL_BROKERS, key)
 
     def _value(self, resource: Resource, key: str) -> str | None:

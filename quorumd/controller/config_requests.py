@@ -12,6 +12,7 @@ from quorumd.controller.configs import plan_incremental, plan_replacement
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.errors import ErrorCode, RequestError
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import (
     alter_configs_request,
     alter_configs_response,
@@ -21,7 +22,6 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 
 
@@ -36,7 +36,12 @@ C = TypeVar("C", bound=NamedResource)
 R = TypeVar("R")
 _Planned = list[ConfigRecord] | RequestError
 _SUPPORTED = frozenset(
-    {ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP}
+    {
+        ConfigResourceType.TOPIC,
+        ConfigResourceType.BROKER,
+        ConfigResourceType.CLIENT_METRICS,
+        ConfigResourceType.GROUP,
+    }
 )
 _DUPLICATE = RequestError(
     ErrorCode.INVALID_REQUEST, "The request names this resource more than once; none of its changes was made."

@@ -28,8 +28,8 @@ from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.controller.topic_configs import validate_topic_configs
 from quorumd.controller.topic_names import invalid_name_reason
 from quorumd.errors import ErrorCode, RequestError, invalid_config
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.text import is_name
 
 MAX_TEXT_BYTES = 32_767
@@ -37,12 +37,12 @@ MAX_TEXT_BYTES = 32_767
 MAX_NODE_ID = 2**31 - 1
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 _COMMA = re.compile(r"\s*,\s*", re.ASCII)
-_TOPIC, _BROKER = int(ResourceType.TOPIC), int(ResourceType.BROKER)
+_TOPIC, _BROKER = int(ConfigResourceType.TOPIC), int(ConfigResourceType.BROKER)
 _DEFINITIONS = {
     _TOPIC: TOPIC_CONFIGS,
     _BROKER: BROKER_CONFIGS,
-    int(ResourceType.GROUP): GROUP_CONFIGS,
-    int(ResourceType.CLIENT_METRICS): CLIENT_METRICS_CONFIGS,
+    int(ConfigResourceType.GROUP): GROUP_CONFIGS,
+    int(ConfigResourceType.CLIENT_METRICS): CLIENT_METRICS_CONFIGS,
 }
 
 
@@ -66,19 +66,19 @@ def check_resource(image: ClusterImage, resource: Resource) -> RequestError | No
 def _check_name(resource: Resource) -> RequestError | None:
     """Return the error if the resource type or name is invalid."""
     kind, name = resource
-    if kind == ResourceType.BROKER:
+    if kind == ConfigResourceType.BROKER:
         if name == "" or _is_node_id(name):
             return None
         return RequestError(
             ErrorCode.INVALID_REQUEST,
             f"Invalid broker name {quoted(name)}: expected a node id, or an empty name for all brokers.",
         )
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         problem = invalid_name_reason(name)
         if problem is None:
             return None
         return RequestError(ErrorCode.INVALID_TOPIC if name else ErrorCode.INVALID_REQUEST, problem)
-    if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
+    if kind in (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS):
         if name and not _is_too_long(name) and is_name(name):
             return None
         return RequestError(
@@ -174,9 +174,9 @@ def _validate(
     RequestError."""
     if kind == _TOPIC:
         validate_topic_configs(configs, previous, has_remote_storage)
-    elif kind == ResourceType.GROUP:
+    elif kind == ConfigResourceType.GROUP:
         validate_group_configs(configs)
-    elif kind == ResourceType.CLIENT_METRICS:
+    elif kind == ConfigResourceType.CLIENT_METRICS:
         validate_client_metrics_configs(configs)
 
 

@@ -19,13 +19,13 @@ from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES, changes_records, unmet_dependencies
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode, RequestError
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import update_features_response as wire
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 
 KRAFT_VERSION_LEVEL: Final = 1
@@ -185,7 +185,7 @@ def _switch_elr(controller: Controller, level: int) -> list[Message]:
     values += [
         ConfigRecord(kind, name, MIN_INSYNC_REPLICAS, None)
         for (kind, name), configs in sorted(image.configs.items())
-        if kind == ResourceType.BROKER and name and MIN_INSYNC_REPLICAS in configs
+        if kind == ConfigResourceType.BROKER and name and MIN_INSYNC_REPLICAS in configs
     ]
     return [*values, FeatureLevelRecord(ELR_VERSION, level)]
 

@@ -32,6 +32,7 @@ from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.topic_names import has_collision_chars, invalid_name_reason, normalized
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.create_topics_response import (
@@ -42,7 +43,6 @@ from quorumd.protocol.messages.create_topics_response import (
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 from quorumd.quotas.client_quotas import MutationQuota
 
@@ -206,7 +206,7 @@ def _new_topic(controller: Controller, requested: CreatableTopic) -> _NewTopic:
             f"The config {quoted(null_configs[0])} is null; give a value, or omit the config for its default.",
         )
     operations = [(config.name, int(ConfigOperation.SET), config.value) for config in requested.configs]
-    resource = (int(ResourceType.TOPIC), requested.name)
+    resource = (int(ConfigResourceType.TOPIC), requested.name)
     configs = plan_operations({}, resource, operations, controller.settings.remote_storage)
     if isinstance(configs, RequestError):
         raise RequestError(configs.error, configs.message)

@@ -32,7 +32,7 @@
         Call on the event thread and run `flush()` through Disk.submit; begin the next flush once its result has
         arrived. Then everything below `flush.end_offset` is durable. Once a flush has raised FlushFailed, all later
         ones do.
-    log.has_room()
+    log.has_free_space()
         False after DiskFull until the file system has free space again.
     log.close()
         Flushes, trims preallocated blocks and writes the indexes, as Kafka's tools expect.

@@ -118,11 +118,11 @@ class SegmentedLog:
     def append(self, data: bytes, end_offset: int) -> None:
         """Append whole batches from `self.end_offset` to `end_offset`. The caller has validated fetched batches.
 
-        Raises DiskFull with the log unchanged and `has_room` False, FlushFailed for any other failed write, and
+        Raises DiskFull with the log unchanged and `has_free_space` False, FlushFailed for any other failed write, and
         ValueError for batches that do not continue the log.
         """
         batches = self._batches(data, end_offset)
-        if self._is_full and not self.has_room():
+        if self._is_full and not self.has_free_space():
             raise DiskFull(self._disk_full_message())
         settings = self._settings
         segment = self._segments[-1]
@@ -309,7 +309,7 @@ class SegmentedLog:
         """Free space on the log's file system."""
         return self._disk.free_bytes(self.directory)
 
-    def has_room(self) -> bool:
+    def has_free_space(self) -> bool:
         """Whether appends are accepted: False after DiskFull until `reserve_bytes` are free again."""
         if self._is_full:
             self._is_full = self._disk.free_bytes(self.directory) < self._settings.reserve_bytes

@@ -36,7 +36,7 @@ from quorumd.node.membership.manager import MembershipManager, create_membership
 from quorumd.node.node import Node
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
-from quorumd.node.peers.connection import Access
+from quorumd.node.peers.connection import PeerListener
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.recovered_data import RecoveredData, recover_data
@@ -87,7 +87,7 @@ def start_node(settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int,
 
 
 class _Builder:
-    """Makes the parts in the order in which they need each other: first those that need no address of this node."""
+    """Builds the parts in the order of their dependencies: first those that need no address of this node."""
 
     def __init__(self, settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int, str], None]) -> None:
         clock, entropy, disk = ports.clock, ports.entropy, ports.disk
@@ -141,7 +141,7 @@ class _Builder:
             self.clients = ClientListeners(settings, self.router, self.incoming, *sessions)
 
     def start(self, lock: File) -> Node:
-        """Bind the listeners, make the parts that need their addresses, and start them all."""
+        """Bind the listeners, build the parts that need their addresses, and start everything."""
         self._require_peers()
         settings, clients = self.settings, self.clients
         is_shared = settings.broker is not None and not settings.broker.listen
@@ -212,17 +212,17 @@ class _Builder:
         return node
 
     def _connections(self, listener: str, private_apis: bool) -> PeerConnections:
-        """Connections to the listeners of that name of other nodes."""
+        """The connections to the listeners with this name of other nodes."""
         network, clock, entropy = self.ports.network, self.ports.clock, self.ports.entropy
         sasl = self.ports.sasl.get(listener)
         login = sasl.client if sasl is not None else None
         new_sasl_client = None if login is None else lambda: login.new_client(str(entropy.uuid()))
-        access = Access(listener, new_sasl_client)
+        peer_listener = PeerListener(listener, new_sasl_client)
         client_id = f"{CLIENT_ID_PREFIX}{self.settings.node_id}"
-        return PeerConnections(network, clock, client_id, private_apis, access)
+        return PeerConnections(network, clock, client_id, private_apis, peer_listener)
 
     def _require_peers(self) -> None:
-        """Once the log names the voters, the configuration need not (KIP-595 draft 6.1)."""
+        """Require configured peers while the log names no voters (KIP-595 draft 6.1)."""
         settings = self.settings
         if not (self.founding.voter_ids or settings.bootstrap_servers):
             raise ConfigError(
@@ -231,7 +231,8 @@ class _Builder:
             )
 
     def _begin_replay(self) -> bool:
-        """Begin to load the newest snapshot and to apply the committed log; returns whether that takes longer."""
+        """Begin to load the newest snapshot and to apply the committed log; return whether that is still
+        incomplete."""
         recovered = self.recovered
         known = min(recovered.saved.known_high_watermark, self.log.end_offset)
         on_replayed = partial(self.runner.step, ReplayCompleted())
@@ -392,7 +393,7 @@ class _Builder:
         client_id = f"{CLIENT_ID_PREFIX}{settings.node_id}"
         access = ControllerAccess(
             *(clock, self.engine, self.role, discovery, self.router.route, self.router.supported_versions),
-            self.incoming.take_number,
+            self.incoming.allocate_number,
             partial(self._connections, private_apis=False),
             settings.controller_listener_name,
             client_id,

@@ -12,25 +12,26 @@ LATE_MS = 5.0
 
 
 class DeadlineTimer:
-    """`expired()` is called at the deadline. If the node is late itself, `expired` is called once the data received
-    meanwhile is read: the peer may have been in time. From `LATE_MS` on, `stood_still(late_ms)` is called before,
-    once per stall."""
+    """Calls `on_expired()` at the deadline.
+
+    If this node itself is late, it first reads the data received meanwhile, since the peer may have been in time. If
+    it is late by `LATE_MS` or more, `on_stall(stalled_ms)` is called before that, once per stall."""
 
     def __init__(
-        self, clock: Clock, expired: Callable[[], None], stood_still: Callable[[float], None] | None = None
+        self, clock: Clock, on_expired: Callable[[], None], on_stall: Callable[[float], None] | None = None
     ) -> None:
         self._clock = clock
-        self._expired = expired
-        self._stood_still = stood_still
+        self._on_expired = on_expired
+        self._on_stall = on_stall
         self._timer: Timer | None = None
         self._deadline_ms = inf
         self._fired_ms = -inf
-        """When the timer last fired: the node ran then."""
+        """When the timer last fired, so that the node was running."""
         self._has_read = False
-        """Whether the data received during a stall is read; otherwise a slow node would never expire."""
+        """Whether the data received during a stall has been read; without this a slow node would never expire."""
 
     def arm(self, deadline_ms: float) -> None:
-        """Expire at this deadline, or at the present one if that is earlier."""
+        """Expire at this deadline, or at the current one if that is earlier."""
         if deadline_ms >= self._deadline_ms:
             return
         self.cancel()
@@ -46,13 +47,13 @@ class DeadlineTimer:
         now_ms = self._clock.now_ms()
         late_ms, stalled_ms = now_ms - self._deadline_ms, now_ms - max(self._deadline_ms, self._fired_ms)
         self._timer, self._deadline_ms, self._fired_ms = None, inf, now_ms
-        if stalled_ms >= LATE_MS and self._stood_still is not None:
+        if stalled_ms >= LATE_MS and self._on_stall is not None:
             # Also if another stall follows before the data received in the first one is read.
-            self._stood_still(stalled_ms)
+            self._on_stall(stalled_ms)
         if late_ms > 0 and not self._has_read:
             # A stall of any duration may end just after the deadline.
             self._has_read = True
             self.arm(self._clock.now_ms())
         else:
             self._has_read = False
-            self._expired()
+            self._on_expired()

@@ -1,4 +1,4 @@
-"""How a node leaves in good order: what is proposed is finished, leadership handed over, the folder tidied."""
+"""Graceful shutdown of a node: finish proposals, hand over leadership, close the log."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ POLL_MS = 5.0
 
 
 class GracefulShutdown:
-    """Finishes what is proposed, hands over leadership, closes the log, and stops the node.
+    """Finishes proposals, hands over leadership, closes the log, and stops the node.
 
-    `shut_down_broker(on_done)`: the broker in this process ends first, while there may be a controller here.
+    `shut_down_broker(on_done)`: shuts down the broker in this process first, which may need this node as controller.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How a node ends, and the callbacks it schedules for itself until then."""
+"""Stops a node, and runs the callbacks that it schedules until then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger("quorumd.node")
 
 
 class Lifecycle:
-    """Stops the node once, and runs nothing that was scheduled here afterwards.
+    """Stops the node once; callbacks scheduled here do not run after that.
 
     `on_exit(exit_code, reason)` is called last; see `ExitCode`.
     """
@@ -25,7 +25,7 @@ class Lifecycle:
         self._closers: list[Callable[[], None]] = []
 
     def on_stop(self, *closers: Callable[[], None]) -> None:
-        """Call these when the node stops, in the order in which they are registered."""
+        """Call these when the node stops, in the order of their registration."""
         self._closers += closers
 
     def stop(self, exit_code: int, reason: str) -> None:
@@ -38,7 +38,7 @@ class Lifecycle:
         self._on_exit(exit_code, reason)
 
     def fail(self, error: BaseException | str) -> None:
-        """Stop at once because of a disk failure, or of the invariant that `error` describes."""
+        """Stop at once because of a disk failure, or of the invariant violation that `error` describes."""
         if isinstance(error, FlushFailed):
             self.stop(ExitCode.FLUSH_FAILED, str(error))
         elif isinstance(error, BaseException):

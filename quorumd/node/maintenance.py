@@ -1,4 +1,4 @@
-"""Periodic work of a node that is not urgent: checkpoints, snapshots and its own voter record."""
+"""The periodic background work of a node: checkpoints, snapshots and its own voter record."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ class Maintenance:
         self.start()
 
     def _maintain_snapshots(self) -> None:
-        # A snapshot must not contain more than the next start knows to be committed: it would take the missing
-        # rest of the log for damage.
+        # A snapshot must not end beyond the checkpoint: the next start would take the log that is missing up to
+        # there for damage.
         self._snapshots.maintain(self._checkpointer.durable_checkpoint)

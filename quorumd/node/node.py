@@ -1,4 +1,4 @@
-"""One running node of the quorum, as the runtime, the simulator and the metrics see it; `builder` makes it."""
+"""One running node of the quorum, as runtime, simulator and metrics see it; `builder` builds it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ from quorumd.raft.engine import RaftEngine
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """The parts of a node that others read. `boot_timestamp`: Unix milliseconds, larger than at every earlier
-    start."""
+    """The parts of a node that its surroundings read.
+
+    `boot_timestamp`: Unix milliseconds, larger than at every earlier start.
+    """
 
     settings: NodeSettings
     statistics: NodeStatistics
@@ -49,7 +51,7 @@ class Node:
     connections: PeerConnections
     incoming: IncomingConnections
     membership: MembershipManager
-    watch: QuorumMonitor
+    monitor: QuorumMonitor
     runner: RaftRunner
     lifecycle: Lifecycle
     shutdown: GracefulShutdown

@@ -2,7 +2,7 @@
 
 A node is ready if all of this holds:
 
-    * Contact. A leader: a majority of the voters has fetched within the fetch timeout. Any other: its leader has
+    * Contact. A leader: a majority of the voters has fetched within the fetch timeout. Any other node: its leader has
       responded to a fetch that was sent within the fetch timeout and one long poll. A leader without fetches from a
       majority resigns after 1.5 fetch timeouts and then responds to no fetch, so a ready node had a leader with a
       majority at most three fetch timeouts ago.
@@ -35,7 +35,7 @@ class SilentPeer(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"node {self.node_id} has not responded for {seconds(self.silent_ms)} ({self.reason})"
+        return f"node {self.node_id} has not responded for {format_duration(self.silent_ms)} ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +85,17 @@ class NodeStatus:
 
 
 class Readiness(NamedTuple):
-    """The decision: ready if nothing is lacking."""
+    """Whether a node is ready. `reasons`: why it is not, none if it is."""
 
-    lacks: tuple[str, ...]
+    reasons: tuple[str, ...]
 
     @property
     def is_ready(self) -> bool:
-        return not self.lacks
+        return not self.reasons
 
 
 def readiness(node_status: NodeStatus) -> Readiness:
-    """Return what a node lacks to be ready, each as a text with the remedy if an operator has to act."""
+    """Return why a node is not ready, each reason with its remedy if an operator has to act."""
     reasons = (
         _shutdown_reason(node_status),
         _contact_reason(node_status),
@@ -107,14 +107,14 @@ def readiness(node_status: NodeStatus) -> Readiness:
 
 
 def report(node_status: NodeStatus) -> str:
-    """The decision as text: ready or not in the first line, then what is lacking and which peers do not respond."""
+    """Format the decision: ready or not in the first line, then the reasons and the peers that do not respond."""
     decision = readiness(node_status)
     first = f"{'ready' if decision.is_ready else 'not ready'}: {node_status.summary}"
-    return "\n".join([first, *decision.lacks, *(peer.text for peer in node_status.silent_peers)])
+    return "\n".join([first, *decision.reasons, *(peer.text for peer in node_status.silent_peers)])
 
 
-def seconds(milliseconds: float) -> str:
-    """A duration for people: `40 ms`, `2.3 s`, `75 s`."""
+def format_duration(milliseconds: float) -> str:
+    """Format a duration for people: `40 ms`, `2.3 s`, `75 s`."""
     if milliseconds < 1000:
         return f"{milliseconds:.0f} ms"
     return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:,.0f} s"
@@ -128,12 +128,13 @@ def _contact_reason(node_status: NodeStatus) -> str | None:
     if node_status.contact_ms <= node_status.contact_limit_ms:
         return None
     if node_status.is_leader:
-        return f"no majority of the voters has fetched for {seconds(node_status.contact_ms)}"
+        return f"no majority of the voters has fetched for {format_duration(node_status.contact_ms)}"
     if node_status.leader_id == NO_NODE:
         return "no leader is known" if node_status.founding_obstacle is None else None
     if node_status.contact_ms == inf:
         return f"node {node_status.leader_id}, the leader known last, has not served a fetch"
-    return f"node {node_status.leader_id}, the leader, has not served a fetch for {seconds(node_status.contact_ms)}"
+    silence = format_duration(node_status.contact_ms)
+    return f"node {node_status.leader_id}, the leader, has not served a fetch for {silence}"
 
 
 def _membership_reason(node_status: NodeStatus) -> str | None:
@@ -143,9 +144,8 @@ def _membership_reason(node_status: NodeStatus) -> str | None:
         return f"node {node_status.node_id} has no vote yet and requests one (controller.quorum.auto.join.enable)"
     if node_status.is_configured_voter and not node_status.is_voter:
         return (
-            f"quorum.voters names node {node_status.node_id}, which has no vote; give it one with `quorumd "
-            "quorum alter "
-            "--voters`, or remove quorum.voters from its file"
+            f"quorum.voters names node {node_status.node_id}, which has no vote; give it one with "
+            "`quorumd quorum alter --voters`, or remove quorum.voters from its file"
         )
     return None
 
@@ -157,7 +157,7 @@ def _state_reason(node_status: NodeStatus) -> str | None:
         left = node_status.replay_end - node_status.applied_offset
         return f"{left:,} records that were known to be committed at the start are not applied yet"
     if node_status.high_watermark < 0:
-        return "it is not known how far the log is committed"
+        return "the high watermark is not known"
     lag = node_status.high_watermark - node_status.applied_offset
     if lag > node_status.max_lag:
         return f"{lag:,} of {node_status.high_watermark:,} committed records are not applied yet"

@@ -21,8 +21,8 @@ MAINTENANCE_INTERVAL_MS = 5000.0
 
 
 class NodeListener(NamedTuple):
-    """A listener: the endpoint to bind, and the one that others connect to. A port 0 is any free one, advertised as
-    it was bound."""
+    """A listener: the endpoint to bind, and the one that others connect to. Port 0 binds any free port,
+    which is then advertised."""
 
     listen: Endpoint
     advertised: Endpoint
@@ -39,7 +39,7 @@ class NodeSettings:
     advertised: Endpoint
     """The endpoint that others connect to; port 0: the port that was bound."""
     other_listeners: tuple[NodeListener, ...] = ()
-    """More listeners of the quorum; for clients, if the process is only a broker."""
+    """Further listeners of the quorum; listeners for clients if the process is only a broker."""
     security_protocols: Mapping[str, int] = field(default_factory=dict)
     """Kafka's number of the security protocol by listener name; 0, PLAINTEXT, for others."""
     token_secret_key: str | None = field(default=None, repr=False)
@@ -70,9 +70,9 @@ class NodeSettings:
     auto_join: bool = False
     """`controller.quorum.auto.join.enable`: whether it joins the voters automatically (KIP-1186)."""
     slice_partitions: int = 400
-    """Partitions encoded for clients per iteration of the event loop: some milliseconds."""
+    """Partitions encoded for clients per iteration of the event loop: a few milliseconds."""
     max_partitions_per_part: int = MAX_PARTITIONS_PER_PART
-    """Approximate number of partitions changed per iteration of the event loop: some milliseconds."""
+    """Approximate number of partitions changed per iteration of the event loop: a few milliseconds."""
     large_request_bytes: int = LARGE_REQUEST
     """Requests above this size are decoded in slices."""
     static_configs: tuple[tuple[str, str], ...] = ()
@@ -87,7 +87,7 @@ class NodeSettings:
 
     @property
     def engine_settings(self) -> RaftSettings:
-        """`raft`, without what stock controllers do not have if this node behaves like one."""
+        """`raft`, without the features that stock controllers lack if this node behaves like one."""
         return replace(self.raft, epoch_tokens=self.private_apis)
 
     @property

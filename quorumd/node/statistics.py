@@ -16,7 +16,7 @@ BUILD_BOUNDS_MS = (100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_
 
 
 class Histogram:
-    """Counts of observations below each bound, cumulative only when read."""
+    """Counts of observations per bucket; made cumulative when they are read."""
 
     __slots__ = ("bounds", "counts", "maximum", "total")
 

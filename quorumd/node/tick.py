@@ -1,7 +1,7 @@
-"""One iteration of the event loop: deferred callbacks run at its end.
+"""A tick is one iteration of the event loop, at whose end deferred callbacks run.
 
-The requests of one tick become one batch, its responses one write. Deferring them to the next iteration would cost
-each of them its latency, so handlers of events that usually have such work mark the end of the tick.
+The requests of one tick become one batch, its responses one write. To defer them to the next iteration would add its
+latency to each, so the handlers of events that usually cause such work mark the end of the tick.
 """
 
 from __future__ import annotations

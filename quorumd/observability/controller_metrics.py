@@ -68,7 +68,7 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "quorumd_controller_leader_changes",
         "counter",
         "Leaders that this node learned of, one per epoch, including itself.",
-        single(lambda node: node.watch.leaders_elected),
+        single(lambda node: node.monitor.leaders_elected),
         kip=("NewActiveControllersCount",),
     ),
     NodeMetric(

@@ -230,7 +230,7 @@ METRICS: tuple[NodeMetric, ...] = (
         "quorumd_log_writable",
         "gauge",
         "0 while the log accepts no records because the disk is full, otherwise 1.",
-        single(lambda node: node.log.has_room()),
+        single(lambda node: node.log.has_free_space()),
     ),
     NodeMetric(
         "quorumd_snapshot_end_offset",

@@ -96,18 +96,18 @@ class Monitor:
         is_behind = image.applied_timestamp_ms > 0 and not self._node.controller.is_active
         lag_s = self._wall_s() - image.applied_timestamp_ms / 1000 if is_behind else 0.0
         self.sampled.applied_lag_s = max(0.0, lag_s)
-        self._notify(self._node.watch.node_status())
+        self._notify(self._node.monitor.node_status())
         if self._watchdog:
             notify("WATCHDOG=1")
 
     def _notify(self, node_status: NodeStatus) -> None:
         """Report the status to systemd, and READY=1 when the node is ready for the first time."""
-        lacks = readiness(node_status).lacks
-        status = f"{node_status.summary}; {lacks[0]}" if lacks else node_status.summary
+        reasons = readiness(node_status).reasons
+        status = f"{node_status.summary}; {reasons[0]}" if reasons else node_status.summary
         if status != self._status:
             self._status = status
             notify(f"STATUS={status}")
-        if not lacks and not self._has_started:
+        if not reasons and not self._has_started:
             self._has_started = True
             # The image is loaded: exclude its long-lived objects from garbage collection.
             gc.freeze()
@@ -122,7 +122,7 @@ class Monitor:
         stalled_s = self._now_s() - self._last_tick_s
         if stalled_s > STALLED_AFTER_S:
             return ProbeResult(False, f"the event loop has not turned for {stalled_s:.0f} s")
-        if not self._node.log.has_room():
+        if not self._node.log.has_free_space():
             return ProbeResult(False, "the disk is full: make room; nothing that was acknowledged is lost")
         return ProbeResult(True, "ok")
 
@@ -131,7 +131,7 @@ class Monitor:
         decided: Future[ProbeResult] = Future()
         try:
             self._loop.call_soon_threadsafe(
-                lambda: decided.set_result(probe_result(self._node.watch.node_status()))
+                lambda: decided.set_result(probe_result(self._node.monitor.node_status()))
             )
             return decided.result(RESPONSE_LIMIT_S)
         except TimeoutError:

@@ -38,8 +38,8 @@ class Operation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class ResourceKind(IntEnum):
-    """Kafka's ResourceType of access control."""
+class ResourceType(IntEnum):
+    """The types of resources that ACLs protect."""
 
     TOPIC = 2
     GROUP = 3
@@ -72,12 +72,12 @@ ANY_USER: Final = "User:*"
 """The principal that stands for every principal."""
 
 OPERATIONS: Final = {
-    ResourceKind.TOPIC: (3, 4, 5, 6, 7, 8, 10, 11),
-    ResourceKind.GROUP: (3, 6, 8, 10, 11),
-    ResourceKind.CLUSTER: (5, 7, 8, 9, 10, 11, 12),
-    ResourceKind.TRANSACTIONAL_ID: (4, 8, 15),
-    ResourceKind.DELEGATION_TOKEN: (8,),
-    ResourceKind.USER: (13, 14),
+    ResourceType.TOPIC: (3, 4, 5, 6, 7, 8, 10, 11),
+    ResourceType.GROUP: (3, 6, 8, 10, 11),
+    ResourceType.CLUSTER: (5, 7, 8, 9, 10, 11, 12),
+    ResourceType.TRANSACTIONAL_ID: (4, 8, 15),
+    ResourceType.DELEGATION_TOKEN: (8,),
+    ResourceType.USER: (13, 14),
 }
 """The codes of the operations that each kind of resource has."""
 
@@ -160,7 +160,7 @@ class AclFilter(NamedTuple):
         return name.startswith(acl.name)
 
 
-_KINDS: Final = frozenset(int(each) for each in ResourceKind)
+_KINDS: Final = frozenset(int(each) for each in ResourceType)
 _PATTERN_TYPES: Final = frozenset(int(each) for each in PatternType)
 _OPERATIONS: Final = frozenset(int(each) for each in Operation)
 _PERMISSIONS: Final = frozenset(int(each) for each in Permission)

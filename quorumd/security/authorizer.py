@@ -23,7 +23,7 @@ from quorumd.security.acls import (
     Pattern,
     PatternType,
     Permission,
-    ResourceKind,
+    ResourceType,
     is_host_in,
 )
 
@@ -200,7 +200,7 @@ def _describe(rule: Rule) -> str:
     kind, pattern_type, name = pattern
     permission = "ALLOW" if entry.permission == Permission.ALLOW else "DENY"
     return (
-        f"{permission} {_name(Operation, entry.operation)} on {_name(ResourceKind, kind)}:"
+        f"{permission} {_name(Operation, entry.operation)} on {_name(ResourceType, kind)}:"
         f"{_name(PatternType, pattern_type)}:{name} to {principal} from {entry.host}"
     )
 
@@ -215,14 +215,14 @@ def _log(
         client.host,
         "allowed" if is_allowed else "denied",
         _name(Operation, operation),
-        _name(ResourceKind, kind),
+        _name(ResourceType, kind),
         name,
         client.api,
         _describe(rule),
     )
 
 
-def _name(codes: type[Operation] | type[ResourceKind] | type[PatternType], code: int) -> str:
+def _name(codes: type[Operation] | type[ResourceType] | type[PatternType], code: int) -> str:
     try:
         return codes(code).name
     except ValueError:
@@ -246,7 +246,7 @@ class Access:
 
     def allows_cluster(self, operation: int, *, logs_denied: bool = True) -> bool:
         """Whether the client may do this with the cluster."""
-        return self.allows(operation, ResourceKind.CLUSTER, CLUSTER_NAME, logs_denied=logs_denied)
+        return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=logs_denied)
 
     def allows_any(self, operation: int, kind: int) -> bool:
         """See `Authorizer.authorize_any`."""
@@ -258,7 +258,7 @@ class Access:
         """Return those of the names with which the client may do this."""
         return {name for name in set(names) if self.allows(operation, kind, name, logs_denied=logs_denied)}
 
-    def operations(self, kind: ResourceKind, name: str) -> int:
+    def operations(self, kind: ResourceType, name: str) -> int:
         """The operations that the client may do with a resource, as bits at the positions of their codes."""
         bits = 0
         for operation in OPERATIONS[kind]:

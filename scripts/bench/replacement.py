@@ -22,7 +22,7 @@ from rich.table import Table
 
 from quorumd.client.admin import AdminClient
 from quorumd.errors import RequestFailed
-from quorumd.protocol.resource_type import ResourceType
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from scripts.bench.members import Members, voters_of
 from scripts.bench.processes import BenchError
 from scripts.bench.summary import update_json
@@ -175,5 +175,5 @@ async def _until_voters(operator: AdminClient, target: tuple[int, ...]) -> None:
 async def _write(admin: AdminClient, number: int, acknowledged: list[float]) -> None:
     """Write one value after the other, forever. Raises RequestFailed if one is not acknowledged for a minute."""
     while True:
-        await admin.alter_configs(ResourceType.CLIENT_METRICS, f"writer-{number}", {"metrics": VALUE})
+        await admin.alter_configs(ConfigResourceType.CLIENT_METRICS, f"writer-{number}", {"metrics": VALUE})
         acknowledged.append(time.perf_counter())

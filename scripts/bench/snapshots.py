@@ -27,13 +27,13 @@ from rich.console import Console
 from rich.table import Table
 
 from quorumd.node.snapshots.builder import BuiltSnapshot, build_snapshot
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from quorumd.protocol.resource_type import ResourceType
 from scripts.bench.members import Members
 from scripts.bench.processes import BenchError, wait_until
 from scripts.bench.quorumd_cluster import run_load
@@ -233,7 +233,7 @@ def _many_configs(number: int) -> IncrementalAlterConfigsRequest:
     return IncrementalAlterConfigsRequest(
         [
             AlterConfigsResource(
-                ResourceType.BROKER,
+                ConfigResourceType.BROKER,
                 str(number * RESOURCES + broker),
                 [
                     AlterableConfig(f"setting-{at}", 0, f"value-{number}-{broker}-{at}")

@@ -13,7 +13,7 @@ from typing import Any
 from quorumd.cli.options import addresses
 from quorumd.client.admin import AdminClient
 from quorumd.client.load import WARM_UP_S, resource_name
-from quorumd.protocol.resource_type import ResourceType
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from tests.support.processes.daemons import PATIENCE_S, QUICK, Cluster, wait_for
 from tests.support.processes.requests import set_register
 
@@ -36,7 +36,11 @@ def _left_behind(cluster: Cluster) -> list[str]:
     async def describe() -> list[str]:
         async with AdminClient(addresses(cluster.bootstrap)) as admin:
             names = [resource_name(0, slot) for slot in range(5)]
-            return [name for name in names if await admin.describe_configs(ResourceType.CLIENT_METRICS, name)]
+            return [
+                name
+                for name in names
+                if await admin.describe_configs(ConfigResourceType.CLIENT_METRICS, name)
+            ]
 
     return asyncio.run(describe())
 

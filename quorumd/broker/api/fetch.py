@@ -29,7 +29,7 @@ from quorumd.protocol.messages.fetch_response import (
 )
 from quorumd.protocol.routes import Route, Session
 from quorumd.quotas.entities import CONSUMER_BYTE_RATE
-from quorumd.security.acls import Operation, ResourceKind
+from quorumd.security.acls import Operation, ResourceType
 from quorumd.security.authorizer import Access
 
 TOPIC_IDS_SINCE: Final = 13
@@ -121,7 +121,7 @@ class FetchApis:
             if topic not in names:
                 found = None if isinstance(topic, str) else image.topics.get(topic)
                 name = topic if isinstance(topic, str) else found.name if found is not None else None
-                names[topic] = name is None or access.allows(Operation.READ, ResourceKind.TOPIC, name)
+                names[topic] = name is None or access.allows(Operation.READ, ResourceType.TOPIC, name)
             if not names[topic]:
                 denied.add(key)
         return frozenset(denied)

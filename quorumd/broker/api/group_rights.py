@@ -54,7 +54,7 @@ from quorumd.protocol.messages.txn_offset_commit_request import (
 )
 from quorumd.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from quorumd.protocol.wire import Message
-from quorumd.security.acls import Operation, ResourceKind
+from quorumd.security.acls import Operation, ResourceType
 
 DENIED_GROUP: Final = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 DENIED_TRANSACTION: Final = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -76,11 +76,11 @@ GroupMemberRequest = (
 
 
 def _may(check: Check[Message], operation: int, group: str) -> bool:
-    return check.access.allows(operation, ResourceKind.GROUP, group)
+    return check.access.allows(operation, ResourceType.GROUP, group)
 
 
 def _may_transact(check: Check[Message], operation: int, transactional_id: str) -> bool:
-    return check.access.allows(operation, ResourceKind.TRANSACTIONAL_ID, transactional_id)
+    return check.access.allows(operation, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def member_of_group(check: Check[GroupMemberRequest]) -> Ruling:
@@ -96,7 +96,7 @@ def consumer_group_heartbeat(check: Check[ConsumerGroupHeartbeatRequest]) -> Rul
     if refused is not None:
         return refused
     names = check.message.subscribed_topic_names or ()
-    if len(check.access.allowed(Operation.DESCRIBE, ResourceKind.TOPIC, names)) < len(set(names)):
+    if len(check.access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)) < len(set(names)):
         return check.top_level(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return None
 
@@ -236,7 +236,7 @@ def find_coordinator(check: Check[FindCoordinatorRequest]) -> Ruling:
     """DESCRIBE on the groups or the transactional ids."""
     message, wire = check.message, find_coordinator_response
     is_group = message.key_type == GROUP_KEY
-    kind = ResourceKind.GROUP if is_group else ResourceKind.TRANSACTIONAL_ID
+    kind = ResourceType.GROUP if is_group else ResourceType.TRANSACTIONAL_ID
     error = DENIED_GROUP if is_group else DENIED_TRANSACTION
     if check.request.api_version < 4:
         if check.access.allows(Operation.DESCRIBE, kind, message.key):
@@ -256,7 +256,7 @@ def find_coordinator(check: Check[FindCoordinatorRequest]) -> Ruling:
 def describe_groups(check: Check[DescribeGroupsRequest]) -> Ruling:
     """DESCRIBE on the groups."""
     message, wire = check.message, describe_groups_response
-    allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.GROUP, message.groups)
+    allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.GROUP, message.groups)
     added = [
         wire.DescribedGroup(DENIED_GROUP, None, group) for group in message.groups if group not in allowed
     ]
@@ -279,13 +279,13 @@ def _add_group_operations(
     if check.message.include_authorized_operations:
         for group in groups:
             if not group.error_code:
-                group.authorized_operations = check.access.operations(ResourceKind.GROUP, group.group_id)
+                group.authorized_operations = check.access.operations(ResourceType.GROUP, group.group_id)
 
 
 def consumer_group_describe(check: Check[ConsumerGroupDescribeRequest]) -> Ruling:
     """DESCRIBE on the groups and on the topics that they use."""
     message, wire = check.message, consumer_group_describe_response
-    allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.GROUP, message.group_ids)
+    allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.GROUP, message.group_ids)
     added = [
         wire.DescribedGroup(DENIED_GROUP, None, group) for group in message.group_ids if group not in allowed
     ]
@@ -300,7 +300,7 @@ def consumer_group_describe(check: Check[ConsumerGroupDescribeRequest]) -> Rulin
             for assignment in (member.assignment, member.target_assignment)
             for topic in assignment.topic_partitions
         }
-        if len(check.access.allowed(Operation.DESCRIBE, ResourceKind.TOPIC, names)) == len(names):
+        if len(check.access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)) == len(names):
             return group
         return wire.DescribedGroup(DENIED_TOPIC, "the group uses topics without DESCRIBE", group.group_id)
 
@@ -314,7 +314,7 @@ def consumer_group_describe(check: Check[ConsumerGroupDescribeRequest]) -> Rulin
 def delete_groups(check: Check[DeleteGroupsRequest]) -> Ruling:
     """DELETE on the groups."""
     message, wire = check.message, delete_groups_response
-    allowed = check.access.allowed(Operation.DELETE, ResourceKind.GROUP, message.groups_names)
+    allowed = check.access.allowed(Operation.DELETE, ResourceType.GROUP, message.groups_names)
     added = [
         wire.DeletableGroupResult(group, DENIED_GROUP)
         for group in dict.fromkeys(message.groups_names)
@@ -333,7 +333,7 @@ def list_groups(check: Check[Message]) -> Ruling:
 
     def hook(response: ListGroupsResponse) -> None:
         names = [group.group_id for group in response.groups]
-        allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.GROUP, names, logs_denied=False)
+        allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.GROUP, names, logs_denied=False)
         response.groups = [group for group in response.groups if group.group_id in allowed]
 
     return Extend(hook)
@@ -347,7 +347,7 @@ def init_producer_id(check: Check[InitProducerIdRequest]) -> Ruling:
             return None
         return check.top_level(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if access.allows_cluster(Operation.IDEMPOTENT_WRITE, logs_denied=False) or access.allows_any(
-        Operation.WRITE, ResourceKind.TOPIC
+        Operation.WRITE, ResourceType.TOPIC
     ):
         return None
     return check.top_level(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -426,7 +426,7 @@ def describe_transactions(check: Check[DescribeTransactionsRequest]) -> Ruling:
     """DESCRIBE on the transactional ids, and on the topics that the response names."""
     message, wire = check.message, describe_transactions_response
     ids = message.transactional_ids
-    allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.TRANSACTIONAL_ID, ids)
+    allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
     added = [wire.TransactionState(DENIED_TRANSACTION, each) for each in ids if each not in allowed]
     message.transactional_ids = [each for each in ids if each in allowed]
 
@@ -443,7 +443,7 @@ def list_transactions(check: Check[Message]) -> Ruling:
 
     def hook(response: ListTransactionsResponse) -> None:
         ids = [state.transactional_id for state in response.transaction_states]
-        kind = ResourceKind.TRANSACTIONAL_ID
+        kind = ResourceType.TRANSACTIONAL_ID
         allowed = check.access.allowed(Operation.DESCRIBE, kind, ids, logs_denied=False)
         response.transaction_states = [
             state for state in response.transaction_states if state.transactional_id in allowed

@@ -46,7 +46,7 @@ from quorumd.protocol.messages.offset_for_leader_epoch_request import (
 from quorumd.protocol.messages.produce_request import ProduceRequest, TopicProduceData
 from quorumd.protocol.response_errors import top_level_error
 from quorumd.protocol.wire import Message, MessageStruct
-from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceKind
+from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceType
 from quorumd.security.authorizer import Access
 
 DENIED_TOPIC: Final = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -110,7 +110,7 @@ class Check(Generic[M_co]):
                 kept.append(item)
                 continue
             if name not in known:
-                known[name] = self.access.allows(operation, ResourceKind.TOPIC, name, logs_denied=logs_denied)
+                known[name] = self.access.allows(operation, ResourceType.TOPIC, name, logs_denied=logs_denied)
             (kept if known[name] else refused).append(item)
         return kept, refused
 
@@ -162,7 +162,7 @@ def produce(check: Check[ProduceRequest]) -> Ruling:
 
     ruling: Ruling
     if transactional_id is not None and not check.access.allows(
-        Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transactional_id
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         ruling = wire.ProduceResponse([refuse(topic, error) for topic in message.topic_data])
@@ -193,7 +193,7 @@ def metadata(check: Check[MetadataRequest]) -> Ruling:
     lists_all = requested is None or (version == 0 and not requested)
     if requested is None or lists_all:
         names = sorted(image.topic_ids)
-        allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.TOPIC, names, logs_denied=False)
+        allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names, logs_denied=False)
         if len(allowed) < len(names):
             message.topics = [MetadataRequestTopic(name=name) for name in names if name in allowed]
             message.allow_auto_topic_creation = False
@@ -229,7 +229,7 @@ def _split_creatable(
     missing = {topic.name for topic in topics if topic.name and topic.name not in check.image.topic_ids}
     if not missing or check.access.allows_cluster(Operation.CREATE, logs_denied=False):
         return topics, []
-    allowed = check.access.allowed(Operation.CREATE, ResourceKind.TOPIC, missing)
+    allowed = check.access.allowed(Operation.CREATE, ResourceType.TOPIC, missing)
     refused = missing - allowed
     return (
         [topic for topic in topics if topic.name not in refused],
@@ -251,14 +251,14 @@ def add_topic_operations(
     """Set the authorized operations of topics in a response."""
     for topic in topics:
         if topic.name:
-            topic.topic_authorized_operations = access.operations(ResourceKind.TOPIC, topic.name)
+            topic.topic_authorized_operations = access.operations(ResourceType.TOPIC, topic.name)
 
 
 def cluster_operations(access: Access) -> int:
     """The authorized operations of the cluster, 0 for a client that may not describe it."""
     if not access.allows_cluster(Operation.DESCRIBE):
         return 0
-    return access.operations(ResourceKind.CLUSTER, CLUSTER_NAME)
+    return access.operations(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> Ruling:
@@ -268,7 +268,7 @@ def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> R
     begin = message.cursor.topic_name if message.cursor is not None else ""
     if not message.topics:
         names = sorted(check.image.topic_ids)
-        allowed = check.access.allowed(Operation.DESCRIBE, ResourceKind.TOPIC, names, logs_denied=False)
+        allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names, logs_denied=False)
         if len(allowed) < len(names):
             message.topics = [TopicRequest(name) for name in names if name in allowed and name >= begin]
             if not message.topics:

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, ClusterImage, parse_min_isr
 from quorumd.controller.config_table import TOPIC_CONFIGS
-from quorumd.protocol.resource_type import ResourceType
+from quorumd.protocol.config_resource_type import ConfigResourceType
 
 
 def topic_config(
     image: ClusterImage, broker_id: int, defaults: Mapping[str, str], topic: str, name: str
 ) -> str | None:
     """Return the value of a topic config: of the topic, this broker, all brokers, `defaults`, or built in."""
-    own = image.config((int(ResourceType.TOPIC), topic)).get(name)
+    own = image.config((int(ConfigResourceType.TOPIC), topic)).get(name)
     if own is not None:
         return own
     definition = TOPIC_CONFIGS.get(name)
     broker_name = definition.broker_name if definition is not None else None
     if broker_name is not None:
-        for resource in ((int(ResourceType.BROKER), str(broker_id)), ALL_BROKERS):
+        for resource in ((int(ConfigResourceType.BROKER), str(broker_id)), ALL_BROKERS):
             value = image.config(resource).get(broker_name)
             if value is not None:
                 return value

@@ -31,7 +31,7 @@ from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
-from quorumd.protocol.resource_type import ResourceType
+from quorumd.protocol.config_resource_type import ConfigResourceType
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -287,9 +287,9 @@ class Partitions:
         return TopicSettings(self.metadata.image, self._broker_id, self._settings.log_defaults)
 
     def _apply_configs(self, delta: MetadataDelta, now_ms: float) -> None:
-        own = (int(ResourceType.BROKER), str(self._broker_id))
+        own = (int(ConfigResourceType.BROKER), str(self._broker_id))
         is_for_all = delta.is_snapshot or any(resource in (own, ALL_BROKERS) for resource in delta.configs)
-        topics = {name: None for kind, name in delta.configs if kind == ResourceType.TOPIC}
+        topics = {name: None for kind, name in delta.configs if kind == ConfigResourceType.TOPIC}
         settings = self._topic_settings()
         for hosted in self.all():
             if is_for_all or hosted.topic in topics:

@@ -14,7 +14,7 @@ from quorumd.broker.api.rights import Check, Close, Extend, Rule
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.node.api.controller_table import CONTROLLER_APIS
-from quorumd.node.api.error_responses import FORWARDABLE, SUPPORTED, error_response
+from quorumd.node.api.error_responses import APIS_WITH_ERROR_RESPONSE, ENVELOPE_APIS, error_response
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.api.rights import NODE_RULES
 from quorumd.node.consensus.leader_role import LeaderRole
@@ -31,7 +31,7 @@ CHECKED_BY_LEADER: Final = frozenset({*CONTROLLER_APIS, ApiKey.DESCRIBE_CONFIGS}
 
 
 class RequestAuthorization:
-    """Decides about requests. Without an authorizer it allows everything and adds nothing to the routes.
+    """Authorizes requests. Without an authorizer it allows everything and leaves the routes unchanged.
 
     `image()`: the metadata that this node has applied.
     """
@@ -58,7 +58,7 @@ class RequestAuthorization:
         )
 
     def guard(self, routes: Iterable[Route], rules: Mapping[int, Rule] = NODE_RULES) -> Iterable[Route]:
-        """Return the routes with their checks in front."""
+        """Return routes that check the client's rights before they call the handler."""
         if self.authorizer is None:
             return routes
         return [self._guarded(route, rules.get(route.api_key)) for route in routes]
@@ -67,7 +67,7 @@ class RequestAuthorization:
         key, handler = route.api_key, route.handler
         if rule is None or key in CHECKED_BY_LEADER:
             return route
-        is_forwarded = key in FORWARDABLE
+        is_forwarded = key in ENVELOPE_APIS
 
         def handle(session: Session, request: Request[Message]) -> None:
             if is_forwarded and not self._role.is_leader:
@@ -80,13 +80,14 @@ class RequestAuthorization:
         return Route(request_class(key), handle, route.min_version)
 
     def admit(self, session: Session, request: Request[Message]) -> Session | None:
-        """Check a request that is about to be executed. Returns the session for its response; None if it has one."""
+        """Check a request that is about to be executed. Returns the session for its response; None if it was
+        refused and has its response."""
         if self.authorizer is None or session.is_internal:
             return session
         return self._apply(NODE_RULES[request.api_key], session, request)
 
     def access(self, session: Session, api_key: int) -> Access | None:
-        """The rights of a client, None if it has them all."""
+        """The rights of a client; None without an authorizer, when it may do everything."""
         if self.authorizer is None:
             return None
         return Access(self.authorizer, Client(session.principal, session.host, APIS[api_key].name))
@@ -121,9 +122,9 @@ class RequestAuthorization:
 
 
 def _not_ready(request: Request[Message]) -> Message:
-    """The response before the ACLs are loaded, in which Kafka has no error of its own either."""
+    """The response before the ACLs are loaded, for which Kafka has no specific error code either."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
-    if request.api_key in SUPPORTED:
+    if request.api_key in APIS_WITH_ERROR_RESPONSE:
         return error_response(request, error)
     return top_level_error(request.api_key, error)
 

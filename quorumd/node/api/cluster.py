@@ -1,4 +1,4 @@
-"""The APIs that any node serves about the cluster: ApiVersions, Metadata, DescribeCluster."""
+"""The APIs that describe the cluster and that every node serves: ApiVersions, Metadata, DescribeCluster."""
 
 from __future__ import annotations
 
@@ -213,14 +213,14 @@ class ClusterApis:
         return leader_id if any(node_id == leader_id for node_id, _, _ in nodes) else NO_NODE
 
     def _controller_among(self, nodes: list[Node]) -> int:
-        """The controller for clients of brokers: the leader, else this node, which forwards to the next leader.
+        """The controller for clients of brokers: the leader, or else this node, which forwards to the next leader.
 
-        Always a reachable node: librdkafka does not refresh while it waits for a controller. Kafka's brokers name one
-        of themselves, too.
+        Always a reachable node: librdkafka does not refresh its metadata while it waits for a controller. Kafka's
+        brokers also name one of themselves.
         """
         leader_id = self._leader_among(nodes)
-        is_there = leader_id != NO_NODE and self._discovery.is_reachable(leader_id)
-        return leader_id if is_there else self._discovery.own_id
+        is_usable = leader_id != NO_NODE and self._discovery.is_reachable(leader_id)
+        return leader_id if is_usable else self._discovery.own_id
 
     def _nodes(self, listener: str) -> list[Node]:
         """The nodes that are known to be reachable, and the leader in any case, since clients look for it."""
@@ -233,7 +233,7 @@ class ClusterApis:
         ]
 
     def _metadata_log(self, listener: str) -> metadata_response.MetadataResponseTopic:
-        """The log of the quorum as a topic: its leader and its voters."""
+        """The metadata log as a topic: its leader and its voters."""
         wire = metadata_response
         leader_id = self._leader_among(self._nodes(listener))
         voters = list(self._engine.voters.current.ids)

@@ -16,15 +16,15 @@ from quorumd.controller.effective_configs import (
 )
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.purgatory import ResponseHook
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_configs_response
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.routes import Route, Session
 
 _OTHER_RESOURCES = {
-    ResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),
-    ResourceType.GROUP: (ConfigSource.GROUP, GROUP_CONFIGS),
+    ConfigResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),
+    ConfigResourceType.GROUP: (ConfigSource.GROUP, GROUP_CONFIGS),
 }
 
 
@@ -99,10 +99,10 @@ class ConfigApis:
         image = self._state_machine.image
         kind, name = resource
         own = image.config(resource)
-        if kind == ResourceType.TOPIC:
+        if kind == ConfigResourceType.TOPIC:
             return effective_topic_configs(image, own)
-        if kind != ResourceType.BROKER:
-            source, definitions = _OTHER_RESOURCES[ResourceType(kind)]
+        if kind != ConfigResourceType.BROKER:
+            source, definitions = _OTHER_RESOURCES[ConfigResourceType(kind)]
             return merge_layers(definitions, (source, own))
         if name == "":
             return merge_layers(BROKER_CONFIGS, (ConfigSource.ALL_BROKERS, own))
@@ -114,7 +114,7 @@ class ConfigApis:
     def _add_static_configs(self, response: Any) -> None:
         """Add the configs of this node's properties file, which the leader does not know."""
         for result in response.results:
-            if (result.resource_type, result.resource_name) != (ResourceType.BROKER, self._own_name):
+            if (result.resource_type, result.resource_name) != (ConfigResourceType.BROKER, self._own_name):
                 continue
             returned = {entry.name for entry in result.configs}
             layer = (ConfigSource.PROPERTIES_FILE, dict(self._static_configs))

@@ -39,7 +39,7 @@ from quorumd.security.authorizer import Authorizer
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
-    """Every family of APIs is built from one of these.
+    """The parts that every family of API handlers is built from.
 
     `step` passes an event to the engine. `call_leader` returns False if no other node is known to lead.
     `scheduler` runs long tasks in ticks in which the image is readable.
@@ -90,7 +90,7 @@ def create_api_context(
     step: Callable[[Event], None],
     quotas: ClientQuotas,
 ) -> ApiContext:
-    """Build the parts that handlers share but the rest of the node does not know."""
+    """Build the parts that only API handlers use, and the context."""
     call_leader = LeaderCaller(engine, peers, settings.node_id).call
     errors = counted_error_responses(statistics)
     forwarder = Forwarder(clock, call_leader, role, router.route, errors, settings.request_timeout_ms)
@@ -130,7 +130,8 @@ def _authorization(
     role: LeaderRole,
     statistics: NodeStatistics,
 ) -> RequestAuthorization:
-    """The authorizer, if one is configured. It decides once the image holds what was committed at the start."""
+    """The authorizer, if one is configured. It is not ready before the image holds what was committed at the
+    start."""
     authorizer = None
     if settings.authorizer is not None:
         loading = AclLoading(engine, state_machine)
@@ -144,7 +145,8 @@ def _authorization(
 
 
 class AclLoading:
-    """Whether the image has reached the high watermark that this node first knew of. Once it has, it stays so."""
+    """Whether the image has reached the first high watermark that this node knew. Once complete, it stays
+    complete."""
 
     def __init__(self, engine: RaftEngine, state_machine: StateMachine) -> None:
         self._engine = engine

@@ -29,8 +29,8 @@ logger = logging.getLogger("quorumd.controller")
 
 
 class ControllerApis:
-    """Handles every API of a table while this node leads. Otherwise clients' requests are forwarded, and brokers look
-    for the leader themselves."""
+    """Handles every API of a table while this node leads. Otherwise requests of clients are forwarded, while brokers
+    find the leader themselves."""
 
     def __init__(self, context: ApiContext, apis: Mapping[int, ControllerApi] = CONTROLLER_APIS) -> None:
         self._apis = apis
@@ -87,7 +87,7 @@ class ControllerApis:
                 purgatory.respond_after_read(session, request, response)
             else:
                 purgatory.respond_deferred(session, request, response)
-        elif not writer.has_room():
+        elif not writer.has_free_space():
             purgatory.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
         elif api.too_large_error is None:
             writer.write_batches(plan.records, purgatory.on_commit_respond(session, request, response))
@@ -108,7 +108,8 @@ class ControllerApis:
         return self._quotas.mutations(session.principal, request.client_id, is_strict, self._clock.now_ms())
 
     def _is_in_order(self, session: Session, request: Request[Message]) -> bool:
-        """Whether the request of a broker counts. The planner refuses a request of an unregistered incarnation."""
+        """Whether the request came on the current connection of its broker. The planner refuses requests of
+        unregistered incarnations."""
         message = request.message
         assert isinstance(message, AlterPartitionRequest)
         broker = self._controller.image.brokers.get(message.broker_id)

@@ -72,18 +72,18 @@ the options of their parts."""
 
 
 class ControllerApi:
-    """How one API is handled.
+    """Describes how one API is handled.
 
-    `plan` and `on_request` take messages of `request_class`. `too_large_error`: the error where the records are more
-    than one batch takes, None where they may be appended in several (see `MetadataWriter.write_batches`).
+    `plan` and `on_request` take messages of `request_class`. `too_large_error`: the error if the records exceed
+    one batch, None if they may be appended in several (see `MetadataWriter.write_batches`).
     `on_request`: called by the leader for every request, whatever its result. `needs_read_confirmation`: whether a
     response without records is a read, for which this node makes sure that it still leads. `is_connection_ordered`:
-    whether requests count in the order in which their broker sent them (see `alter_partition_order`).
-    `records_offset`: whether the records contain the offset at which they are, so that no record may come before them
-    that was not known when they were planned. `passes_origin`: whether the planner takes `comes_from_broker` (see
+    whether only requests on the newest connection of their broker are accepted (see `alter_partition_order`).
+    `records_offset`: whether the records contain their own offset, so that no record may precede them that was not
+    known when they were planned. `passes_origin`: whether the planner takes `comes_from_broker` (see
     `Session`). `passes_requester`: whether it takes the principal of the client. `strict_quota_since`: the version
-    from which clients know the error of a used-up quota of mutations, which is passed to the planner; None if the
-    API is not subject to it.
+    from which clients know THROTTLING_QUOTA_EXCEEDED; the controller mutation quota is then passed to the planner.
+    None if the API is not subject to that quota.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from quorumd.protocol.routes import Route, Session
 
 
 class NodeApis:
-    """DescribeNode, from the state of the parts of the node."""
+    """Handles DescribeNode."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
@@ -49,17 +49,17 @@ class NodeApis:
                 node_status.applied_offset,
                 -1 if node_status.contact_ms == inf else int(node_status.contact_ms),
                 log.free_bytes(),
-                log.has_room(),
+                log.has_free_space(),
                 context.statistics.snapshot_end_offset,
                 decision.is_ready,
-                list(decision.lacks),
+                list(decision.reasons),
                 [wire.SilentPeer(p.node_id, int(p.silent_ms), p.reason) for p in node_status.silent_peers],
                 self._nodes(session.listener),
             ),
         )
 
     def _nodes(self, listener: str) -> list[wire.KnownNode]:
-        """The nodes of the quorum, where a client of this listener reaches them."""
+        """The nodes of the quorum with their endpoints for clients of this listener."""
         engine, discovery = self._context.engine, self._context.discovery
         wanted = {*engine.voters.current.ids, engine.leader_id, discovery.own_id}
         return [

@@ -1,4 +1,4 @@
-"""Where clients of a listener reach other nodes: at their listeners of the same name."""
+"""The endpoints of other nodes for clients of a listener: those of the listeners with the same name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from quorumd.node.api.context import ApiContext
 
 
 class NodeEndpoints:
-    """Endpoints of nodes by listener name.
+    """Finds endpoints of nodes by listener name.
 
-    Gossip spreads the addresses of the listener by which nodes connect to each other; the others are those that
-    controllers registered, or those of the newest voter record.
+    Gossip spreads only the addresses of the listener by which nodes connect to each other; other endpoints are those
+    that controllers registered, or those in the newest voter record.
     """
 
     def __init__(self, context: ApiContext) -> None:
@@ -20,10 +20,10 @@ class NodeEndpoints:
         self._nodes_listener = context.settings.controller_listener_name
 
     def endpoint_of(self, node_id: int, listener: str) -> Endpoint | None:
-        """The endpoint for clients of a listener. A node that has none with this name gives its usual one."""
-        usual = self._discovery.endpoint_of(node_id)
+        """The endpoint for clients of a listener; that of the nodes' listener if the node has none with this name."""
+        default = self._discovery.endpoint_of(node_id)
         if listener == self._nodes_listener:
-            return usual
+            return default
         registered = self._state_machine.image.controllers.get(node_id)
         if registered is not None:
             for each in registered.listeners:
@@ -34,4 +34,4 @@ class NodeEndpoints:
             for endpoint in recorded.endpoints:
                 if endpoint.name == listener:
                     return endpoint
-        return usual
+        return default

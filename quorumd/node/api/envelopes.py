@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.node.api.context import ApiContext
-from quorumd.node.api.error_responses import FORWARDABLE
+from quorumd.node.api.error_responses import ENVELOPE_APIS
 from quorumd.node.sessions.decoding_task import DecodingTask
 from quorumd.protocol.connection import Request, encode_response, read_request
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
@@ -25,7 +25,7 @@ CLIENT_ID_PREFIX = "quorumd-"
 
 
 class EnvelopeSession:
-    """Sends the response to a request inside an Envelope, wrapped into an EnvelopeResponse."""
+    """Wraps the response to the request inside an Envelope into an EnvelopeResponse."""
 
     is_controller_client = True
     is_peer = False
@@ -40,7 +40,7 @@ class EnvelopeSession:
         self.listener = outer.listener
         self.host = host
         self.number = outer.number
-        # Quorum nodes forward requests of clients without the checks that brokers make.
+        # Unlike brokers, quorum nodes forward requests of clients unchecked.
         self.comes_from_broker = not (envelope.client_id or "").startswith(CLIENT_ID_PREFIX)
         self._outer = outer
         self._envelope = envelope
@@ -55,7 +55,7 @@ class EnvelopeSession:
         self.respond_encoded(request, response)
 
     def respond_nothing(self, request: Request[Message]) -> None:
-        raise AssertionError(f"{request!r} has a response, as every forwarded request")
+        raise AssertionError(f"{request!r} has a response, as every forwarded request has")
 
     def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
         del request
@@ -100,7 +100,7 @@ class EnvelopeApis:
         except (MalformedMessage, UnsupportedVersion):
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
             return
-        if inner.api_key not in FORWARDABLE:
+        if inner.api_key not in ENVELOPE_APIS:
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
             return
         try:
@@ -119,18 +119,18 @@ class EnvelopeApis:
             self._router.route(inner_session, inner)
             return
         inner_session.block(inner)
-        faults: list[MalformedMessage] = []
+        errors: list[MalformedMessage] = []
 
         def continue_decoding(inner: Request[Message], steps: int) -> int:
             try:
                 return inner.continue_decoding(steps)
-            except MalformedMessage as fault:
-                faults.append(fault)
+            except MalformedMessage as error:
+                errors.append(error)
                 inner.decoding = None
                 return steps
 
         def decoded() -> None:
-            if faults:
+            if errors:
                 session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
             elif self._role.is_active_controller:
                 self._router.route(inner_session, inner)

@@ -1,4 +1,4 @@
-"""Error responses: each API has its own fields for an error."""
+"""Builds error responses: each API has its own error fields."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 Builder = Callable[[Request[Message], ErrorCode], Message]
 
-MESSAGES = {
+ERROR_MESSAGES = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not or no longer the leader of the quorum; retry the request.",
     ErrorCode.NOT_CONTROLLER: "This node is not or no longer the leader of the quorum; retry the request.",
     ErrorCode.REQUEST_TIMED_OUT: "The leader did not respond in time; the change may or may not have been made.",
@@ -71,7 +71,7 @@ def error_response(request: Request[Message], error: ErrorCode) -> Message:
 
 
 def counted_error_responses(statistics: NodeStatistics) -> Callable[[Request[Message], ErrorCode], Message]:
-    """`error_response`, with every error counted."""
+    """Return `error_response` with every error counted."""
 
     def respond(request: Request[Message], error: ErrorCode) -> Message:
         statistics.count_error(request.api_key, int(error))
@@ -80,9 +80,9 @@ def counted_error_responses(statistics: NodeStatistics) -> Callable[[Request[Mes
     return respond
 
 
-def message_of(error: ErrorCode) -> str:
-    """The message of an error."""
-    return MESSAGES.get(error, ErrorCode.describe(error))
+def error_message(error: ErrorCode) -> str:
+    """The error message for an error code."""
+    return ERROR_MESSAGES.get(error, ErrorCode.describe(error))
 
 
 def _describe_quorum(request: Request[DescribeQuorumRequest], error: ErrorCode) -> Message:
@@ -97,7 +97,7 @@ def _describe_configs(request: Request[DescribeConfigsRequest], error: ErrorCode
     return wire.DescribeConfigsResponse(
         0,
         [
-            wire.DescribeConfigsResult(int(error), message_of(error), r.resource_type, r.resource_name)
+            wire.DescribeConfigsResult(int(error), error_message(error), r.resource_type, r.resource_name)
             for r in message.resources
         ],
     )
@@ -117,22 +117,22 @@ def _alter_configs(request: Request[AlterConfigsRequest], error: ErrorCode) -> M
 
 def _alter_quorum(request: Request[AlterQuorumRequest], error: ErrorCode) -> Message:
     message = request.message
-    return voter_messages.alter_quorum_response_of(message, error, message_of(error))
+    return voter_messages.alter_quorum_response_of(message, error, error_message(error))
 
 
 def _add_raft_voter(request: Request[AddRaftVoterRequest], error: ErrorCode) -> Message:
     del request
-    return voter_messages.add_voter_response(error, message_of(error))
+    return voter_messages.add_voter_response(error, error_message(error))
 
 
 def _remove_raft_voter(request: Request[RemoveRaftVoterRequest], error: ErrorCode) -> Message:
     del request
-    return voter_messages.remove_voter_response(error, message_of(error))
+    return voter_messages.remove_voter_response(error, error_message(error))
 
 
 def _top_level_error(request: Request[Message], error: ErrorCode) -> Message:
     """Set the top-level error of the response."""
-    return top_level_error(request.api_key, error, message_of(error))
+    return top_level_error(request.api_key, error, error_message(error))
 
 
 def _create_topics(request: Request[CreateTopicsRequest], error: ErrorCode) -> Message:
@@ -141,7 +141,7 @@ def _create_topics(request: Request[CreateTopicsRequest], error: ErrorCode) -> M
     return wire.CreateTopicsResponse(
         0,
         [
-            wire.CreatableTopicResult(topic.name, ZERO_UUID, int(error), message_of(error))
+            wire.CreatableTopicResult(topic.name, ZERO_UUID, int(error), error_message(error))
             for topic in message.topics
         ],
     )
@@ -155,7 +155,7 @@ def _delete_topics(request: Request[DeleteTopicsRequest], error: ErrorCode) -> M
     return wire.DeleteTopicsResponse(
         0,
         [
-            wire.DeletableTopicResult(name, topic_id, int(error), message_of(error))
+            wire.DeletableTopicResult(name, topic_id, int(error), error_message(error))
             for name, topic_id in named
         ],
     )
@@ -167,7 +167,7 @@ def _create_partitions(request: Request[CreatePartitionsRequest], error: ErrorCo
     return wire.CreatePartitionsResponse(
         0,
         [
-            wire.CreatePartitionsTopicResult(topic.name, int(error), message_of(error))
+            wire.CreatePartitionsTopicResult(topic.name, int(error), error_message(error))
             for topic in message.topics
         ],
     )
@@ -180,7 +180,7 @@ def _elect_leaders(request: Request[ElectLeadersRequest], error: ErrorCode) -> M
     results = [
         wire.ReplicaElectionResult(
             topic.topic,
-            [wire.PartitionResult(number, int(error), message_of(error)) for number in topic.partitions],
+            [wire.PartitionResult(number, int(error), error_message(error)) for number in topic.partitions],
         )
         for topic in message.topic_partitions or ()
     ]
@@ -196,34 +196,36 @@ def _alter_partition_reassignments(
         wire.ReassignableTopicResponse(
             topic.name,
             [
-                wire.ReassignablePartitionResponse(partition.partition_index, int(error), message_of(error))
+                wire.ReassignablePartitionResponse(
+                    partition.partition_index, int(error), error_message(error)
+                )
                 for partition in topic.partitions
             ],
         )
         for topic in message.topics
     ]
-    return wire.AlterPartitionReassignmentsResponse(0, True, int(error), message_of(error), responses)
+    return wire.AlterPartitionReassignmentsResponse(0, True, int(error), error_message(error), responses)
 
 
 def _update_features(request: Request[UpdateFeaturesRequest], error: ErrorCode) -> Message:
     message = request.message
     wire = update_features_response
     results = [
-        wire.UpdatableFeatureResult(update.feature, int(error), message_of(error))
+        wire.UpdatableFeatureResult(update.feature, int(error), error_message(error))
         for update in message.feature_updates
     ]
-    return wire.UpdateFeaturesResponse(0, int(error), message_of(error), results)
+    return wire.UpdateFeaturesResponse(0, int(error), error_message(error), results)
 
 
 def _create_acls(request: Request[CreateAclsRequest], error: ErrorCode) -> Message:
     wire = create_acls_response
-    results = [wire.AclCreationResult(int(error), message_of(error)) for _ in request.message.creations]
+    results = [wire.AclCreationResult(int(error), error_message(error)) for _ in request.message.creations]
     return wire.CreateAclsResponse(0, results)
 
 
 def _delete_acls(request: Request[DeleteAclsRequest], error: ErrorCode) -> Message:
     wire = delete_acls_response
-    results = [wire.DeleteAclsFilterResult(int(error), message_of(error)) for _ in request.message.filters]
+    results = [wire.DeleteAclsFilterResult(int(error), error_message(error)) for _ in request.message.filters]
     return wire.DeleteAclsResponse(0, results)
 
 
@@ -232,7 +234,7 @@ def _alter_client_quotas(request: Request[AlterClientQuotasRequest], error: Erro
     results = [
         wire.EntryData(
             int(error),
-            message_of(error),
+            error_message(error),
             [wire.EntityData(part.entity_type, part.entity_name) for part in entry.entity],
         )
         for entry in request.message.entries
@@ -245,7 +247,7 @@ def _alter_scram(request: Request[AlterUserScramCredentialsRequest], error: Erro
     message = request.message
     names = [*(each.name for each in message.deletions), *(each.name for each in message.upsertions)]
     results = [
-        wire.AlterUserScramCredentialsResult(name, int(error), message_of(error))
+        wire.AlterUserScramCredentialsResult(name, int(error), error_message(error))
         for name in dict.fromkeys(names)
     ]
     return wire.AlterUserScramCredentialsResponse(0, results)
@@ -258,7 +260,8 @@ def _resources(
 ) -> list[R]:
     message = request.message
     return [
-        response(int(error), message_of(error), r.resource_type, r.resource_name) for r in message.resources
+        response(int(error), error_message(error), r.resource_type, r.resource_name)
+        for r in message.resources
     ]
 
 
@@ -306,8 +309,8 @@ _BUILDERS = dict(
     )
 )
 
-SUPPORTED = frozenset(_BUILDERS)
-"""API keys that `error_response` supports."""
+APIS_WITH_ERROR_RESPONSE = frozenset(_BUILDERS)
+"""The APIs that `error_response` supports."""
 
-FORWARDABLE = frozenset({key for key in _BUILDERS if APIS[key].forwardable} | {ApiKey.DESCRIBE_CONFIGS})
-"""API keys that a leader accepts in an Envelope; DescribeConfigs only quorumd nodes put into one."""
+ENVELOPE_APIS = frozenset({key for key in _BUILDERS if APIS[key].forwardable} | {ApiKey.DESCRIBE_CONFIGS})
+"""The APIs that a leader accepts in an Envelope. Stock nodes do not forward DescribeConfigs, quorumd nodes do."""

@@ -1,7 +1,7 @@
 """Forwarding of clients' requests to the leader in an Envelope (KIP-590).
 
-A request waits here while there is no leader. It is retried only if it certainly had no effect: if it was never sent,
-if the Envelope itself was rejected with NOT_CONTROLLER, or if it only reads.
+A request waits here while there is no leader. It is retried only if it cannot have had an effect: if it was never
+sent, if the Envelope itself was rejected with NOT_CONTROLLER, or if it is a read.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from quorumd.node.peers.connection import Call, Failure
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey, response_class, response_header_version
 from quorumd.protocol.codec import decode
-from quorumd.protocol.connection import (
-    Request,
-)
+from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.primitives import skip_tagged_fields
@@ -35,7 +33,7 @@ RETRY_MS = 50.0
 READ_ONLY_APIS = frozenset(
     {ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS}
 )
-"""APIs whose requests change nothing."""
+"""The APIs that change nothing, so that their requests may be retried."""
 
 UNSUPPORTED_ENVELOPE_ERRORS = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
 """The errors of a leader that does not support an API inside an Envelope."""
@@ -45,7 +43,7 @@ ResponseHook = Callable[[Message], None]
 
 
 class Forwarder:
-    """Sends requests of clients to the leader and its responses back.
+    """Forwards requests of clients to the leader and returns its responses.
 
     `call_leader(call)` returns False if no other node is known to lead. A request that waited while this node became
     the active controller goes to its handler (`route`). `error_response(request, code)` builds the error response of
@@ -121,7 +119,7 @@ class Forwarder:
         on_failure: Callable[[Failure], None],
     ) -> None:
         """Send a read to a stock leader that does not support its API in an Envelope, as a client would. Writes are
-        not sent, since the leader would not know the principal."""
+        not sent that way: the leader would not know the principal of the client."""
         if request.api_key not in READ_ONLY_APIS:
             self._fail(session, request, ErrorCode.UNSUPPORTED_VERSION)
             return

@@ -1,4 +1,5 @@
-"""Runs large requests to the controller in parts, one per turn (see `request_splitting`)."""
+"""Executes large requests to the controller in parts, one per iteration of the event loop (see
+`request_splitting`)."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from quorumd.node.api.purgatory import ResponseHook, ResponsePurgatory
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.sessions.encoding_task import EncodingTask
 from quorumd.node.sessions.request_splitting import (
-    DIVISIONS,
     MAX_PARTITIONS_PER_PART,
+    SPLIT_RULES,
     RequestPart,
     merge,
     parts_of,
@@ -81,10 +82,10 @@ class LargeRequests:
 
 
 class SplitRequestTask:
-    """Satisfies `SlicedTask`: one part per turn.
+    """A `SlicedTask` that executes one part per iteration of the event loop.
 
     The response is sent once every part has one. `not_leader(no_effect)` is called instead if this node no longer
-    leads; `no_effect`: whether no part had an effect.
+    leads; `no_effect`: whether none of the parts had an effect.
     """
 
     def __init__(
@@ -100,13 +101,13 @@ class SplitRequestTask:
         self.is_done = False
         self._session = session
         self._request = request
-        self._coming = parts
+        self._remaining = parts
         self._requests = requests
         self._controller = controller
         self._execute = execute
         self._not_leader = not_leader
         self._parts: list[RequestPart] = []
-        """The parts that were started."""
+        """The parts whose execution has begun."""
         self._responses: dict[int, Message] = {}
         self._preparation: Preparation | None = None
         """The preparation of the last part."""
@@ -115,7 +116,7 @@ class SplitRequestTask:
     def advance(self, budget: int) -> int:
         if self._preparation is None:
             try:
-                part = next(self._coming)
+                part = next(self._remaining)
             except StopIteration:
                 self.is_done = True
                 self._respond_if_whole()
@@ -157,19 +158,19 @@ class SplitRequestTask:
             return
         request = self._request
         responses = [self._responses[number] for number in range(len(self._parts))]
-        response = merge(DIVISIONS[request.api_key], self._parts, responses)
+        response = merge(SPLIT_RULES[request.api_key], self._parts, responses)
         self._requests.scheduler.begin(EncodingTask(self._session, request, response))
 
     def part_refused(self) -> None:
         """Skip the remaining parts: this node no longer leads, and a part had no effect."""
         if not self._is_refused:
             self._is_refused = self.is_done = True
-            self._coming = iter(())
+            self._remaining = iter(())
             self._not_leader(len(self._parts) == 1)
 
 
 class _PartSession:
-    """Collects the response to one part. Satisfies `Session`."""
+    """The `Session` of one part, which collects its response."""
 
     is_controller_client = True
 
@@ -195,17 +196,17 @@ class _PartSession:
         self.respond(request, message)
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
-        raise AssertionError(f"{request!r} is a part of a request and cannot be forwarded")
+        raise AssertionError(f"{request!r} is part of a request and cannot be forwarded")
 
     def respond_not_leader(self, request: Request[Message], message: Message) -> None:
         del request, message
         self._whole.part_refused()
 
     def respond_nothing(self, request: Request[Message]) -> None:
-        raise AssertionError(f"{request!r} is a part of a request, and each has a response")
+        raise AssertionError(f"{request!r} is part of a request, and every part has a response")
 
     def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
-        """Have no effect: the whole request blocks the session."""
+        """Do nothing: the whole request blocks the session already."""
         del request
         assert on_unblocked is None
 

@@ -1,5 +1,5 @@
-"""Holds responses about the metadata until their content is committed, and drops them if this node is no longer the
-leader."""
+"""Holds responses that depend on uncommitted metadata until it is committed; if this node loses leadership first, the
+client gets an error or its request is forwarded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quorumd.errors import ErrorCode
-from quorumd.node.api.error_responses import FORWARDABLE, counted_error_responses
+from quorumd.node.api.error_responses import ENVELOPE_APIS, counted_error_responses
 from quorumd.node.state.proposals import CommitCallback, Proposals
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
@@ -19,7 +19,7 @@ ResponseHook = Callable[[Any], None]
 
 
 class ResponsePurgatory:
-    """`confirm_read(callback)` calls `callback(True)` once the image is fresh enough for a read that arrives now.
+    """`confirm_read(callback)` calls `callback(True)` once a linearizable read that arrives now may use the image.
     `forward(session, request, hook)` sends the request to the leader."""
 
     def __init__(
@@ -37,7 +37,8 @@ class ResponsePurgatory:
     def on_commit_respond(
         self, session: Session, request: Request[Message], response: Message
     ) -> CommitCallback:
-        """A callback that responds once the records are committed, and with an error if that is unknown."""
+        """Return a callback that responds once the records are committed, and with an error if their fate is
+        unknown."""
 
         def outcome(committed: bool) -> None:
             if not committed:
@@ -48,8 +49,8 @@ class ResponsePurgatory:
         return outcome
 
     def respond_after_read(self, session: Session, request: Request[Message], response: Message) -> None:
-        """Respond to a request without effect. Like a read, the response is a statement about the image, which a
-        deposed leader must not make."""
+        """Respond to a request without effect as to a read: the response depends on the image, which may be stale on
+        a deposed leader."""
 
         def on_read_confirmed(confirmed: bool) -> None:
             if confirmed:
@@ -83,9 +84,9 @@ class ResponsePurgatory:
     def not_leader(
         self, session: Session, request: Request[Message], hook: ResponseHook | None = None
     ) -> None:
-        """Redirect a request without effect: clients that find the leader themselves get an error, the requests of
-        others are forwarded."""
-        if session.is_controller_client or request.api_key not in FORWARDABLE:
+        """Redirect a request that had no effect: clients that find the leader themselves get an error, requests of
+        other clients are forwarded."""
+        if session.is_controller_client or request.api_key not in ENVELOPE_APIS:
             session.respond_not_leader(request, self._error_response(request, ErrorCode.NOT_CONTROLLER))
         else:
             self._forward(session, request, hook)

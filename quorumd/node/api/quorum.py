@@ -1,4 +1,5 @@
-"""The APIs of the quorum: Vote, BeginQuorumEpoch, EndQuorumEpoch, the fetches, DescribeQuorum."""
+"""The APIs of the quorum: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchQuorumRecords, FetchSnapshot and
+DescribeQuorum."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ logger = logging.getLogger("quorumd.node")
 
 P = TypeVar("P", bound=quorum_messages.Partition)
 ToWire = Callable[[str, Request[Message], Any], Message]
-"""Maps the engine's response to a request; reads the records or the chunk in it just before it is sent."""
+"""(listener, request, the engine's response) -> message. Reads records and snapshot chunks just before they are
+sent."""
 
 DIRECTORY_ID_VERSION = 2
 """The first version of DescribeQuorum with directory ids, error messages and endpoints."""
@@ -168,7 +170,7 @@ class QuorumApis:
     def describe_quorum(self, session: Session, request: Request[DescribeQuorumRequest]) -> None:
         """Describe the quorum as its leader. Other nodes forward the request, or name the leader.
 
-        A leader that is handing over does not count: stock tools fail if the leader is not a voter.
+        A leader that is handing over leadership forwards too: stock tools fail if the leader is not a voter.
         """
         is_leader = self._role.is_leader
         if not is_leader and not session.is_controller_client:
@@ -236,7 +238,8 @@ class QuorumApis:
         wire: ModuleType,
         response_class: Callable[..., Message],
     ) -> P | None:
-        """The partition of the metadata log; None after an error response, for another cluster or partition."""
+        """Return the partition of the metadata log. For another cluster or partition, send the error and return
+        None."""
         if not self._identity.accepts(cluster_id):
             self._refuse_cluster(session, request, response_class)
             return None

@@ -1,6 +1,6 @@
-"""The rights that requests to any node need, as rules that check a request before its handler sees it.
+"""The ACL operations that requests to any node require, as rules that check a request before its handler runs.
 
-See `quorumd.broker.api.rights`. Errors and rights are those of Kafka's controllers, except that one listener here
+See `quorumd.broker.api.rights`. Operations and errors are those of Kafka's controllers, except that a listener here
 also serves APIs of brokers.
 """
 
@@ -14,8 +14,9 @@ from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
-from quorumd.node.api.error_responses import SUPPORTED, error_response
+from quorumd.node.api.error_responses import APIS_WITH_ERROR_RESPONSE, error_response
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import (
     alter_configs_request,
     alter_configs_response,
@@ -33,9 +34,8 @@ from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
-from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceKind
+from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 N = TypeVar(
     "N", create_topics_response.CreatableTopicResult, create_partitions_response.CreatePartitionsTopicResult
@@ -47,14 +47,14 @@ DENIED_GROUP: Final = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 DENIED_CLUSTER: Final = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def needs(operation: Operation) -> Rule:
-    """The rule of an API that needs one operation on the cluster."""
+def requires(operation: Operation) -> Rule:
+    """The rule of an API that requires one operation on the cluster."""
 
     def rule(check: Check[Message]) -> Ruling:
         if check.access.allows_cluster(operation):
             return None
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        if check.request.api_key in SUPPORTED:
+        if check.request.api_key in APIS_WITH_ERROR_RESPONSE:
             return error_response(check.request, error)
         return check.top_level(error)
 
@@ -67,7 +67,7 @@ def create_topics(check: Check[CreateTopicsRequest]) -> Ruling:
     added: list[create_topics_response.CreatableTopicResult] = []
     names = {topic.name for topic in message.topics}
     if not access.allows_cluster(Operation.CREATE, logs_denied=False):
-        allowed = access.allowed(Operation.CREATE, ResourceKind.TOPIC, names)
+        allowed = access.allowed(Operation.CREATE, ResourceType.TOPIC, names)
         refused = names - allowed
         added = [
             wire.CreatableTopicResult(name, ZERO_UUID, DENIED_TOPIC, "Authorization failed.")
@@ -75,7 +75,7 @@ def create_topics(check: Check[CreateTopicsRequest]) -> Ruling:
         ]
         message.topics = [topic for topic in message.topics if topic.name in allowed]
         names = allowed
-    described = access.allowed(Operation.DESCRIBE_CONFIGS, ResourceKind.TOPIC, names, logs_denied=False)
+    described = access.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names, logs_denied=False)
     if not added and len(described) == len(names):
         return None
 
@@ -91,7 +91,7 @@ def create_topics(check: Check[CreateTopicsRequest]) -> Ruling:
 
 
 def _add_missing(items: list[N], added: list[N]) -> None:
-    """Add refused items, unless another node has already refused them."""
+    """Add the results of refused items, unless another node has already refused them."""
     present = {item.name for item in items}
     items.extend(item for item in added if item.name not in present)
 
@@ -107,10 +107,10 @@ def delete_topics(check: Check[DeleteTopicsRequest]) -> Ruling:
         known = _topic_name(check.image, name, topic_id)
         if known is None:
             return True
-        is_visible = access.allows(Operation.DESCRIBE, ResourceKind.TOPIC, known)
+        is_visible = access.allows(Operation.DESCRIBE, ResourceType.TOPIC, known)
         if is_visible and known not in check.image.topic_ids:
             return True
-        if is_visible and access.allows(Operation.DELETE, ResourceKind.TOPIC, known):
+        if is_visible and access.allows(Operation.DELETE, ResourceType.TOPIC, known):
             return True
         shown = known if is_visible or topic_id == ZERO_UUID else None
         added.append(wire.DeletableTopicResult(shown, topic_id, DENIED_TOPIC, "Authorization failed."))
@@ -158,18 +158,18 @@ ConfigResult = (
     | describe_configs_response.DescribeConfigsResult
 )
 _CONFIG_RESOURCES: Final = {
-    ResourceType.TOPIC: (ResourceKind.TOPIC, DENIED_TOPIC),
-    ResourceType.GROUP: (ResourceKind.GROUP, DENIED_GROUP),
+    ConfigResourceType.TOPIC: (ResourceType.TOPIC, DENIED_TOPIC),
+    ConfigResourceType.GROUP: (ResourceType.GROUP, DENIED_GROUP),
 }
 
 
 def _split_resources(check: Check[Any], operation: Operation) -> list[tuple[ConfigResource, int]]:
-    """Remove the resources without the right to their configs; returns them with their errors."""
+    """Remove the resources whose configs the client must not access; return them with their errors."""
     kept: list[ConfigResource] = []
     refused: list[tuple[ConfigResource, int]] = []
     for resource in check.message.resources:
-        kind, error = _CONFIG_RESOURCES.get(resource.resource_type, (ResourceKind.CLUSTER, DENIED_CLUSTER))
-        name = CLUSTER_NAME if kind is ResourceKind.CLUSTER else resource.resource_name
+        kind, error = _CONFIG_RESOURCES.get(resource.resource_type, (ResourceType.CLUSTER, DENIED_CLUSTER))
+        name = CLUSTER_NAME if kind is ResourceType.CLUSTER else resource.resource_name
         if check.access.allows(operation, kind, name):
             kept.append(resource)
         else:
@@ -181,7 +181,8 @@ def _split_resources(check: Check[Any], operation: Operation) -> list[tuple[Conf
 def _resource_rule(
     operation: Operation, field: str, refuse: Callable[[int, str, int, str], ConfigResult]
 ) -> Rule:
-    """The rule of an API about configs: the operation on each resource, of brokers and clients on the cluster."""
+    """The rule of a configs API: the operation on each resource; on the cluster for configs of brokers and
+    clients."""
 
     def rule(check: Check[Any]) -> Ruling:
         added = [
@@ -202,7 +203,7 @@ def _resource_rule(
 
 
 def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
-    """ALTER on the cluster for controllers, as in Kafka; nothing for brokers."""
+    """ALTER on the cluster to describe controllers, as in Kafka; no operation to describe brokers."""
     if check.message.endpoint_type == CONTROLLERS:
         refused = _ALTER(check)
         if refused is not None:
@@ -211,7 +212,8 @@ def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
 
 
 def metadata(check: Check[MetadataRequest]) -> Ruling:
-    """As for brokers; nodes of the cluster look for the leader with the metadata log alone."""
+    """The rule of brokers, except that nodes of the cluster, which look for the leader, may request the metadata
+    log."""
     requested = check.message.topics
     if requested and all(
         topic.name == METADATA_TOPIC or topic.topic_id == METADATA_TOPIC_ID for topic in requested
@@ -225,25 +227,25 @@ def metadata(check: Check[MetadataRequest]) -> Ruling:
 
 
 def create_delegation_token(check: Check[CreateDelegationTokenRequest]) -> Ruling:
-    """CREATE_TOKENS on another principal for which a token is requested."""
+    """CREATE_TOKENS on the owner of the token, if that is not the requester."""
     message, access = check.message, check.access
     owner = f"{message.owner_principal_type}:{message.owner_principal_name}"
     if not message.owner_principal_name or owner == access.client.principal:
         return None
-    if access.allows(Operation.CREATE_TOKENS, ResourceKind.USER, owner):
+    if access.allows(Operation.CREATE_TOKENS, ResourceType.USER, owner):
         return None
     return check.top_level(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
 
 
-def allowed(check: Check[Message]) -> Ruling:
-    """No right: the handler itself decides what the client may see or change."""
+def unrestricted(check: Check[Message]) -> Ruling:
+    """No operation: the handler itself decides what the client may see or change."""
     del check
     return None
 
 
-_ALTER: Final = needs(Operation.ALTER)
-_ACT: Final = needs(Operation.CLUSTER_ACTION)
-_DESCRIBE: Final = needs(Operation.DESCRIBE)
+_ALTER: Final = requires(Operation.ALTER)
+_CLUSTER_ACTION: Final = requires(Operation.CLUSTER_ACTION)
+_DESCRIBE: Final = requires(Operation.DESCRIBE)
 
 NODE_RULES: Final[Mapping[int, Rule]] = {
     ApiKey.METADATA: metadata,
@@ -279,7 +281,7 @@ NODE_RULES: Final[Mapping[int, Rule]] = {
             ApiKey.FETCH_QUORUM_RECORDS,
             ApiKey.DISCOVER_BROKERS,
         ),
-        _ACT,
+        _CLUSTER_ACTION,
     ),
     **dict.fromkeys(
         (
@@ -307,8 +309,8 @@ NODE_RULES: Final[Mapping[int, Rule]] = {
         ),
         _DESCRIBE,
     ),
-    ApiKey.ALTER_CLIENT_QUOTAS: needs(Operation.ALTER_CONFIGS),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: needs(Operation.DESCRIBE_CONFIGS),
+    ApiKey.ALTER_CLIENT_QUOTAS: requires(Operation.ALTER_CONFIGS),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: requires(Operation.DESCRIBE_CONFIGS),
     ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token,
     **dict.fromkeys(
         (
@@ -316,7 +318,7 @@ NODE_RULES: Final[Mapping[int, Rule]] = {
             ApiKey.EXPIRE_DELEGATION_TOKEN,
             ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ),
-        allowed,
+        unrestricted,
     ),
 }
-"""The rules by API. ApiVersions needs no right."""
+"""The rules by API key. ApiVersions requires no operation."""

@@ -1,4 +1,4 @@
-"""SaslHandshake and SaslAuthenticate on connections that do not use SASL: requests at the wrong time.
+"""Rejects SaslHandshake and SaslAuthenticate on connections that do not use SASL.
 
 `quorumd.node.sessions.authentication` handles them where the listener has SASL.
 """
@@ -18,7 +18,7 @@ from quorumd.protocol.routes import Route, Session
 
 
 class SaslApis:
-    """Rejects SASL, as Kafka does on such listeners."""
+    """Responds with ILLEGAL_SASL_STATE, as Kafka does on listeners without SASL."""
 
     def __init__(self, context: ApiContext) -> None:
         del context
@@ -30,10 +30,8 @@ class SaslApis:
         )
 
     def sasl_handshake(self, session: Session, request: Request[SaslHandshakeRequest]) -> None:
-        """Reject a mechanism."""
         session.respond(request, SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
 
     def sasl_authenticate(self, session: Session, request: Request[SaslAuthenticateRequest]) -> None:
-        """Reject a token."""
         text = "this listener does not use SASL"
         session.respond(request, SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, text))

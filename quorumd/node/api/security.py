@@ -1,8 +1,8 @@
-"""Requests to any node that read ACLs, quotas, SCRAM credentials and tokens; the APIs that change them are in
-`controller_table`.
+"""The APIs that read ACLs, quotas, SCRAM credentials and delegation tokens, on any node; those that change them are
+in `controller_table`.
 
-A follower responds from its committed records, which may lag behind. The leader delays a response until its content
-is committed.
+A follower responds from the records that it knows to be committed, which may lag. The leader delays a response until
+its content is committed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from quorumd.protocol.messages.describe_user_scram_credentials_request import (
 )
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
-from quorumd.security.acls import Operation, ResourceKind
+from quorumd.security.acls import Operation, ResourceType
 
 
 class SecurityApis:
@@ -72,9 +72,9 @@ class SecurityApis:
             return (
                 access is None
                 or access.allows(
-                    Operation.DESCRIBE, ResourceKind.DELEGATION_TOKEN, token.id, logs_denied=False
+                    Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id, logs_denied=False
                 )
-                or access.allows(Operation.DESCRIBE_TOKENS, ResourceKind.USER, token.owner)
+                or access.allows(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
             )
 
         self._respond(

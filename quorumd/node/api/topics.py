@@ -1,7 +1,7 @@
-"""Metadata's topics and DescribeTopicPartitions: the topics of any node's image.
+"""DescribeTopicPartitions, from the image of any node.
 
-The image of a node that does not lead is committed, and slightly old. That of the leader has uncommitted records: its
-responses wait until their content is committed or rolled back.
+The image of a follower is committed but slightly old. That of the leader has uncommitted records: its responses wait
+until their content is committed or rolled back.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TopicApis:
 
 
 class _PageTask:
-    """One page of DescribeTopicPartitions as a task: a single slice, but many may be requested at once."""
+    """Builds one page of DescribeTopicPartitions as a single slice, since many may be requested at once."""
 
     def __init__(
         self, requests: TopicApis, session: Session, request: Request[DescribeTopicPartitionsRequest]
@@ -77,7 +77,7 @@ class _PageTask:
         self._session = session
         self._request = request
 
-    def advance(self, room: int) -> int:
+    def advance(self, budget: int) -> int:
         self.is_done = True
         return self._requests.respond_with_page(self._session, self._request)
 
@@ -92,7 +92,7 @@ def _is_invalid(message: DescribeTopicPartitionsRequest) -> bool:
 
 
 def _invalid_cursor(message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The error of every topic, since the response has no top-level error."""
+    """Return an error for every topic, since the response has no top-level error."""
     error = int(ErrorCode.INVALID_REQUEST)
     names = [topic.name for topic in message.topics] or [message.cursor.topic_name if message.cursor else ""]
     return DescribeTopicPartitionsResponse(
@@ -101,25 +101,25 @@ def _invalid_cursor(message: DescribeTopicPartitionsRequest) -> DescribeTopicPar
 
 
 def _page(image: ClusterImage, message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """One page of partitions with the cursor of the next one."""
+    """Build one page of partitions, with the cursor of the next page."""
     requested = [topic.name for topic in message.topics]
-    begin = message.cursor.topic_name if message.cursor is not None else ""
-    left = max(1, min(message.response_partition_limit, MAX_PARTITIONS))
+    first_name = message.cursor.topic_name if message.cursor is not None else ""
+    remaining = max(1, min(message.response_partition_limit, MAX_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in sorted({name for name in requested or image.topic_ids if name >= begin}):
-        if not left:
+    for name in sorted({name for name in requested or image.topic_ids if name >= first_name}):
+        if not remaining:
             return DescribeTopicPartitionsResponse(0, topics, Cursor(name, 0))
         topic = image.topic_by_name(name)
         if topic is None:
             topics.append(DescribeTopicPartitionsResponseTopic(int(missing_topic_error(name)), name))
             continue
-        first = message.cursor.partition_index if message.cursor is not None and name == begin else 0
-        end = min(len(topic.partitions), first + left)
+        first = message.cursor.partition_index if message.cursor is not None and name == first_name else 0
+        end = min(len(topic.partitions), first + remaining)
         described = described_partitions(image, topic, range(first, end))
         topics.append(
             DescribeTopicPartitionsResponseTopic(0, name, topic.id, name in INTERNAL_TOPICS, described)
         )
         if end < len(topic.partitions):
             return DescribeTopicPartitionsResponse(0, topics, Cursor(name, end))
-        left -= len(described)
+        remaining -= len(described)
     return DescribeTopicPartitionsResponse(0, topics)

@@ -1,4 +1,4 @@
-"""Flat values of the engine <-> AlterQuorum, AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter as they travel.
+"""Translates between the engine's values and AlterQuorum, AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter.
 
 A response that a stock client parses never contains a private error code. `text` is the error message, "" for none.
 """
@@ -29,7 +29,7 @@ MAX_LISTENER_NAME_LENGTH = 255
 
 
 def target_from_wire(partition: alter_quorum_request.PartitionData) -> SetTargetVoters:
-    """Null cancels a pending change."""
+    """Return the requested voters; None, which cancels a pending change, for null."""
     requested = partition.target_voters
     return SetTargetVoters(None if requested is None else tuple(target.voter_id for target in requested))
 
@@ -37,14 +37,14 @@ def target_from_wire(partition: alter_quorum_request.PartitionData) -> SetTarget
 def key_from_wire(
     message: AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest,
 ) -> ReplicaKey | None:
-    """The voter in a request; None without an id and a directory id (KIP-853 requires both)."""
+    """The voter in a request; None if the id or the directory id is missing (KIP-853 requires both)."""
     if message.voter_id < 0 or message.voter_directory_id == ZERO_UUID:
         return None
     return ReplicaKey(message.voter_id, message.voter_directory_id)
 
 
 def endpoints_from_wire(message: AddRaftVoterRequest | UpdateRaftVoterRequest) -> tuple[Endpoint, ...] | None:
-    """The listeners in a request; None if one is invalid, since they are written into the log."""
+    """The listeners in a request; None if one is invalid: they are written to the log."""
     listeners = message.listeners
     names = {listener.name.upper() for listener in listeners}
     if len(names) < len(listeners) or len(listeners) > MAX_LISTENERS:
@@ -106,5 +106,5 @@ def update_voter_response(
     error: ErrorCode, leader_id: int, epoch: int, leader: Endpoint | None
 ) -> UpdateRaftVoterResponse:
     """The response has no error message; it always includes the leader."""
-    where = (leader.host, leader.port) if leader else ("", 0)
-    return UpdateRaftVoterResponse(0, public_error(error), CurrentLeader(leader_id, epoch, *where))
+    host, port = (leader.host, leader.port) if leader else ("", 0)
+    return UpdateRaftVoterResponse(0, public_error(error), CurrentLeader(leader_id, epoch, host, port))

@@ -1,7 +1,7 @@
 """Changes of the voters: AlterQuorum (KIP-595 draft), AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853).
 
 The engine decides about the change. The handlers check authorization, cluster id and leadership, whether a new voter
-is reachable and supports kraft.version 1, and limit how long a client waits.
+is reachable and supports kraft.version 1, and bound how long a client waits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint
 from quorumd.node.api import voter_messages
 from quorumd.node.api.context import ApiContext
-from quorumd.node.api.error_responses import message_of
+from quorumd.node.api.error_responses import error_message
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import quorum_messages
@@ -88,13 +88,13 @@ class VoterApis:
                 "A new voter needs an id of at least 0, a directory id, and listeners with host and port.",
             )
             return
-        reached_at = next((e for e in endpoints if e.name == self._listener_name), None)
-        if reached_at is None:
+        own_endpoint = next((e for e in endpoints if e.name == self._listener_name), None)
+        if own_endpoint is None:
             text = f"Voters connect to each other by their listener {self._listener_name}; the new voter has none."
             pending.finish(ErrorCode.INVALID_REQUEST, text)
             return
         change = AddVoter(Voter(key, endpoints), message.ack_when_committed)
-        self._check_new_voter(pending, reached_at, change)
+        self._check_new_voter(pending, own_endpoint, change)
 
     def remove_raft_voter(self, session: Session, request: Request[RemoveRaftVoterRequest]) -> None:
         message = request.message
@@ -130,7 +130,7 @@ class VoterApis:
             self._request_change(pending, UpdateVoter(Voter(key, endpoints), message.current_leader_epoch))
 
     def _is_local(self, pending: _PendingRequest, cluster_id: str | None) -> bool:
-        """Whether this node handles an administrator's request; if not, it is refused or forwarded here."""
+        """Whether this node handles the request; otherwise refuse or forward it."""
         if not self._identity.accepts(cluster_id):
             text = f"The cluster id of this node is {self._identity.cluster_id}; the request names another."
             pending.finish(ErrorCode.INCONSISTENT_CLUSTER_ID, text)
@@ -143,9 +143,10 @@ class VoterApis:
             self._forward(pending.session, pending.request)
         return False
 
-    def _check_new_voter(self, pending: _PendingRequest, reached_at: Endpoint, change: AddVoter) -> None:
-        """Refuse a voter that is unreachable or does not support voter changes: it would only cost a majority."""
-        where = f"Node {change.voter.key.id} at {reached_at.host}:{reached_at.port}"
+    def _check_new_voter(self, pending: _PendingRequest, own_endpoint: Endpoint, change: AddVoter) -> None:
+        """Refuse a voter that is unreachable or does not support voter changes: it would only endanger the
+        majority."""
+        where = f"Node {change.voter.key.id} at {own_endpoint.host}:{own_endpoint.port}"
 
         def on_response(response: Message) -> None:
             assert isinstance(response, ApiVersionsResponse)
@@ -172,11 +173,11 @@ class VoterApis:
         call = Call(
             ApiKey.API_VERSIONS, lambda version: api_versions_request, on_response, on_failure, deadline
         )
-        self._call(reached_at.host, reached_at.port, call)
+        self._call(own_endpoint.host, own_endpoint.port, call)
 
     def _request_change(self, pending: _PendingRequest, change: VoterChange) -> None:
         if not pending.is_done:
-            self._step(VoterChangeRequested(pending.on_voters_response, change))
+            self._step(VoterChangeRequested(pending.on_result, change))
 
     def _pending(
         self,
@@ -205,7 +206,7 @@ class VoterApis:
 
 
 class _PendingRequest:
-    """A request in progress: it gets one response, at the latest at its deadline.
+    """A request in progress. It gets exactly one response, at its deadline at the latest.
 
     After the deadline or a loss of leadership the outcome is unknown, so neither makes a forwarding node retry.
     """
@@ -227,7 +228,7 @@ class _PendingRequest:
         self._statistics = statistics
         self._timer = clock.call_at(self.deadline_ms, self._on_timeout)
 
-    def on_voters_response(self, response: VoterChangeResult) -> None:
+    def on_result(self, response: VoterChangeResult) -> None:
         """Handle the engine's result; this method is the token of VoterChangeRequested."""
         self.finish(response.error, response.message)
 
@@ -241,7 +242,7 @@ class _PendingRequest:
         self.session.respond_not_leader(self.request, self._response(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
 
     def release(self) -> None:
-        """Leave the response to another part of the node."""
+        """Send no response here: another part of the node does."""
         self.is_done = True
         self._timer.cancel()
 
@@ -249,7 +250,7 @@ class _PendingRequest:
         self.release()
         if error is not ErrorCode.NONE:
             self._statistics.count_error(self.request.api_key, int(error))
-            text = text or message_of(error)
+            text = text or error_message(error)
         return self._to_wire(error, text)
 
     def _on_timeout(self) -> None:

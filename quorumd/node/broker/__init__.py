@@ -1,6 +1,6 @@
-"""The broker role of a node: the connection between a broker and its process.
+"""The broker role of a node: connects a broker to the node in the same process.
 
-role                 builds the broker once the cluster is known, and ends it
+role                 builds the broker once the cluster id is known, and shuts it down
 settings             the settings of the role
 controller_channel   requests to the active controller, by connection or within this process
 local_session        the session of requests to the active controller in this process

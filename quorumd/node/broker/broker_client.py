@@ -15,7 +15,7 @@ from quorumd.protocol.wire import Message
 class NodeBrokerClient:
     """Implements `BrokerClient`. Fetches have connections of their own, since their responses may be delayed.
 
-    `metadata`: where the other brokers are; set once the broker is built.
+    `metadata`: has the endpoints of the other brokers; set once the broker is built.
     """
 
     metadata: BrokerMetadata

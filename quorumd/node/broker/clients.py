@@ -56,9 +56,9 @@ PUBLIC_APIS: Final = FORWARDABLE | {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
-"""APIs of any node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
+"""The APIs of a node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
 BROKER_RULES: Final = {**TOPIC_RULES, **GROUP_RULES}
-"""The rights that the broker's APIs need."""
+"""The ACL operations that the broker's APIs require."""
 _FAMILIES: Final = (
     QuorumApis,
     VoterApis,
@@ -73,7 +73,7 @@ _FAMILIES: Final = (
 
 
 def _names_metadata_log(message: Message) -> bool:
-    """Whether a Metadata request looks for the leader of the quorum."""
+    """Whether a Metadata request names the metadata log, to find the leader of the quorum."""
     assert isinstance(message, MetadataRequest)
     topics = message.topics or ()
     return any(each.name == METADATA_TOPIC or each.topic_id == METADATA_TOPIC_ID for each in topics)
@@ -91,9 +91,10 @@ _CONCERNS_QUORUM: Final[dict[int, Callable[[Message], bool]]] = {
 
 
 class ClientListeners:
-    """Accepts connections while `is_open`: until the broker serves clients they would see other APIs and metadata.
+    """Accepts connections while `is_open`: before the broker serves clients, they would get the APIs and metadata of
+    the node.
 
-    The address is bound before that, so that a wrong one is reported at the start.
+    The addresses are bound earlier, so that a wrong one is reported at the start.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class ClientListeners:
             listeners.bind(each, self.accept)
 
     def add_public_apis(self, context: ApiContext) -> None:
-        """Serve the APIs of any node. Those of the broker, which are added later, take precedence."""
+        """Serve the APIs that every node has. Those of the broker, which are added later, take precedence."""
         self._authorization = context.authorization
         self._connections.serves = context.authorization.serves
         if self._listen:
@@ -152,13 +153,13 @@ class ClientListeners:
         return self._authorization.access(session, api_key)
 
     def _keep_quorum_requests(self, route: Route) -> Handler[Message]:
-        of_node, of_broker = self.router.handler(route.api_key), route.handler
+        node_handler, broker_handler = self.router.handler(route.api_key), route.handler
         concerns_quorum = _CONCERNS_QUORUM.get(route.api_key)
-        if of_node is None or concerns_quorum is None:
-            return of_broker
+        if node_handler is None or concerns_quorum is None:
+            return broker_handler
 
         def handle(session: Session, request: Request[Message]) -> None:
-            (of_node if concerns_quorum(request.message) else of_broker)(session, request)
+            (node_handler if concerns_quorum(request.message) else broker_handler)(session, request)
 
         return handle
 
@@ -169,7 +170,7 @@ class ClientListeners:
 
 
 def public_routes(context: ApiContext) -> Iterable[Route]:
-    """The routes of the families of a node that clients of brokers use."""
+    """Yield the routes of a node that clients of brokers use."""
     for family in _FAMILIES:
         for route in family(context).routes():
             if route.api_key in PUBLIC_APIS:

@@ -1,4 +1,4 @@
-"""Requests of the broker in this process to the active controller, which may be in this process too."""
+"""Requests of the broker in this process to the active controller, which may also be in this process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from quorumd.raft.engine import RaftEngine
 class ControllerAccess(NamedTuple):
     """The parts of the node that channels use.
 
-    `route`, `supported_versions`: handlers and versions of the listener of the quorum. `next_number()` returns the
-    number of a new connection. `connect(listener)` makes connections, to nodes' listeners with that name, that no
-    other channel uses. `controllers_listener`: the name of the controllers' listeners. `timeout_ms`: of requests to
-    other nodes.
-    """
+    `route`, `supported_versions`: handlers and versions of the listener of the quorum. `next_number()` allocates the
+    number of a connection. `connect(listener)` creates connections to the listeners with this name of other nodes,
+    for one channel alone. `controllers_listener`: the name of the controllers' listeners. `timeout_ms`: of requests
+    to other nodes."""
 
     clock: Clock
     engine: RaftEngine
@@ -42,7 +41,7 @@ class ControllerAccess(NamedTuple):
     timeout_ms: float
 
 
-class _Pending:
+class _PendingRequest:
     """One request and its callbacks."""
 
     __slots__ = ("api_key", "build", "on_failure", "on_response")
@@ -65,10 +64,10 @@ class NodeControllerChannel:
 
     def __init__(self, access: ControllerAccess) -> None:
         self._access = access
-        self._waiting: deque[_Pending] = deque()
-        self._in_flight: _Pending | None = None
+        self._waiting: deque[_PendingRequest] = deque()
+        self._in_flight: _PendingRequest | None = None
         self._leader_id = NO_NODE
-        """Where the request in flight was sent."""
+        """The node to which the request in flight was sent."""
         self._connections: PeerConnections | None = None
         self._local: LocalSession | None = None
         self._request: Request[Message] | None = None
@@ -85,11 +84,11 @@ class NodeControllerChannel:
         on_failure: Callable[[Failure], None],
     ) -> None:
         """See `ControllerChannel`."""
-        self._waiting.append(_Pending(api_key, build, on_response, on_failure))
+        self._waiting.append(_PendingRequest(api_key, build, on_response, on_failure))
         self._send_next()
 
     def leader_changed(self) -> None:
-        """Fail the request in flight if its controller no longer leads: a response may never come."""
+        """Fail the request in flight if its controller no longer leads, since it may never respond."""
         if self._in_flight is None or self._leader_id == self._access.engine.leader_id:
             return
         self._drop_connections()
@@ -122,7 +121,7 @@ class NodeControllerChannel:
         else:
             self._send_to_leader(pending)
 
-    def _send_to_leader(self, pending: _Pending) -> None:
+    def _send_to_leader(self, pending: _PendingRequest) -> None:
         access = self._access
         address = access.discovery.address_of(self._leader_id)
         if address is None:
@@ -146,7 +145,7 @@ class NodeControllerChannel:
 
     # Within this process
 
-    def _send_locally(self, pending: _Pending) -> None:
+    def _send_locally(self, pending: _PendingRequest) -> None:
         access = self._access
         self._drop_connections()
         if self._local is None or self._local_epoch != access.engine.epoch:
@@ -159,7 +158,7 @@ class NodeControllerChannel:
         message = pending.build(versions[1])
         request = Request(pending.api_key, versions[1], 0, access.client_id, message, b"", 0)
         self._request = request
-        # In a later turn, since the sender is still running.
+        # In a later iteration of the event loop, since the sender is still running.
         session = self._local
         access.clock.call_soon(lambda: self._route(session, request))
 
@@ -168,27 +167,27 @@ class NodeControllerChannel:
             self._access.route(session, request)
 
     def on_response(self, request: Request[Message], response: Message) -> None:
-        """See `local_session.Outcomes`."""
+        """See `local_session.ResponseHandler`."""
         if request is self._request and self._in_flight is not None:
             self._respond_later(self._in_flight, response)
 
     def on_refused(self, request: Request[Message], reason: str) -> None:
-        """See `local_session.Outcomes`."""
+        """See `local_session.ResponseHandler`."""
         if request is self._request and self._in_flight is not None:
             self._fail(self._in_flight, reason)
 
     def on_closed(self, reason: str) -> None:
-        """See `local_session.Outcomes`."""
+        """See `local_session.ResponseHandler`."""
         self._local = None
         if self._request is not None and self._in_flight is not None:
             self._fail(self._in_flight, reason)
 
-    def _respond_later(self, pending: _Pending, response: Message) -> None:
+    def _respond_later(self, pending: _PendingRequest, response: Message) -> None:
         self._access.clock.call_soon(lambda: self._on_response(pending, response))
 
     # Outcomes
 
-    def _on_response(self, pending: _Pending, response: Message) -> None:
+    def _on_response(self, pending: _PendingRequest, response: Message) -> None:
         if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
             # A leader refuses AlterPartition on connections from before its leadership.
             self._drop_connections()
@@ -197,12 +196,12 @@ class NodeControllerChannel:
         else:
             self._complete(pending, lambda: pending.on_response(response))
 
-    def _fail(self, pending: _Pending, reason: str) -> None:
+    def _fail(self, pending: _PendingRequest, reason: str) -> None:
         self._access.clock.call_soon(
             lambda: self._complete(pending, lambda: pending.on_failure(Failure(reason)))
         )
 
-    def _complete(self, pending: _Pending, callback: Callable[[], None]) -> None:
+    def _complete(self, pending: _PendingRequest, callback: Callable[[], None]) -> None:
         """Report an outcome unless the request has had one, then send the next request."""
         if pending is not self._in_flight:
             return

@@ -12,8 +12,8 @@ from quorumd.protocol.connection import Request
 from quorumd.protocol.wire import Message
 
 
-class Outcomes(Protocol):
-    """Receives the outcome of each request, possibly while it is being routed."""
+class ResponseHandler(Protocol):
+    """Handles the outcome of each request, possibly while the request is being routed."""
 
     def on_response(self, request: Request[Message], response: Message) -> None: ...
 
@@ -23,9 +23,9 @@ class Outcomes(Protocol):
 
 
 class LocalSession:
-    """Takes the place of a connection: handlers, checks and delayed responses are those of other brokers' requests.
+    """Replaces a connection: handlers, checks and delayed responses are the same as for requests of other brokers.
 
-    `number`: among the numbers of accepted connections, which order AlterPartition requests.
+    `number`: a connection number, by which AlterPartition requests are ordered.
     """
 
     is_controller_client = True
@@ -33,17 +33,17 @@ class LocalSession:
     comes_from_broker = False
     is_internal = True
 
-    def __init__(self, number: int, outcomes: Outcomes) -> None:
+    def __init__(self, number: int, handler: ResponseHandler) -> None:
         self.peer = "this process"
         self.principal = ANONYMOUS
         self.token_authenticated = False
         self.listener = ""
         self.host = "localhost"
         self.number = number
-        self._outcomes = outcomes
+        self._handler = handler
 
     def respond(self, request: Request[Message], message: Message) -> None:
-        self._outcomes.on_response(request, message)
+        self._handler.on_response(request, message)
 
     def respond_immediately(self, request: Request[Message], message: Message) -> None:
         self.respond(request, message)
@@ -52,22 +52,22 @@ class LocalSession:
         try:
             message = decode_response(request, response)
         except MalformedMessage as fault:
-            self._outcomes.on_refused(request, str(fault))
+            self._handler.on_refused(request, str(fault))
             return
         self.respond(request, message)
 
     def respond_nothing(self, request: Request[Message]) -> None:
-        self._outcomes.on_refused(request, "the request has no response")
+        self._handler.on_refused(request, "the request has no response")
 
     def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
-        """Nothing to do: a channel has one request at a time, and holds no encoded response."""
+        """Do nothing: a channel sends one request at a time and has no encoded response to drain."""
         del request
         if on_unblocked is not None:
             on_unblocked()
 
     def close(self) -> None:
-        self._outcomes.on_closed("the active controller closed the connection")
+        self._handler.on_closed("the active controller closed the connection")
 
     def respond_not_leader(self, request: Request[Message], message: Message) -> None:
         del message
-        self._outcomes.on_refused(request, "this node is no longer the active controller")
+        self._handler.on_refused(request, "this node is no longer the active controller")

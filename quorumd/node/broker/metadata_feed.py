@@ -14,13 +14,13 @@ from quorumd.ports import Clock, Disk
 from quorumd.protocol.record_batch import BatchHeader, headers
 
 SLICE_MS = 5.0
-"""Longest time for which a slice holds the event loop, besides the batch that exceeds it."""
+"""Longest time for which a slice occupies the event loop, apart from the batch that exceeds it."""
 SLICE_RECORDS = 10
 READ_BYTES = 1024 * 1024
 
 
 class MetadataReader(Protocol):
-    """The broker's side."""
+    """Receives the metadata log in the broker."""
 
     def apply(self, data: bytes, header: BatchHeader) -> None: ...
 
@@ -30,8 +30,8 @@ class MetadataReader(Protocol):
 class MetadataFeed:
     """Passes on each committed batch once and in order, or the newest snapshot if the log no longer has the next one.
 
-    `schedule(callback)` calls back in a later turn of the loop and handles StorageError. `next_offset`: all records
-    below it were passed on.
+    `schedule(callback)` calls back in a later iteration of the event loop and handles StorageError. `next_offset`:
+    all records below it were passed on.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class MetadataFeed:
         self._is_scheduled = False
 
     def start(self, snapshot: OffsetAndEpoch | None, committed_offset: int) -> None:
-        """Begin with a snapshot, if there is one, else with the beginning of the log."""
+        """Begin with a snapshot if there is one, otherwise at the start of the log."""
         if snapshot is not None:
             self._begin_loading(snapshot)
         self.committed(committed_offset)
 
     def committed(self, high_watermark: int) -> None:
-        """Pass on the records below the new high watermark, soon."""
+        """Schedule the records below the new high watermark to be passed on."""
         self._target = max(self._target, high_watermark)
         self._schedule_slice()
 
@@ -87,16 +87,16 @@ class MetadataFeed:
 
     def _apply_next(self) -> bool:
         """Pass on the next batch; returns False if the log has none yet."""
-        following = next(self._batches, None)
-        if following is None:
+        next_batch = next(self._batches, None)
+        if next_batch is None:
             if self.next_offset < self._log.start_offset:
                 return self._load_newest_snapshot()
             data = self._log.read(self.next_offset, READ_BYTES, max_offset=self._target)
             self._batches = iter([(data, header) for header in headers(data)])
-            following = next(self._batches, None)
-            if following is None:
+            next_batch = next(self._batches, None)
+            if next_batch is None:
                 return False
-        data, header = following
+        data, header = next_batch
         if header.end_offset <= self.next_offset:
             return True
         try:

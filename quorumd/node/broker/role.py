@@ -1,4 +1,4 @@
-"""The broker of a node: built once the cluster is known, fed with the metadata log, ended before the node."""
+"""The broker of a node: built once the cluster id is known, fed with the metadata log, shut down before the node."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from quorumd.ports import Disk, Entropy
 logger = logging.getLogger("quorumd.broker")
 
 SHUTDOWN_TIMEOUT_MS: Final = 30_000.0
-"""Limit of the controlled shutdown, after which the logs are closed anyway."""
+"""Timeout of the controlled shutdown, after which the logs are closed anyway."""
 LEADERLESS_SHUTDOWN_MS: Final = 2_000.0
-"""The same while no controller is known: the nodes of a cluster are often stopped together."""
+"""The timeout while no controller is known: the nodes of a cluster are often stopped together."""
 POLL_MS: Final = 50.0
 
 
@@ -39,7 +39,7 @@ class NodeBroker:
     """`clients` gets the APIs of the broker; its listener is bound to `bound_port`. `folders`: the log directories
     besides that of the metadata log, whose cluster id the node saves itself.
 
-    The broker itself is None until the cluster id is committed, which the first leader of a new cluster generates.
+    `broker` is None until the cluster id is committed, which the first leader of a new cluster generates.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class NodeBroker:
 
     @property
     def state(self) -> BrokerState:
-        """Kafka's state of the broker; STARTING until the cluster is known."""
+        """The state of the broker, as Kafka defines it; STARTING until the cluster id is known."""
         return self.broker.state if self.broker is not None else BrokerState.STARTING
 
     def start(self, snapshot: OffsetAndEpoch | None, committed_offset: int) -> None:
-        """Follow the metadata log from its newest snapshot on, as soon as the cluster is known."""
+        """Follow the metadata log from its newest snapshot on, once the cluster id is known."""
         self._start_snapshot = snapshot
         self.committed(committed_offset)
 
@@ -100,7 +100,7 @@ class NodeBroker:
             self._build(self._identity.cluster_id)
 
     def cluster_adopted(self) -> None:
-        """Begin now that the cluster is known: an idle cluster commits nothing more."""
+        """Build the broker now that the cluster id is known: an idle cluster commits nothing more."""
         self.committed(self._committed_offset)
 
     def leadership_changed(self) -> None:
@@ -150,7 +150,7 @@ class NodeBroker:
     # Shutdown
 
     def shut_down(self, on_done: Callable[[], None]) -> None:
-        """Hand the leaderships over, close the logs, then call `on_done`."""
+        """Hand over leadership of all partitions, close the logs, then call `on_done`."""
         self._is_shutting_down = True
         if self.broker is None:
             on_done()
@@ -161,7 +161,7 @@ class NodeBroker:
         self._watch_shutdown(now_ms + SHUTDOWN_TIMEOUT_MS, now_ms)
 
     def _watch_shutdown(self, deadline_ms: float, leader_seen_ms: float) -> None:
-        """End a controlled shutdown that no controller grants."""
+        """Complete a controlled shutdown that no controller grants in time."""
         if self._on_shut_down is None or self.broker is None or self._lifecycle.is_stopped:
             return
         now_ms = self._clock.now_ms()

@@ -1,4 +1,4 @@
-"""Forwards commits, flushes and elections to the parts of the node, in the order that they depend on."""
+"""Forwards commits, flushes and elections to the parts of the node, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quorumd.raft.engine import RaftEngine
 
 
 class CommitListeners:
-    """The runner's progress listener. The image is updated before waiting clients get their responses."""
+    """The `ProgressListener` of the runner. The image is updated before waiting clients get their responses."""
 
     def __init__(
         self,

@@ -17,10 +17,10 @@ ALREADY_DURABLE = -1
 
 
 class DurabilityGate:
-    """Holds messages until the disk has what they acknowledge.
+    """Holds messages until what they acknowledge is durable.
 
-    `deliver` is called with each message that may leave, `prepare` with each that waits for a flush, so that it is
-    encoded meanwhile. `durable_offset` is the log end offset on the disk.
+    `deliver` is called with each message that may leave, `prepare` with each that waits for a flush, to encode it
+    meanwhile. `durable_offset`: the log is durable below it.
     """
 
     def __init__(

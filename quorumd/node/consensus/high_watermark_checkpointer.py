@@ -1,4 +1,4 @@
-"""Writes the high watermark to disk: periodically, and when a sealed segment is committed to its end."""
+"""Writes the high watermark to disk: periodically, and once all of a sealed segment is committed."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class HighWatermarkCheckpointer:
     def save_if_sealed(self, sealed: int) -> None:
         """Save once the sealed segment that ends at `sealed` is committed and durable to its end.
 
-        From then on the segment does not change: an error in it is damage, not the remainder of a crash. Its flush
-        may end before or after its commit.
+        From then on the segment does not change: an error in it is damage, not a torn write of a crash. Its flush
+        may complete before or after its commit.
         """
         if sealed > self.saved:
             durable = self._durable()

@@ -1,4 +1,4 @@
-"""Decides whether this node handles requests that only the leader may handle."""
+"""Whether this node handles requests that only the leader may handle."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Steps the engine and applies its effects in the order of the contract in `quorumd.raft`.
 
-Disk work runs outside the event thread, one save or flush after the other. Flushes are group commits: appends that
-arrive during a flush are all covered by the next one.
-"""
+Disk work runs outside the event thread, one save or flush after the other. Flushes are group commits: one flush
+covers all appends that arrived during the previous one."""
 
 from __future__ import annotations
 
@@ -148,7 +147,7 @@ class RaftRunner:
         self._space_timer: Timer | None = None
         self._stopped = False
         self._checked_voters: VoterRecord | None = None
-        """The voters of the snapshot that was fetched last."""
+        """The voters in the snapshot that was fetched last."""
 
     @property
     def is_flushing(self) -> bool:
@@ -183,7 +182,7 @@ class RaftRunner:
             self._on_fatal_error(error)
 
     def stop(self) -> None:
-        """Stop stepping and applying effects, without waiting for disk work in progress."""
+        """Step no more events and apply no more effects; do not wait for disk work in progress."""
         self._stopped = True
         self._timer.cancel()
         if self._space_timer is not None:
@@ -210,7 +209,7 @@ class RaftRunner:
         appended = True
         if effects.append is not None:
             appended = self._append(effects.append, effects.append_end_offset)
-        # Messages that may leave now leave before the flush, so that followers work while this node flushes.
+        # Send what may leave now before the flush, so that followers work while this node flushes.
         self._gate.release_after(effects.send)
         if appended:
             if effects.append is not None:
@@ -219,7 +218,7 @@ class RaftRunner:
         else:
             self._withdraw(effects.send_after_flush)
         if effects.leadership_changed:
-            # After the sends: a new leader announces itself before it starts other work.
+            # After the sends, so that BeginQuorumEpoch leaves before other work starts.
             self._outputs.progress.leadership_changed()
         if effects.new_high_watermark is not None:
             # A full disk may have rejected records that the engine counted as committed.
@@ -351,7 +350,7 @@ class RaftRunner:
         if isinstance(outcome, BaseException):
             raise FlushFailed(str(outcome)) from outcome
         self._log.snapshots.rescan()
-        assert outcome.voters is not None, "finish_part refuses that"
+        assert outcome.voters is not None, "finish_part rejects snapshots without voters"
         try:
             return snapshot_voters(snapshot, outcome.voters)
         except MalformedMessage as fault:
@@ -422,7 +421,7 @@ class RaftRunner:
         )
 
     def _check_free_space(self) -> None:
-        if self._log.has_room():
+        if self._log.has_free_space():
             self._space_timer = None
             self.step(StorageAvailable())
         else:

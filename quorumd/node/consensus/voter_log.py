@@ -1,4 +1,4 @@
-"""The node's view of the voter records in its log: cluster id, addresses, and their encoding."""
+"""The voter records in the node's log: their encoding, and the cluster id and addresses that follow from them."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class VoterLog:
         return encode_control_records(batch, base_offset, epoch, self._clock.wall_ms(), cluster_id)
 
     def truncated(self, end_offset: int) -> None:
-        """Forget voter records at or above `end_offset`, which the log no longer has."""
+        """Forget voter records at or above `end_offset`, which were truncated."""
         self._identity.truncated(end_offset)
         self._discovery.log_truncated(end_offset)
         self._lifecycle.call_soon(self.update_addresses)
 
     def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
-        """Take over a fetched snapshot that replaced the log; `voters` is the record in the snapshot."""
+        """Load a fetched snapshot that replaced the log; `voters` is the record in the snapshot."""
         self._identity.truncated(0)
         self._discovery.log_truncated(0)
         self._state_machine.load(snapshot, self._disk)
@@ -90,7 +90,7 @@ class VoterLog:
         if contradiction is not None:
             self._lifecycle.fail(
                 StorageError(
-                    f"the log is of cluster {contradiction}, this folder of cluster {cluster_id}; check "
+                    f"the log belongs to cluster {contradiction}, this folder to cluster {cluster_id}; check "
                     "bootstrap.servers and quorum.voters, or format another folder, which has no vote at first"
                 )
             )

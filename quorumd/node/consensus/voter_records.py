@@ -1,4 +1,4 @@
-"""Translation between the engine's control records and batches in the log."""
+"""Translates between the engine's control records and batches in the log."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def scan_voter_records(
 def _check_voters(ids: list[int]) -> None:
     if not ids or min(ids) < 0 or len(set(ids)) != len(ids):
         raise MalformedMessage(
-            f"a voter record has the voters {ids}; valid are one or more distinct ids from 0 on"
+            f"a voter record has the voters {ids}; it must have at least one, with distinct ids of at least 0"
         )
 
 

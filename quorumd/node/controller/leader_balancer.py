@@ -1,4 +1,4 @@
-"""Moves leadership back to preferred leaders periodically, in steps that each wait for the previous one's commit."""
+"""Moves leadership back to preferred leaders periodically, in steps that each wait for the previous step's commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("quorumd.controller")
 
 
 class LeaderBalancer:
-    """Runs a round per leader.imbalance.check.interval.seconds. `may_write()`: whether records can be written now."""
+    """Runs a round per leader.imbalance.check.interval.seconds. `can_write()`: whether records can be written now."""
 
     def __init__(
         self,
@@ -23,20 +23,20 @@ class LeaderBalancer:
         clock: Clock,
         writer: MetadataWriter,
         statistics: NodeStatistics,
-        may_write: Callable[[], bool],
+        can_write: Callable[[], bool],
     ) -> None:
         self._controller = controller
         self._clock = clock
         self._writer = writer
         self._statistics = statistics
-        self._may_write = may_write
+        self._can_write = can_write
         self._timer: Timer | None = None
         self._is_active = False
         self._elected = 0
         """Elections in this round."""
 
     def begin(self) -> None:
-        """Schedule the first round after one interval, in which brokers can reconnect."""
+        """Schedule the first round after one interval, so that brokers have time to reconnect."""
         self._is_active = self._controller.settings.leader_imbalance_check_interval_ms > 0
         if self._is_active:
             self._end_round()
@@ -48,7 +48,7 @@ class LeaderBalancer:
             self._timer.cancel()
 
     def _step(self) -> None:
-        records = balance_leaders(self._controller) if self._may_write() else []
+        records = balance_leaders(self._controller) if self._can_write() else []
         if not records:
             self._end_round()
             return

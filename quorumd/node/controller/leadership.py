@@ -17,8 +17,8 @@ from quorumd.raft.engine import RaftEngine
 class Leadership:
     """Starts and stops the active controller.
 
-    Between its election and the moment when the image holds all records that the log had then, a leader replicates
-    but plans nothing. `bootstrap`: the records that an empty log begins with. `next_session()`: see
+    A new leader replicates, but plans nothing before the image holds all records that the log had at its election.
+    `bootstrap`: the records that an empty log begins with. `next_session()`: see
     `ControllerRunner.lead`.
     """
 
@@ -59,7 +59,7 @@ class Leadership:
             self._state_machine.on_leadership_lost()
 
     def committed(self) -> None:
-        """Propose the bootstrap records that the image lacks after the first commit in this epoch."""
+        """After the first commit in this epoch, propose the bootstrap records that the image lacks."""
         if self._role.is_image_complete and not self._is_bootstrapped and self._engine.high_watermark >= 0:
             self._is_bootstrapped = True
             min_insync_replicas = self._controller.controller.settings.min_insync_replicas

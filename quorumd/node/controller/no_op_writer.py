@@ -1,6 +1,6 @@
 """Appends a NoOpRecord to an idle log once per metadata.max.idle.interval.ms.
 
-Replicas of an idle log see from it that they are up to date, and since when.
+From it the replicas of an idle log know that they are up to date, and since when.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from quorumd.ports import Clock, Timer
 
 
 class NoOpWriter:
-    """`may_write()`: whether records can be written now. An interval of 0 disables the writer."""
+    """`can_write()`: whether records can be written now. An interval of 0 disables the writer."""
 
     def __init__(
         self,
@@ -21,13 +21,13 @@ class NoOpWriter:
         clock: Clock,
         proposals: Proposals,
         writer: MetadataWriter,
-        may_write: Callable[[], bool],
+        can_write: Callable[[], bool],
     ) -> None:
         self._interval_ms = interval_ms
         self._clock = clock
         self._proposals = proposals
         self._writer = writer
-        self._may_write = may_write
+        self._can_write = can_write
         self._timer: Timer | None = None
 
     def begin(self) -> None:
@@ -44,9 +44,9 @@ class NoOpWriter:
         self._timer = self._clock.call_at(due, self._write_if_idle)
 
     def _write_if_idle(self) -> None:
-        """Write a record unless one waits to be committed: without a majority they would accumulate."""
+        """Write a record unless one is uncommitted: without a majority they would accumulate."""
         now, proposals = self._clock.now_ms(), self._proposals
         due = proposals.last_appended_ms + self._interval_ms
-        if proposals.is_empty and due <= now and self._may_write():
+        if proposals.is_empty and due <= now and self._can_write():
             self._writer.write_no_op()
         self._schedule(due if due > now else now + self._interval_ms)

@@ -1,4 +1,4 @@
-"""Runs the controller while the node leads: fences brokers whose session expired and elects leaders uncleanly."""
+"""Runs the periodic work of the active controller: fencing, unclean elections and removal of expired tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quorumd.node.controller.leader_balancer import LeaderBalancer
 from quorumd.node.controller.no_op_writer import NoOpWriter
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.state.metadata_writer import MetadataWriter
-from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.proposals import Proposals, ignore_commit
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock, Entropy, Timer
@@ -60,7 +60,7 @@ class ControllerRunner:
             clock.wall_ms,
         )
         self.order = AlterPartitionOrder()
-        self.writer = MetadataWriter(log.has_room, state_machine, proposals, self._on_unclean_elections)
+        self.writer = MetadataWriter(log.has_free_space, state_machine, proposals, self._on_unclean_elections)
         self._clock = clock
         self._state_machine = state_machine
         self._statistics = statistics
@@ -68,9 +68,9 @@ class ControllerRunner:
         self._check_interval_ms = min(
             settings.broker_session_timeout_ms / SESSION_CHECKS_PER_TIMEOUT, MAX_CHECK_INTERVAL_MS
         )
-        self._balancer = LeaderBalancer(self.controller, clock, self.writer, statistics, self.may_write)
+        self._balancer = LeaderBalancer(self.controller, clock, self.writer, statistics, self.can_write)
         self._no_op_writer = NoOpWriter(
-            settings.max_idle_interval_ms, clock, proposals, self.writer, self.may_write
+            settings.max_idle_interval_ms, clock, proposals, self.writer, self.can_write
         )
         self._session_timer: Timer | None = None
         self._sweep_timer: Timer | None = None
@@ -100,9 +100,9 @@ class ControllerRunner:
         """Whether this node is the active controller."""
         return self._role.is_active_controller
 
-    def may_write(self) -> bool:
+    def can_write(self) -> bool:
         """Whether records can be written now: this node is the active controller, and its disk has space."""
-        return self._role.is_active_controller and self.writer.has_room()
+        return self._role.is_active_controller and self.writer.has_free_space()
 
     def on_leadership_lost(self) -> None:
         """Stop all periodic work."""
@@ -120,13 +120,13 @@ class ControllerRunner:
         self._sweep_timer = self._clock.call_at(self._clock.now_ms() + wait_ms, self._sweep_unclean_elections)
 
     def _check_sessions(self, due: float) -> None:
-        """Fence the broker whose session expired first, one broker per turn of the event loop."""
+        """Fence the broker whose session expired first, one broker per iteration of the event loop."""
         controller = self.controller
         now = self._clock.now_ms()
         if now - due > self._check_interval_ms:
             controller.sessions.extend_all(now - due)
         has_more = False
-        if self.may_write():
+        if self.can_write():
             expired = self._expired_brokers(now)
             has_more = self._fence(expired[0]) or len(expired) > 1 if expired else self._elect_pending()
         self._schedule_session_check(0.0 if has_more else self._check_interval_ms)
@@ -139,7 +139,7 @@ class ControllerRunner:
     def _fence(self, broker: Broker) -> bool:
         """Write one step of fencing a broker. Returns whether another step is needed; a heartbeat may cancel it."""
         records = fence(self.controller, broker, self.controller.step)
-        self.writer.write_batches(records, _ignore_commit)
+        self.writer.write_batches(records, ignore_commit)
         if not completes_fencing(records):
             return True
         logger.warning(
@@ -171,7 +171,7 @@ class ControllerRunner:
         records = elect_broker(controller, broker, controller.step)
         session.elections_checked = len(records) < controller.step
         if records:
-            self.writer.write_batches(records, _ignore_commit)
+            self.writer.write_batches(records, ignore_commit)
         return len(pending) > 1 or not session.elections_checked
 
     def _on_unclean_elections(self, elections: Sequence[UncleanElection]) -> None:
@@ -198,9 +198,9 @@ class ControllerRunner:
             logger.warning("%d more unclean elections are not listed", len(elections) - MAX_LOGGED_ELECTIONS)
 
     def _sweep_unclean_elections(self) -> None:
-        records = elect_unclean_leaders(self.controller) if self.may_write() else []
+        records = elect_unclean_leaders(self.controller) if self.can_write() else []
         if records:
-            self.writer.write_batches(records, _ignore_commit)
+            self.writer.write_batches(records, ignore_commit)
         interval_ms = self.controller.settings.unclean_election_interval_ms
         self._schedule_sweep(0.0 if len(records) >= MAX_SWEEP_RECORDS else interval_ms)
 
@@ -209,13 +209,9 @@ class ControllerRunner:
             self._token_timer = self._clock.call_at(self._clock.now_ms() + wait_ms, self._sweep_tokens)
 
     def _sweep_tokens(self) -> None:
-        """Remove expired delegation tokens, some per turn of the event loop."""
-        records = expired_tokens(self.controller.image, self._clock.wall_ms()) if self.may_write() else []
+        """Remove expired delegation tokens, a limited number per iteration of the event loop."""
+        records = expired_tokens(self.controller.image, self._clock.wall_ms()) if self.can_write() else []
         if records:
-            self.writer.write_batches(records, _ignore_commit)
+            self.writer.write_batches(records, ignore_commit)
         interval_ms = self.controller.settings.token_check_interval_ms
         self._schedule_token_sweep(0.0 if len(records) >= MAX_SWEPT else interval_ms)
-
-
-def _ignore_commit(committed: bool) -> None:
-    del committed

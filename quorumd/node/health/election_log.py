@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from quorumd.ids import NO_NODE
-from quorumd.node.readiness import NodeStatus, seconds
+from quorumd.node.readiness import NodeStatus, format_duration
 
 logger = logging.getLogger("quorumd.node")
 
@@ -54,7 +54,7 @@ class ElectionLog:
             self._next_summary = now + self._interval_ms
             logger.warning(
                 "no leader for %s: %s in epoch %d, %d campaigns without success%s",
-                seconds(now - self._searching_since),
+                format_duration(now - self._searching_since),
                 node_status.role,
                 node_status.epoch,
                 self._campaigns,
@@ -73,7 +73,7 @@ class ElectionLog:
     def _leader_found(self, role: str, epoch: int, leader_id: int, now: float) -> None:
         after = ""
         if self._searching_since is not None:
-            after = f", after {seconds(now - self._searching_since)} without a leader"
+            after = f", after {format_duration(now - self._searching_since)} without a leader"
         self._searching_since, self._previous_leader, self._leader = None, None, (epoch, leader_id)
         logger.info("%s in epoch %d, leader %d%s", role, epoch, leader_id, after)
 

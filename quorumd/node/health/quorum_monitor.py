@@ -1,4 +1,4 @@
-"""Collects a node's status in the quorum for operators and monitoring, and logs changes of it."""
+"""Collects the status of a node in the quorum for operators and monitoring, and logs its changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quorumd.node.graceful_shutdown import GracefulShutdown
 from quorumd.node.health.election_log import ElectionLog
 from quorumd.node.identity.founding import Founding
 from quorumd.node.peers.client import PeerClient
-from quorumd.node.readiness import NodeStatus, seconds
+from quorumd.node.readiness import NodeStatus, format_duration
 from quorumd.node.settings import NodeSettings
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
@@ -25,9 +25,9 @@ logger = logging.getLogger("quorumd.node")
 
 CHECK_INTERVAL_MS = 1000.0
 REFUSAL_LOG_INTERVAL_MS = 10_000.0
+"""Minimum time between two warnings about the same refusal of a vote."""
 MAX_LOGGED_REFUSALS = 100
-"""Different refusals logged per interval; a stranger can invent any number of node ids."""
-"""Minimum time between two lines about the same refusal of a vote."""
+"""Different refusals logged per interval; an unknown client can invent any number of node ids."""
 
 
 class QuorumMonitor:
@@ -42,7 +42,7 @@ class QuorumMonitor:
         engine: RaftEngine,
         state_machine: StateMachine,
         peers: PeerClient,
-        end: GracefulShutdown,
+        shutdown: GracefulShutdown,
         statistics: NodeStatistics,
     ) -> None:
         self.own = own
@@ -52,7 +52,7 @@ class QuorumMonitor:
         self._state_machine = state_machine
         self._founding = founding
         self._peers = peers
-        self._end = end
+        self._shutdown = shutdown
         self._statistics = statistics
         self.broker_state: Callable[[], BrokerState | None] = lambda: None
         """The state of the broker in this process, None without that role."""
@@ -100,7 +100,7 @@ class QuorumMonitor:
             replay_end=machine.replay_end if machine.is_replaying else 0,
             founding_obstacle=self._founding.obstacle(now),
             silent_peers=self._peers.contacts.silent(engine.voters.current.ids or configured, now),
-            is_stopping=self._end.is_stopping,
+            is_stopping=self._shutdown.is_stopping,
             broker_state=self.broker_state(),
         )
 
@@ -135,9 +135,9 @@ class QuorumMonitor:
         offset = engine.voters_offset_before(high_watermark)
         changes = [
             f"node {voter.key.id} (directory id {voter.key.directory_id}) {verb}"
-            for verb, these, those in (("added", self._voters, before), ("removed", before, self._voters))
-            for voter in these.voters
-            if not any(voter.key.matches(other.key) for other in those.voters)
+            for verb, voters, others in (("added", self._voters, before), ("removed", before, self._voters))
+            for voter in voters.voters
+            if not any(voter.key.matches(other.key) for other in others.voters)
         ]
         if changes:
             ids = ", ".join(map(str, self._voters.ids))
@@ -157,7 +157,7 @@ class QuorumMonitor:
         )
 
     def _is_first_refusal(self, refused: RequestRefused) -> bool:
-        """Whether this refusal was not logged as a warning recently."""
+        """Whether no such refusal was logged as a warning within the interval."""
         now, key = self._clock.now_ms(), (refused.kind, refused.sender, refused.reason)
         if now - self._refusals.get(key, -inf) < REFUSAL_LOG_INTERVAL_MS:
             return False
@@ -169,7 +169,7 @@ class QuorumMonitor:
         return True
 
     def _check(self) -> None:
-        if self._end.is_stopping:
+        if self._shutdown.is_stopping:
             return
         now, node_status = self._clock.now_ms(), self.node_status()
         self._elections.check(node_status, now)
@@ -194,9 +194,9 @@ class QuorumMonitor:
                 logger.warning(
                     "follower %d has not fetched for %s; it lacks %d records",
                     node_id,
-                    seconds(age_ms),
+                    format_duration(age_ms),
                     behind,
                 )
             elif age_ms <= limit_ms and node_id in self._lagging_followers:
                 since = self._lagging_followers.pop(node_id)
-                logger.info("follower %d fetches again after %s", node_id, seconds(now - since))
+                logger.info("follower %d fetches again after %s", node_id, format_duration(now - since))

@@ -17,8 +17,8 @@ class ClusterIdentity:
         self._uncommitted: list[tuple[int, str]] = []
 
     def accepts(self, requested: str | None) -> bool:
-        """Whether a request with this cluster id may be served: no id is accepted, a different one is not (hole 23,
-        as in Kafka)."""
+        """Whether a request with this cluster id may be served: none is accepted, a different one is not (hole 23, as
+        in Kafka)."""
         return not requested or self.cluster_id is None or requested == self.cluster_id
 
     def is_named_by(self, requested: str | None) -> bool:
@@ -32,12 +32,12 @@ class ClusterIdentity:
         return self._uncommitted[-1][1] if self._uncommitted else str(self._entropy.uuid())
 
     def appended(self, offset: int, cluster_id: str | None) -> None:
-        """Note a voter record with this id at `offset` of the log."""
+        """Record that the log has a voter record with this id at `offset`."""
         if cluster_id:
             self._uncommitted.append((offset, cluster_id))
 
     def truncated(self, end_offset: int) -> None:
-        """Forget the records at or above `end_offset`, which the log no longer has."""
+        """Forget the records at or above `end_offset`, which were truncated."""
         while self._uncommitted and self._uncommitted[-1][0] >= end_offset:
             self._uncommitted.pop()
 

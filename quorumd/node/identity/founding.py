@@ -1,4 +1,4 @@
-"""Who may found a quorum, and why a node is not part of one.
+"""Decides which nodes may found a quorum, and explains why a node is not part of one.
 
 KIP-595 draft: the configured voters are used only if there is no quorum state and no existing quorum can be
 discovered. A blank folder (no record, no snapshot, no epoch) therefore starts without a vote. Its node queries all
@@ -39,7 +39,7 @@ HostPort = tuple[str, int]
 
 
 class Standing(IntEnum):
-    """How far a node belongs to a quorum."""
+    """The relation of a node to a quorum. BLANK: it has no record, snapshot or epoch."""
 
     UNKNOWN = 0
     BLANK = 1
@@ -48,7 +48,7 @@ class Standing(IntEnum):
 
 
 class PeerReport(NamedTuple):
-    """A node's standing, as it reported it."""
+    """The standing that a node reported."""
 
     node: Voter
     standing: Standing
@@ -62,7 +62,7 @@ class PeerReport(NamedTuple):
 
 
 class FoundingDecision(NamedTuple):
-    """The founders that are permitted now, or the obstacle to a founding."""
+    """The founders that are permitted now, or why none are."""
 
     founders: VoterSet | None
     obstacle: str | None
@@ -135,6 +135,7 @@ class Founding:
 
     @property
     def founders(self) -> VoterSet:
+        """The founders that the engine was given, or else those of `formatted`."""
         return self._engine.founders if self._engine.founders.voters else self.formatted or VoterSet()
 
     @property
@@ -181,7 +182,7 @@ class Founding:
             ]
 
     def on_unreachable(self, host_port: HostPort, now: float) -> None:
-        """Record that no node responded at `host_port`."""
+        """Record that no node responds at `host_port`."""
         self._reports.pop(host_port, None)
         self._unreachable[host_port] = now
 
@@ -276,15 +277,13 @@ class Founding:
         return FoundingDecision(VoterSet(tuple(voters)), None)
 
     def _conflict(self, report: PeerReport) -> str | None:
-        """Why a peer's report rules out a founding; None if it does not."""
+        """Why a peer's report forbids this node to found a quorum; None if it does not."""
         if report.key == self._own.key:
             return None
         if report.key.id == self._own.key.id:
-            return "has the same node id and another data folder: give each node its own node id"
+            return "has the same node id but another data folder: give each node its own node id"
         if not report.same_cluster:
-            return (
-                f"belongs to another cluster than the one that this folder was formatted for; it {JOIN_HINT}"
-            )
+            return f"belongs to another cluster than this folder was formatted for; this node {JOIN_HINT}"
         if report.standing is Standing.MEMBER:
             return f"is part of an existing quorum; this node {JOIN_HINT}"
         if report.standing is Standing.UNKNOWN:
@@ -295,7 +294,9 @@ class Founding:
             if own_entry is None or own_entry.key != self._own.key:
                 return f"founds a quorum without this folder; this node {JOIN_HINT}"
             if expected is not None and voter_keys(expected) != voter_keys(report.founders):
-                return "founds a quorum of other voters: format all nodes with the same --initial-controllers"
+                return (
+                    "founds a quorum with other voters: format all nodes with the same --initial-controllers"
+                )
         return None
 
     def _missing_majority(self, now: float) -> str | None:

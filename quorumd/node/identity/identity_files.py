@@ -26,7 +26,7 @@ _TIMESTAMP = re.compile(rb"[0-9]{1,18}")
 
 @dataclass(slots=True)
 class SavedNode:
-    """The contents of a data folder that identify its node and its quorum state."""
+    """The identity of a node and its quorum state, as saved in its data folder."""
 
     meta: MetaProperties
     state: SavedState
@@ -50,7 +50,7 @@ class SavedNode:
 
     @property
     def cluster_id(self) -> str | None:
-        """The committed cluster id. quorum-state may have it first: meta.properties is written a moment later."""
+        """The committed cluster id. quorum-state may have it earlier: meta.properties is written after it."""
         return self.meta.cluster_id or self.state.cluster_id or None
 
     @property
@@ -101,8 +101,8 @@ def _saved_founders(founders: VoterSet) -> tuple[Founder, ...]:
 def require_quorum_state(saved: SavedNode, data_directory: str, log_is_empty: bool, voters: VoterSet) -> None:
     """Raise StorageError for a log without quorum-state: its vote is unknown and could be cast twice.
 
-    The file is saved before anything is fetched, so no crash causes this. Only a sole voter may append before it, and
-    its vote has no effect on other nodes.
+    The file is saved before anything is fetched, so no crash causes this. Only a sole voter may append before the
+    file exists, and its vote has no effect on other nodes.
     """
     own = ReplicaKey(saved.meta.node_id, saved.meta.directory_id)
     is_sole_voter = voters.ids == (own.id,) and voters.includes(own)

@@ -1,6 +1,6 @@
 """Registers this node as a controller (KIP-919, ControllerRegistration).
 
-Like a stock controller, the node sends a registration to the active controller while the image has none of this
+Like a stock controller, the node sends registrations to the active controller until the image has one of this
 incarnation. A late request of a previous incarnation, or an operator who unregisters a running controller, also
 changes the image; the node then registers again.
 """
@@ -105,7 +105,7 @@ class ControllerRegistration:
 
     def _register_locally(self, message: wire.ControllerRegistrationRequest) -> bool:
         """Write the registration as the active controller. Returns whether it was written."""
-        if not self._writer.has_room():
+        if not self._writer.has_free_space():
             return False
         plan = plan_controller_registration(self._controller, message, 0)
         return bool(plan.records) and self._writer.write_batch(plan.records, self._on_commit)

@@ -56,7 +56,7 @@ class MembershipManager:
 def create_membership_manager(
     context: ApiContext, own: ReplicaKey, entropy: Entropy, own_endpoints: tuple[Endpoint, ...]
 ) -> MembershipManager:
-    """The manager for the parts of a node, with the tasks that its settings enable."""
+    """Create the manager of a node, with the tasks that its settings enable."""
     clock, settings = context.clock, context.settings
     leader = (context.call_leader, settings.request_timeout_ms)
     voter = VoterEndpointUpdate(context.engine, clock, context.identity, own, *leader, context.step)

@@ -1,6 +1,7 @@
-"""Has a voter's endpoints recorded when its voter record has others (KIP-853, UpdateRaftVoter).
+"""Updates the voter record of a voter whose endpoints have changed (KIP-853, UpdateRaftVoter).
 
-A leader appends its own ones, other voters send theirs to the leader: brokers find the controllers by them.
+A leader appends the new record itself, other voters send UpdateRaftVoter to it: brokers find the controllers by these
+endpoints.
 
 Among quorumd nodes gossip spreads a new address at once. A stock leader takes no part in gossip and relies on
 UpdateRaftVoter, as with stock voters.
@@ -82,7 +83,7 @@ class VoterEndpointUpdate:
         )
 
     def _append(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Append the record of this voter, which leads; a refused change is retried."""
+        """Append the new record as leader; a refused change is retried."""
         if not self._is_appending:
             self._is_appending = True
             change = UpdateVoter(Voter(self._own, endpoints), self._engine.epoch)

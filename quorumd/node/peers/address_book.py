@@ -1,8 +1,8 @@
 """The newest known address of every node (KIP-595 draft 6.3). Addresses only, never liveness or leadership.
 
 A node's own announcement, which has its boot timestamp, is newer than any voter record; a voter record is newer than
-those at lower offsets; the configuration is older than both. A stock leader announces its address without a
-timestamp: that is newer than the voter records in the local log at that time.
+those at lower offsets; the configuration is older than both. An address that a stock leader announces
+has no timestamp: it is newer than the voter records that the local log then has.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class AddressBook:
 
 
 def is_valid(address: Address) -> bool:
-    """Whether a connection to the address can be attempted; peers may send any content."""
+    """Whether a connection to the address can be attempted; peers may announce anything."""
     host = address.host
     return (
         0 < len(host) <= MAX_HOST_LENGTH

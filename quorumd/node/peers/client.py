@@ -88,7 +88,7 @@ class PeerClient:
         self._own_endpoints = own_endpoints
         self._request_timeout_ms = request_timeout_ms
         self._reported_refusals: dict[int, ErrorCode] = {}
-        """The newest logged error of each peer, so that it is logged only once."""
+        """The last logged error of each peer, so that it is not logged again."""
         self._prepared: tuple[Send, Call] | None = None
         """An encoded request that waits for a flush: at most one, the follower's fetch."""
 
@@ -180,9 +180,9 @@ class PeerClient:
             self._discovery.learn(endpoint.node_id, Address(endpoint.host, endpoint.port))
 
     def _deadline(self, request: Request) -> float:
-        """The time by which the response must have arrived; the peer may delay a fetch by its `max_wait_ms`."""
-        hold_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
-        return self._clock.now_ms() + self._request_timeout_ms + hold_ms
+        """The deadline of the response; the peer may delay that to a fetch by `max_wait_ms`."""
+        delay_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
+        return self._clock.now_ms() + self._request_timeout_ms + delay_ms
 
     def _stock_fetch_plan(self, request: FetchRequest) -> RequestPlan:
         cluster_id = self._identity.cluster_id
@@ -235,13 +235,13 @@ class PeerClient:
             logger.warning("node %d rejects %s: %s", peer, type(request).__name__, ErrorCode.describe(error))
 
     def _report_unfollowable(self, peer: int, reason: str) -> None:
-        """Log once that a node cannot be followed. It may be elected even so, and then no quorumd node replicates its
+        """Log once that a node cannot be followed. It may still be elected, and then no quorumd node replicates its
         records: an operator must replace it."""
         if self._reported_refusals.get(peer) is not ErrorCode.UNSUPPORTED_VERSION:
             self._reported_refusals[peer] = ErrorCode.UNSUPPORTED_VERSION
             logger.error(
                 "node %d cannot be followed: it supports neither FetchQuorumRecords nor Fetch v%d (%s); upgrade it, "
-                "or make another node a voter in its place",
+                "or replace it as a voter",
                 peer,
                 fetch_messages.REPLICA_DIRECTORY_VERSION,
                 reason,
@@ -284,7 +284,7 @@ class PeerClient:
             self._step(ResponseReceived(peer, request, response))
             appended = range(before, self._log.end_offset)
             self._statistics.fetched_records += len(appended)
-            # The engine may have rejected them: only voter records that were appended have an effect.
+            # The engine may have rejected the batches: only voter records that were appended count.
             found = [record for record in found if record.offset in appended]
             if found:
                 self._on_voter_records(found)

@@ -1,6 +1,6 @@
 """Outgoing connections to other nodes: one per address and purpose.
 
-Purposes have separate connections because responses arrive in order: a vote must not wait behind a parked fetch.
+Purposes have separate connections because responses arrive in order: a vote must not wait behind a delayed fetch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quorumd.protocol.handshake import Handshake, SaslClient, choose_version
 from quorumd.protocol.wire import Message
 
 REAUTHENTICATION_SHARE = 0.85
-"""The part of its lifetime after which an authentication is renewed, as in Kafka's clients (KIP-368)."""
+"""The fraction of its lifetime after which an authentication is renewed, as in Kafka's clients (KIP-368)."""
 
 
 class Purpose(Enum):
@@ -80,21 +80,22 @@ class Call:
         """Version and bytes, if the message was encoded before it is sent."""
 
 
-class Access(NamedTuple):
-    """How this node gets into others: `listener` is the name of theirs, `new_sasl_client` its login, if any."""
+class PeerListener(NamedTuple):
+    """The listener of other nodes that this node connects to, by name, and the SASL client to log in there, if
+    any."""
 
     listener: str = ""
     new_sasl_client: Callable[[], SaslClient] | None = None
 
 
-PLAIN_ACCESS = Access()
+ANY_LISTENER = PeerListener()
 
 
 class PeerConnection:
     """One connection: connects at the first call, negotiates versions, sends calls in order.
 
     When it is lost or times out, it fails all calls in progress and reconnects at the next call. `is_quorum`: the
-    other side is a voter or leader, and its host is to get the connections that are reserved for those.
+    peer is a voter or leader, so its host may use the connections that are reserved for voters.
     """
 
     def __init__(
@@ -105,11 +106,11 @@ class PeerConnection:
         port: int,
         client_id: str,
         private_apis: bool = True,
-        access: Access = PLAIN_ACCESS,
+        peer_listener: PeerListener = ANY_LISTENER,
         is_quorum: bool = False,
     ) -> None:
         self._private_apis = private_apis
-        self._access = access
+        self._peer_listener = peer_listener
         self._is_quorum = is_quorum
         self._network = network
         self._clock = clock
@@ -124,9 +125,9 @@ class PeerConnection:
         """Send a call, now or once connected."""
         if self._attempt is None:
             self._attempt = _ConnectionAttempt(
-                self, self._clock, self._client_id, self._private_apis, self._access.new_sasl_client
+                self, self._clock, self._client_id, self._private_apis, self._peer_listener.new_sasl_client
             )
-            self._network.connect(self._host, self._port, self._attempt, self._access.listener)
+            self._network.connect(self._host, self._port, self._attempt, self._peer_listener.listener)
         if self._attempt.is_ready:
             self._attempt.renew_authentication()
         if self._attempt.is_ready:
@@ -153,7 +154,7 @@ class PeerConnection:
         return self._attempt is None and not self._pending
 
     def fail_unsupported(self, call: Call, reason: str) -> None:
-        """Fail a call that the peer does not support, in a later turn, since its sender is still running."""
+        """Fail a call that the peer does not support, in a later iteration, since its sender is still running."""
         failure = Failure(f"{self._host}:{self._port}: {reason}", unsupported=True, unsent=True)
         self._clock.call_soon(lambda: call.on_failure(failure))
 
@@ -171,11 +172,11 @@ class PeerConnection:
         self._attempt = None
         sent, unsent = list(attempt.in_flight.values()), list(self._pending)
         self._pending.clear()
-        where = f"{self._host}:{self._port}: {reason}"
+        text = f"{self._host}:{self._port}: {reason}"
         for call in sent:
-            call.on_failure(Failure(where, refused=refused))
+            call.on_failure(Failure(text, refused=refused))
         for call in unsent:
-            call.on_failure(Failure(where, refused=refused, unsent=True))
+            call.on_failure(Failure(text, refused=refused, unsent=True))
 
     def _check_timeouts(self) -> None:
         calls = [*(self._attempt.in_flight.values() if self._attempt else ()), *self._pending]
@@ -251,7 +252,7 @@ class _ConnectionAttempt:
         """Encode a call. Raises UnsupportedVersion if the peer does not support it."""
         version = self._version(call.api_key)
         if version is None:
-            raise UnsupportedVersion(f"API {call.api_key} is not supported there")
+            raise UnsupportedVersion(f"API {call.api_key} is not supported by the peer")
         call.encoded = (version, encode(call.build(version), version))
 
     def supported_call(self, call: Call) -> Call:
@@ -279,9 +280,9 @@ class _ConnectionAttempt:
 
     def _version(self, api_key: int) -> int | None:
         if api_key not in self._versions:
-            is_ours = self._private_apis or not api(api_key).private
+            is_allowed = self._private_apis or not api(api_key).private
             self._versions[api_key] = (
-                choose_version(api_key, self._handshake.peer_ranges) if is_ours else None
+                choose_version(api_key, self._handshake.peer_ranges) if is_allowed else None
             )
         return self._versions[api_key]
 
@@ -313,7 +314,7 @@ class _ConnectionAttempt:
         self._owner.on_ready(self._transport)
 
     def renew_authentication(self) -> None:
-        """Authenticate again if it is time; until that is done the connection is not ready."""
+        """Authenticate again if it is due; until that is complete the connection is not ready."""
         if self._renew_at_ms > self._clock.now_ms():
             return
         request = self._handshake.authenticate()

@@ -1,14 +1,16 @@
-"""The open connections of this node to others, one per address and purpose."""
+"""The open connections of a node to other nodes, one per address and purpose."""
 
 from __future__ import annotations
 
-from quorumd.node.peers.connection import PLAIN_ACCESS, Access, Call, PeerConnection, Purpose
+from quorumd.node.peers.connection import ANY_LISTENER, Call, PeerConnection, PeerListener, Purpose
 from quorumd.ports import Clock, Network
 
 
 class PeerConnections:
-    """Opens connections at the first call to an address. `client_id` names this node to its peers, and `access`
-    proves that."""
+    """Opens connections at the first call to an address. `client_id` names this node to its peers.
+
+    `peer_listener`: the listener of the peers, and how this node authenticates there.
+    """
 
     def __init__(
         self,
@@ -16,13 +18,13 @@ class PeerConnections:
         clock: Clock,
         client_id: str,
         private_apis: bool = True,
-        access: Access = PLAIN_ACCESS,
+        peer_listener: PeerListener = ANY_LISTENER,
     ) -> None:
         self._network = network
         self._clock = clock
         self._client_id = client_id
         self._private_apis = private_apis
-        self._access = access
+        self._peer_listener = peer_listener
         self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
 
     def __len__(self) -> int:
@@ -36,7 +38,7 @@ class PeerConnections:
             self._drop_idle()
             connection = PeerConnection(
                 *(self._network, self._clock, host, port),
-                *(self._client_id, self._private_apis, self._access),
+                *(self._client_id, self._private_apis, self._peer_listener),
                 is_quorum=purpose in (Purpose.QUORUM, Purpose.FETCH),
             )
             self._connections[key] = connection

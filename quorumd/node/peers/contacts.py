@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from quorumd.node.readiness import SilentPeer, seconds
+from quorumd.node.readiness import SilentPeer, format_duration
 
 logger = logging.getLogger("quorumd.peers")
 
@@ -27,7 +27,7 @@ class PeerContacts:
         """Record a response or a request of a peer."""
         silence = self._silent.pop(node_id, None)
         if silence is not None:
-            logger.info("node %d responds again after %s", node_id, seconds(now - silence.since_ms))
+            logger.info("node %d responds again after %s", node_id, format_duration(now - silence.since_ms))
 
     def failed(self, node_id: int, reason: str, now: float) -> None:
         """Record that a request to a peer got no response."""

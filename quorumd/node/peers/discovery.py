@@ -3,9 +3,9 @@
 All known nodes are queried at the start, then one per round: at short intervals while addresses or the leader are
 missing, at long ones otherwise.
 
-Any client may announce any address. It counts once the node there has responded with the announced node id and
-directory id and with this cluster's id. Lists of addresses count from voters and from configured or recorded
-addresses only (hole 45).
+Any client may announce any address. It is used once the node there has responded with the announced node id and
+directory id and with this cluster's id. Lists of addresses are used only from voters and from configured or recorded
+addresses (hole 45).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ SEARCH_INTERVAL_MS = 1000.0
 STABLE_INTERVAL_MS = 30_000.0
 FAST_ROUNDS = 20
 MAX_UNVERIFIED = 64
-"""Announced addresses of nodes that are not voters that are verified at once; nodes repeat their announcements."""
+"""Announced addresses of nodes other than voters that are verified at the same time; nodes repeat announcements."""
 MAX_UNVERIFIED_PER_VOTER = 4
-"""The same for each voter, so that no stranger's announcements delay those of voters that moved. One more is for an
-announcement that comes from the announced host, which other hosts cannot forge."""
+"""The same for each voter, so that announcements of unknown nodes do not delay those of voters that moved. One more
+is allowed for an announcement from the announced host itself, which other hosts cannot forge."""
 MAX_AHEAD_MS = 3_600_000
-"""Nodes that started later than this in the future are not believed: no other announcement could replace theirs."""
+"""An announcement with a boot timestamp further in the future is rejected: no other announcement could replace it."""
 
 
 class Discovery:
@@ -160,7 +160,7 @@ class Discovery:
             self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
 
     def _is_ahead(self, node_id: int, address: Address) -> bool:
-        """Whether another node claims to have started in the future; logged once per start of this node."""
+        """Whether another node announces a start in the future; logged once per start of this node."""
         is_ahead = address.boot_timestamp > self._clock.wall_ms() + MAX_AHEAD_MS and node_id != self._own.id
         if is_ahead and not self._has_reported_ahead:
             self._has_reported_ahead = True
@@ -202,7 +202,7 @@ class Discovery:
             )
 
     def _usable(self, endpoints: Sequence[Endpoint]) -> Sequence[Endpoint]:
-        """The endpoints of the listener by which this node connects to others; all if none has its name."""
+        """The endpoints of the listener by which this node connects to others; all if none has that name."""
         return [each for each in endpoints if each.name == self._listener_name] or endpoints
 
     def log_truncated(self, end_offset: int) -> None:
@@ -251,7 +251,7 @@ class Discovery:
             self._send_discovery(*host_port)
 
     def _begin_verification(self, node_id: int, announced: Address, host: str) -> bool:
-        """Whether an address announced from a host is new, so that the node there must respond before it counts."""
+        """Whether an address announced from a host is new, so that the node there must respond before it is used."""
         key = (node_id, announced.host, announced.port)
         is_new = (
             node_id != self._own.id
@@ -283,13 +283,13 @@ class Discovery:
                 self.learn(key[0], announced)
 
     def _sender(self, message: DiscoverBrokersRequest) -> Endpoint:
-        """Where this node reaches the sender of a request."""
+        """The endpoint at which this node reaches the sender of a request."""
         listeners = [Endpoint(each.name, each.host, each.port) for each in message.listeners]
-        usual = Endpoint(self._listener_name, message.host, message.port)
-        return next((each for each in listeners if each.name == self._listener_name), usual)
+        default = Endpoint(self._listener_name, message.host, message.port)
+        return next((each for each in listeners if each.name == self._listener_name), default)
 
     def _poll(self) -> None:
-        """Query nodes if it is time. Checks more often than that, since a leader can be lost at any moment."""
+        """Query nodes if that is due. Called more often, since the leader can be lost at any time."""
         now = self._clock.now_ms()
         needs_leader = self._needs_leader()
         is_searching = needs_leader or bool(self.missing_voters())
@@ -309,8 +309,8 @@ class Discovery:
         targets = self._targets()
         if targets:
             chosen = targets[self._entropy.randrange(len(targets))]
-            # The first round queries all nodes, so that those that found this node unreachable learn that it is
-            # back. Later rounds do so if a founding depends on the reports, or if no leader was found for long.
+            # The first round queries all nodes, so that those that found this node unreachable notice that it is
+            # back. Later rounds do so if a founding depends on the reports, or if no leader has been found for long.
             query_all = self._rounds == 1 or self._founding.needs_reports
             query_all = query_all or (self._needs_leader() and self._rounds > FAST_ROUNDS)
             for host, port in targets if query_all else [chosen]:
@@ -374,8 +374,8 @@ class Discovery:
             logger.warning("%s", obstacle)
 
     def _mark_reachable(self, host: str, port: int, reachable: bool) -> None:
-        """Record whether observers are reachable, and forget those that twice were not; for voters the engine's own
-        requests do that."""
+        """Record whether observers are reachable, and forget those that were unreachable twice. Voters are marked by
+        the engine's own requests."""
         for node_id in self._book.nodes_at(host, port):
             if node_id == self._own.id or node_id in self._voter_ids():
                 continue

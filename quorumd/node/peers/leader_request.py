@@ -20,7 +20,7 @@ class LeaderCaller:
         self._own_id = own_id
 
     def call(self, call: Call) -> bool:
-        """Returns False, with nothing sent, if no leader or only this node itself is known as one."""
+        """Send a call. Return False, with nothing sent, if no leader is known, or if it is this node."""
         leader_id = self._engine.leader_id
         if leader_id < 0 or leader_id == self._own_id:
             return False
@@ -28,7 +28,10 @@ class LeaderCaller:
 
 
 class LeaderRequest:
-    """`call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node."""
+    """Sends one request at a time.
+
+    `call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node.
+    """
 
     def __init__(self, clock: Clock, call_leader: Callable[[Call], bool], timeout_ms: float) -> None:
         self.is_pending = False

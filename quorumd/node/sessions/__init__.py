@@ -1,6 +1,6 @@
 """Connections from clients and other nodes.
 
 `server_session` reads frames and sends responses in the order of the requests; `router` finds the handler of an API
-key; `slice_scheduler` bounds what one iteration of the event loop does of long work, for which `decoding_task`
+key; `slice_scheduler` bounds the part of long tasks that one iteration of the event loop executes: `decoding_task`
 decodes large requests in slices and `request_splitting` splits large controller requests.
 """

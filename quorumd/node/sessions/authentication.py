@@ -1,7 +1,7 @@
-"""SASL on accepted connections: which requests pass before, during and after it (KIP-43, KIP-152, KIP-368).
+"""SASL on accepted connections: which requests are allowed before, during and after it (KIP-43, KIP-152, KIP-368).
 
-Before a client has authenticated, only ApiVersions and the SASL requests are read. Afterwards SaslHandshake begins to
-authenticate again: the same mechanism and principal as before.
+Before a client has authenticated, only ApiVersions and the SASL requests are read. Afterwards SaslHandshake starts a
+re-authentication, with the same mechanism and principal.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from quorumd.security.sasl.settings import ListenerSasl, ServerSasl
 logger = logging.getLogger("quorumd.connections")
 
 MIN_REAUTHENTICATION_MS: Final = 1000.0
-"""A connection that authenticates again sooner than this is refused, as by Kafka."""
+"""A re-authentication sooner than this is rejected, as by Kafka."""
 LOG_INTERVAL_MS: Final = 10_000.0
-"""Failed authentications are logged at most once per interval, with their number."""
+"""Failed authentications are logged at most once per interval, with their count."""
 _OPEN_APIS: Final = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
@@ -74,7 +74,7 @@ class Authenticator:
         return SessionAuthentication(self, found.server)
 
     def new_nonce(self) -> str:
-        """Text that has not been used before."""
+        """Generate a nonce for SCRAM."""
         return f"{self._entropy.uuid()}{self._entropy.uuid()}"
 
     def log_failure(self, peer: str, reason: str) -> None:
@@ -109,7 +109,7 @@ class SessionAuthentication:
         return ANONYMOUS if self.proof is None else self.proof.principal
 
     def handles(self, request: Request[Message]) -> bool:
-        """Whether the request is not for a handler: a SASL request, or one at the wrong time."""
+        """Whether `respond` handles the request: a SASL request, or any that is not allowed now."""
         if request.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
             return True
         if self.proof is None:
@@ -137,8 +137,12 @@ class SessionAuthentication:
             return Reply(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, mechanisms))
         is_changed = self.proof is not None and mechanism != self._mechanism
         if mechanism not in mechanisms or is_changed:
-            known = "not enabled" if not is_changed else f"not {self._mechanism}, as before"
-            self._authenticator.log_failure(peer, f"mechanism {mechanism[:30]!r} is {known}")
+            problem = (
+                "not enabled"
+                if not is_changed
+                else f"not that of the first authentication, {self._mechanism}"
+            )
+            self._authenticator.log_failure(peer, f"mechanism {mechanism[:30]!r} is {problem}")
             return Reply(SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms), closes=True)
         self._mechanism = mechanism
         self.expects_plain_tokens = version == 0
@@ -153,9 +157,9 @@ class SessionAuthentication:
     def _continue(self, token: bytes, peer: str) -> Reply:
         exchange = self._exchange
         if exchange is None:
-            text = "SaslAuthenticate needs a SaslHandshake before it"
-            is_stranger = self.proof is None
-            return Reply(SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, text), closes=is_stranger)
+            text = "SaslAuthenticate must follow a SaslHandshake"
+            closes = self.proof is None
+            return Reply(SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, text), closes)
         try:
             response = exchange.evaluate(token)
             if exchange.proof is not None:
@@ -180,7 +184,7 @@ class SessionAuthentication:
         self._expires_at_ms = now_ms + min(limits)
 
     def _lifetime_ms(self) -> int:
-        """The rest of the session, for the response; 0 without a limit."""
+        """The remaining session lifetime, for the response; 0 without a limit."""
         if self._exchange is not None or self._expires_at_ms == inf:
             return 0
         return max(1, int(self._expires_at_ms - self._authenticator.clock.now_ms()))

@@ -29,8 +29,10 @@ class RejectedConnection:
 
 
 class IncomingConnections:
-    """`next_number`: the number of the next session; numbers increase. `serves(listener)`: whether connections to a
-    listener are accepted yet."""
+    """Accepts connections. `next_number`: the number of the next session; numbers increase.
+
+    `serves(listener)`: whether connections to a listener are accepted yet.
+    """
 
     def __init__(
         self,
@@ -57,8 +59,8 @@ class IncomingConnections:
         self._scheduler = SliceScheduler(clock.call_soon, settings.slice_partitions)
         self._sessions: dict[ServerSession, None] = {}
 
-    def take_number(self) -> int:
-        """Take the number of one more session, which is not a connection."""
+    def allocate_number(self) -> int:
+        """Allocate the number of a session, also of one without a connection."""
         self.next_number += 1
         return self.next_number - 1
 
@@ -75,7 +77,7 @@ class IncomingConnections:
             self._tick,
             self._scheduler,
             self._closed,
-            self.take_number(),
+            self.allocate_number(),
             self._large_request_bytes,
             listener,
             self._authenticator.for_connection(listener),

@@ -12,8 +12,10 @@ STEPS_PER_UNIT = 4
 
 
 class DecodingTask:
-    """Satisfies `SlicedTask`. `continue_decoding` is the method of the request or of its connection; `on_done()` is
-    called once the request is decoded or rejected."""
+    """A `SlicedTask` that decodes one request.
+
+    `continue_decoding`: that of the request or of its connection. `on_done()` is called once the request is decoded
+    or rejected."""
 
     def __init__(
         self,
@@ -22,7 +24,7 @@ class DecodingTask:
         on_done: Callable[[], None],
     ) -> None:
         self._request = request
-        self._decode_on = continue_decoding
+        self._continue_decoding = continue_decoding
         self._on_done = on_done
 
     @property
@@ -30,7 +32,7 @@ class DecodingTask:
         return self._request.is_whole
 
     def advance(self, budget: int) -> int:
-        taken = self._decode_on(self._request, budget * STEPS_PER_UNIT)
+        steps = self._continue_decoding(self._request, budget * STEPS_PER_UNIT)
         if self._request.is_whole:
             self._on_done()
-        return taken // STEPS_PER_UNIT
+        return steps // STEPS_PER_UNIT

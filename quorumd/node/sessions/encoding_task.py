@@ -12,7 +12,7 @@ STEPS_PER_UNIT = 8
 
 
 class EncodingTask:
-    """Satisfies `SlicedTask`. The session is blocked until the response is sent (`Session.block`)."""
+    """A `SlicedTask` that encodes one response. The session is blocked until it is sent (`Session.block`)."""
 
     def __init__(self, session: Session, request: Request[Message], message: Message) -> None:
         self.is_done = False
@@ -30,7 +30,7 @@ class EncodingTask:
             self.is_done = True
             self._session.respond_encoded(self._request, end.value)
         except (UnsupportedVersion, ValueError):
-            # It cannot be encoded as a whole either; the session reports that and closes.
+            # The session fails to encode it too, reports that and closes.
             self.is_done = True
             self._session.respond(self._request, self._message)
         return budget

@@ -1,11 +1,11 @@
-"""The shares of all connections in the node's time and memory.
+"""Shares a node's time and memory fairly among its connections.
 
-requests   Per iteration of the event loop a limited number is decoded and routed, and none after some milliseconds.
+requests   An iteration of the event loop decodes and routes a limited number, and none after a few milliseconds.
            Connections with more to read take turns; proven peers do not wait, so that no client delays the followers
-           of a leader. Received bytes count as requests, so that large frames cannot take more than small ones.
-bytes      Received and not yet handled, or written and not yet read by the client. Above the limit, the connection
+           of a leader. Received bytes count as requests, so that large frames get no larger share than small ones.
+bytes      Received but not yet handled, or written but not yet read by the client. Above the limit, the connection
            that holds the most is aborted.
-warnings   Those that any client can cause are logged once per interval and kind, with their number.
+warnings   Those that any client can cause are logged once per interval and kind, with a count of those suppressed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from quorumd.protocol.connection import ALL
 
 logger = logging.getLogger("quorumd.connections")
 
-REQUESTS_PER_TURN: Final = 128
-"""Some milliseconds of work."""
-TURN_MS: Final = 5.0
-"""Requests that take longer than usual use up the turn before their number does."""
+REQUESTS_PER_ITERATION: Final = 128
+"""A few milliseconds of work."""
+ITERATION_MS: Final = 5.0
+"""Time limit, which slow requests reach before the limit of their number."""
 BYTES_PER_REQUEST: Final = 16 * 1024
-"""Received bytes that take about as long as a request, with the memory that they need."""
+"""Received bytes that take about as long as a request, including the memory that they need."""
 BULK_BYTES: Final = 64 * 1024
-"""A connection that received this much at once waits for its next turn: the loop would read on for as long as there
-is more."""
+"""A connection that received this much at once waits for its next turn: otherwise the event loop would keep reading
+it for as long as more data arrives."""
 MAX_HELD_BYTES: Final = 48 * 1024 * 1024
 MIN_COUNTED_BYTES: Final = 4096
 """A connection that holds less is not counted: 10,000 of them hold 40 MB."""
@@ -37,7 +37,7 @@ WARNING_INTERVAL_MS: Final = 10_000.0
 
 
 class Member(Protocol):
-    """A connection that shares."""
+    """A connection that takes part in the sharing."""
 
     peer: str
     is_peer: bool
@@ -60,13 +60,13 @@ class FairShares:
         self,
         call_soon: Callable[[Callable[[], None]], None],
         now_ms: Callable[[], float],
-        requests_per_turn: int = REQUESTS_PER_TURN,
+        requests_per_iteration: int = REQUESTS_PER_ITERATION,
         max_held_bytes: int = MAX_HELD_BYTES,
     ) -> None:
         self._call_soon = call_soon
         self._now_ms = now_ms
-        self._per_turn = self._left = requests_per_turn
-        self._turn_end_ms = inf
+        self._per_iteration = self._remaining = requests_per_iteration
+        self._iteration_end_ms = inf
         self._max_held_bytes = max_held_bytes
         self._waiting: deque[Member] = deque()
         self._is_scheduled = False
@@ -84,47 +84,47 @@ class FairShares:
 
     def grant(self, member: Member) -> int:
         """The number of requests that a connection may read in this iteration."""
-        self._begin_turn()
+        self._begin_iteration()
         if member.is_peer:
             return ALL
-        share = max(1, self._per_turn // (1 + len(self._waiting)))
-        return max(0, min(share, self._left))
+        share = max(1, self._per_iteration // (1 + len(self._waiting)))
+        return max(0, min(share, self._remaining))
 
-    def take(self, member: Member, requests: int, received_bytes: int) -> bool:
+    def record_read(self, member: Member, requests: int, received_bytes: int) -> bool:
         """Record what a connection read in this iteration. Returns whether it must not receive more before its next
         turn."""
-        self._left -= requests + received_bytes // BYTES_PER_REQUEST
+        self._remaining -= requests + received_bytes // BYTES_PER_REQUEST
         return received_bytes >= BULK_BYTES and not member.is_peer
 
-    def is_over(self, member: Member) -> bool:
+    def must_yield(self, member: Member) -> bool:
         """Whether the connection must leave the requests that it has read to its next turn."""
-        return self._is_scheduled and not member.is_peer and self._now_ms() >= self._turn_end_ms
+        return self._is_scheduled and not member.is_peer and self._now_ms() >= self._iteration_end_ms
 
     def wait(self, member: Member) -> None:
         """Let a connection continue when it is its turn."""
         self._waiting.append(member)
-        self._begin_turn()
+        self._begin_iteration()
 
-    def _begin_turn(self) -> None:
+    def _begin_iteration(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._turn_end_ms = self._now_ms() + TURN_MS
-            self._call_soon(self._next_turn)
+            self._iteration_end_ms = self._now_ms() + ITERATION_MS
+            self._call_soon(self._next_iteration)
 
-    def _next_turn(self) -> None:
+    def _next_iteration(self) -> None:
         self._is_scheduled = False
-        self._left = self._per_turn
+        self._remaining = self._per_iteration
         if not self._waiting:
             return
-        self._begin_turn()
+        self._begin_iteration()
         for _ in range(len(self._waiting)):
-            if self._left <= 0 or self._now_ms() >= self._turn_end_ms:
+            if self._remaining <= 0 or self._now_ms() >= self._iteration_end_ms:
                 break
             self._waiting.popleft().continue_reading()
 
     # Bytes
 
-    def hold(self, member: Member) -> None:
+    def record_held_bytes(self, member: Member) -> None:
         """Record what a connection holds now, and abort the largest holder if all hold too much."""
         self._count(member)
         if self._held_bytes <= self._max_held_bytes:

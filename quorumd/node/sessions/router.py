@@ -1,4 +1,4 @@
-"""Dispatch of requests: the handler of each API, and the APIs and versions that this node supports."""
+"""Routes requests to the handler of their API, and lists the APIs and versions that this node supports."""
 
 from __future__ import annotations
 

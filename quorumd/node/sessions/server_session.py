@@ -26,7 +26,7 @@ logger = logging.getLogger("quorumd.connections")
 MAX_PENDING_REQUESTS = 1000
 """Requests of one connection that may wait for a response before reading from it pauses."""
 MAX_PENDING_BYTES = 1024 * 1024
-"""Their size: a connection may exceed it by one request."""
+"""The size of such requests; a connection may exceed it by one request."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
 """Responses that a client has not read, in addition to its largest response."""
 DRAINED_BYTES = 1024 * 1024
@@ -42,11 +42,11 @@ class ServerSession:
     is_internal = False
 
     is_peer = False
-    """Whether it has proven to be from a voter."""
+    """Whether the client has proven to be a voter."""
     _is_waiting = False
     """Whether it waits for its turn to read more requests."""
     _is_muted = False
-    """Whether it reads and handles nothing because its client is beyond a quota."""
+    """Whether it reads and handles nothing because its client exceeds a quota (KIP-219)."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ServerSession:
         self.host = ""
         self.is_controller_client = False
         self._route = route
-        self._spoken = supported_versions
+        self._supported_versions = supported_versions
         self._max_request_bytes = max_request_bytes
         self._authentication = authentication
         self._connection = ServerConnection(max_request_bytes, supported_versions, large_request_bytes)
@@ -145,9 +145,9 @@ class ServerSession:
             self.close()
             return
         if self._connection.has_output:
-            # The connection itself refused a request; its response waits for no handler.
+            # The connection itself rejected a request, so that its response is complete.
             self.flush()
-        must_wait = shares.take(self, len(requests), len(data))
+        must_wait = shares.record_read(self, len(requests), len(data))
         self._tick.begin()
         now = self._clock.now_ms()
         for request in requests:
@@ -167,7 +167,7 @@ class ServerSession:
             or connection.pending > MAX_PENDING_REQUESTS
             or connection.pending_bytes > MAX_PENDING_BYTES
         )
-        shares.hold(self)
+        shares.record_held_bytes(self)
         if must_pause and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
@@ -191,8 +191,8 @@ class ServerSession:
         self._statistics.malformed_frames += 1
         # The connection keeps the fault, whose frames refer to the connection.
         fault.__traceback__ = None
-        is_stranger = self._authentication is not None and self._authentication.proof is None
-        hint = f"; listener {self.listener} requires SASL" if is_stranger else ""
+        is_unauthenticated = self._authentication is not None and self._authentication.proof is None
+        hint = f"; listener {self.listener} requires SASL" if is_unauthenticated else ""
         self._shares.warn("malformed", f"closing the connection from {self.peer}: {fault}{hint}")
 
     def _continue_routing(self) -> None:
@@ -201,10 +201,10 @@ class ServerSession:
         self._tick.end()
 
     def _route_queued(self) -> None:
-        """Route queued requests up to the next one that blocks, or to the end of the turn."""
+        """Route queued requests until one blocks or the turn of this connection ends."""
         shares = self._shares
         while self._queued and self._may_route and self._transport is not None:
-            if shares.is_over(self):
+            if shares.must_yield(self):
                 self._await_turn()
                 break
             request = self._queued.popleft()
@@ -232,7 +232,7 @@ class ServerSession:
         """Stop reading and handling requests while the client is throttled."""
         throttle, transport = self._throttle, self._transport
         assert throttle is not None
-        if throttle.left_ms <= 0 or self._is_muted or transport is None:
+        if throttle.remaining_ms <= 0 or self._is_muted or transport is None:
             return
         self._is_muted = True
         if not self._is_paused:
@@ -253,7 +253,7 @@ class ServerSession:
         if authentication.proof is not None:
             self.principal = authentication.proof.principal
             self.token_authenticated = authentication.proof.is_token
-            self._connection.serve(self._max_request_bytes, self._spoken)
+            self._connection.serve(self._max_request_bytes, self._supported_versions)
         self._connection.reads_plain_tokens = authentication.expects_plain_tokens
         if reply.message is None or (is_plain_token and reply.closes):
             self.close()
@@ -358,7 +358,7 @@ class ServerSession:
         try:
             self._connection.respond(request, message)
         except (UnsupportedVersion, ValueError) as error:
-            # Some content of the request caused it; nothing is queued, and other connections are not affected.
+            # The content of the request caused it; nothing is queued, and other connections are not affected.
             logger.error(
                 "closing the connection from %s: the response to %r cannot be encoded: %s",
                 self.peer,
@@ -408,7 +408,7 @@ class ServerSession:
         if out:
             transport.write(out)
             self._largest_write = max(self._largest_write, len(out))
-            self._shares.hold(self)
+            self._shares.record_held_bytes(self)
             if self._transport is None:
                 return
         if self._is_closing and not self._connection.pending:

@@ -1,4 +1,4 @@
-"""Long tasks in slices: bounds their work per iteration of the event loop, over all tasks together."""
+"""Runs long tasks in slices: bounds the work of all tasks together per iteration of the event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quorumd.protocol.routes import SlicedTask
 
 
 class SliceScheduler:
-    """Runs tasks in turns, `slice_size` units per iteration. `call_soon` calls back in a later one."""
+    """Runs tasks in turns, `slice_size` units per iteration. `call_soon` calls back in a later iteration."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], None], slice_size: int) -> None:
         self._call_soon = call_soon
@@ -19,14 +19,14 @@ class SliceScheduler:
         self._is_scheduled = False
 
     def begin(self, task: SlicedTask) -> None:
-        """Run the task within the budget of this iteration, and its rest in later ones."""
+        """Run the task within the budget of this iteration, and the remainder in later iterations."""
         if not self._waiting and self._budget > 0:
             self._advance(task)
         else:
             self._waiting.append(task)
         self._schedule()
 
-    def _next_tick(self) -> None:
+    def _next_iteration(self) -> None:
         self._is_scheduled = False
         self._budget = self.slice_size
         while self._waiting and self._budget > 0:
@@ -43,4 +43,4 @@ class SliceScheduler:
         is_due = bool(self._waiting) or self._budget < self.slice_size
         if is_due and not self._is_scheduled:
             self._is_scheduled = True
-            self._call_soon(self._next_tick)
+            self._call_soon(self._next_iteration)

@@ -1,8 +1,8 @@
 """Throttling of one accepted connection (KIP-124, KIP-219).
 
-A client beyond its quota gets its response at once, with the time for which it is throttled; for that time nothing
-is read from its connection, and its queued requests wait. For `request_percentage` the event thread counts as one of
-Kafka's request threads: all of its time is 100.
+A client that exceeds its quota gets its response at once, with the throttle time; for that time its connection is
+muted and its queued requests wait. For `request_percentage` the event thread counts as one of Kafka's request
+threads: all of its time is 100.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ EXEMPT: Final = frozenset(
         ApiKey.DISCOVER_BROKERS,
     }
 )
-"""Requests of nodes and brokers, which count for no quota, like fetches of followers."""
+"""Requests of nodes and brokers, which no quota applies to, like fetches of followers."""
 PERCENT_PER_MS: Final = 0.1
 """One millisecond of a second is 0.1 % of it."""
 
 
 def is_exempt(request: Request[Message]) -> bool:
-    """Whether a request counts for no quota."""
+    """Whether no quota applies to a request."""
     message = request.message
     if isinstance(message, FetchRequest):
         return message.replica_id >= 0 or message.replica_state.replica_id >= 0
@@ -70,12 +70,12 @@ class Throttle:
         return self._quotas.is_enabled
 
     @property
-    def left_ms(self) -> int:
-        """The rest of the time for which the connection is throttled, rounded up."""
+    def remaining_ms(self) -> int:
+        """The remaining throttle time of the connection, rounded up."""
         return max(0, int(-((self._clock.now_ms() - self.until_ms) // 1)))
 
     def connected(self, host: str) -> int:
-        """Count a new connection; above 0 it is to be closed after this time."""
+        """Count a new connection. Above 0, close it after the returned time."""
         return self._quotas.connected(host, self._clock.now_ms())
 
     def begin(self, session: Session, request: Request[Message]) -> None:
@@ -88,33 +88,33 @@ class Throttle:
             self._record(session, request, PRODUCER_BYTE_RATE, len(request.frame))
 
     def end(self, session: Session) -> None:
-        """The handler of the last request has returned."""
+        """End the request that `begin` began: its handler has returned."""
         if self._handled is not None:
             self._count_time(session, self._handled)
             self._handled = None
 
     def apply(self, session: Session, request: Request[Message], message: Message) -> None:
-        """Set the throttle time of a response, which may bring one for a quota that its handler has checked."""
-        given = getattr(message, "throttle_time_ms", None)
-        if given is not None and not is_exempt(request):
-            setattr(message, "throttle_time_ms", self._settle(session, request, given))  # noqa: B010 - not declared
+        """Set the throttle time of a response; its handler may have set one for a quota that it checked."""
+        own_ms = getattr(message, "throttle_time_ms", None)
+        if own_ms is not None and not is_exempt(request):
+            setattr(message, "throttle_time_ms", self._finalize(session, request, own_ms))  # noqa: B010 - not declared
 
     def apply_encoded(self, session: Session, request: Request[Message], response: bytes) -> bytes:
-        """As `apply`, for a response that is encoded already, by the leader perhaps."""
-        given = read_throttle_ms(request.api_key, request.api_version, response)
-        if given is None or is_exempt(request):
+        """As `apply`, for a response that is already encoded, for example by the leader."""
+        own_ms = read_throttle_ms(request.api_key, request.api_version, response)
+        if own_ms is None or is_exempt(request):
             return response
-        throttle_ms = self._settle(session, request, given)
-        if throttle_ms == given:
+        throttle_ms = self._finalize(session, request, own_ms)
+        if throttle_ms == own_ms:
             return response
         return write_throttle_ms(request.api_key, request.api_version, response, throttle_ms)
 
-    def _settle(self, session: Session, request: Request[Message], given_ms: int) -> int:
+    def _finalize(self, session: Session, request: Request[Message], own_ms: int) -> int:
         """Count what the request has used so far, and return the throttle time of its response."""
-        self._extend(given_ms)
+        self._extend(own_ms)
         if request is self._handled:
             self._count_time(session, request)
-        return self.left_ms
+        return self.remaining_ms
 
     def _count_time(self, session: Session, request: Request[Message]) -> None:
         now_ms = self._clock.now_ms()

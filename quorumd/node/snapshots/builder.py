@@ -27,7 +27,7 @@ from quorumd.protocol.record_batch import BatchHeader, records
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 64 * 1024
-"""A batch of a snapshot ends with the record that reaches one of these limits."""
+"""A batch of a snapshot ends with the record that reaches either limit."""
 PROGRESS_RECORDS = 20_000
 
 
@@ -41,7 +41,7 @@ class BuiltSnapshot(NamedTuple):
     is_new: bool
     """False if nothing was committed since the newest snapshot, which is this one."""
     warnings: tuple[str, ...]
-    """Errors of invalid snapshots that were skipped."""
+    """The errors in invalid snapshots that were skipped."""
 
 
 Progress = Callable[[str], None]

@@ -24,13 +24,16 @@ TOKEN = "node"
 BACKOFF_MS = 5_000.0
 BACKOFF_MAX_MS = 3600_000.0
 SNAPSHOT_SIZE_RATIO = 0.5
-"""A snapshot is due once the log after the newest one has this fraction of its size. That keeps the bytes written for
-snapshots proportional to the log, and the log to replay at a start proportional to the snapshot to load."""
+"""A snapshot is due once the log after the newest one has this fraction of its size. That keeps the bytes written
+for snapshots proportional to the log, and the log to replay at a start proportional to the snapshot to load."""
 
 
 class SnapshotManager:
-    """`needed_offset()`: the image may still read the log from this offset on, for records that it has not applied or
-    may roll back."""
+    """Keeps the snapshots and the log of a node within the limits of its settings.
+
+    `needed_offset()`: the image may still read the log from this offset on, for records that it has not applied or
+    may roll back.
+    """
 
     def __init__(
         self,
@@ -159,7 +162,7 @@ class SnapshotManager:
             self._newest_since_ms = now
 
     def _on_failed(self, error: BaseException, now: float) -> None:
-        """Schedule a retry with backoff. The log is kept meanwhile, so that only disk space is at stake."""
+        """Schedule a retry with backoff. The log is kept meanwhile, which costs only disk space."""
         self._statistics.snapshots_failed += 1
         backoff = min(BACKOFF_MS * 2**self._failures, BACKOFF_MAX_MS)
         self._failures = min(self._failures + 1, 32)
@@ -181,6 +184,6 @@ class SnapshotManager:
 def duty_cycle(growth: float) -> float:
     """The fraction of time in which a builder runs for a log of `growth` times the size at which a snapshot is due.
 
-    The minimum up to 1, all the time from 2 on, so that the log does not grow faster than snapshots are built.
+    The minimum up to 1, and 1.0 from 2 on, so that the log does not grow faster than snapshots are built.
     """
     return min(1.0, max(MIN_DUTY_CYCLE, growth - 1.0))

@@ -16,7 +16,7 @@ from quorumd.errors import CorruptLog, MalformedMessage
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.bootstrap_file import Bootstrap, load_bootstrap, load_bootstrap_snapshot
 from quorumd.node.consensus.voter_records import snapshot_voters
-from quorumd.node.state.proposals import Proposals
+from quorumd.node.state.proposals import Proposals, ignore_commit
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.ports import Disk
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
@@ -107,4 +107,4 @@ def propose_bootstrap_records(
     if records:
         state_machine.charge(len(records))
         frames = [encode_for_version(record, image.metadata_version) for record in records]
-        proposals.propose(frames, size_of_records(frames), changes, lambda committed: None)
+        proposals.propose(frames, size_of_records(frames), changes, ignore_commit)

@@ -21,8 +21,8 @@ class FinalizedFeatures(NamedTuple):
 class CommittedImage:
     """Defers responses that read the image until its content is committed.
 
-    A leader's image is ahead of the high watermark, that of a former leader until its rollback is complete, and any
-    image may hold part of a batch.
+    The image of a leader is ahead of the high watermark, that of a former leader until its rollback is complete, and
+    any image may hold part of a batch.
     """
 
     def __init__(self, state_machine: StateMachine, proposals: Proposals) -> None:
@@ -54,7 +54,7 @@ class CommittedImage:
     def when_committed(self, callback: CommitCallback) -> None:
         """Call `callback(True)` once the current content of the image is committed.
 
-        If it may be lost, or the image is not readable, call `callback(False)` in a later turn when it is readable.
+        If it may be lost, or the image is not readable, call `callback(False)` later, once it is readable.
         """
         when_readable = self._state_machine.when_readable
 

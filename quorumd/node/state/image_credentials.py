@@ -1,4 +1,4 @@
-"""The SCRAM credentials and delegation tokens of the cluster, as sessions of clients look them up."""
+"""Looks up SCRAM credentials and delegation tokens in the image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _TYPES: Final = {mechanism.name: mechanism.type for mechanism in MECHANISMS}
 
 
 class ImageCredentials:
-    """Satisfies `CredentialStore`. `image()` is the present one; without `token_secret_key` there are no tokens."""
+    """The `CredentialStore` of a node. `image()`: the current image. Without `token_secret_key` there are no
+    tokens."""
 
     def __init__(self, image: Callable[[], ClusterImage], token_secret_key: str | None) -> None:
         self._image = image
@@ -25,7 +26,7 @@ class ImageCredentials:
         return self._image().security.scram.get((_TYPES.get(mechanism, 0), user))
 
     def token(self, token_id: str) -> DelegationToken | None:
-        """See `CredentialStore`. The time until which it can be used is the earlier of its two limits."""
+        """See `CredentialStore`. A token expires at the earlier of its two limits."""
         token = self._image().security.tokens.get(token_id)
         if token is None or self._secret_key is None:
             return None

@@ -1,4 +1,4 @@
-"""Appending metadata records to the log of the leader."""
+"""Appends metadata records to the log of the leader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.raft.engine import RaftEngine
 
 
 class LogAppender:
-    """`propose(batch, end_offset)` has the engine append a batch and returns whether the log took it."""
+    """`propose(batch, end_offset)` makes the engine append a batch and returns whether it was appended."""
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class LogAppender:
         self._propose = propose
 
     def append(self, values: Sequence[bytes]) -> int | None:
-        """Append one batch of record values; returns its end offset, None if this node does not lead or has no
-        room."""
+        """Append one batch of record values. Return its end offset; None if this node does not lead or its disk is
+        full."""
         if not self._engine.is_leader:
             return None
         base_offset = self._log.end_offset

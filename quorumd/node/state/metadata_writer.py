@@ -8,7 +8,7 @@ from quorumd.controller.elections import UncleanElection, is_eligible_election, 
 from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.record_versions import encode_for_version
 from quorumd.controller.undo_log import UndoEntry
-from quorumd.node.state.proposals import MAX_BATCH_BYTES, CommitCallback, Proposals
+from quorumd.node.state.proposals import MAX_BATCH_BYTES, CommitCallback, Proposals, ignore_commit
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
@@ -17,17 +17,17 @@ from quorumd.protocol.wire import Message
 
 
 class MetadataWriter:
-    """`has_room()`: whether the disk has space for records. `on_unclean_elections` is called with unclean elections
+    """`has_free_space()`: whether the log accepts records. `on_unclean_elections` is called with unclean elections
     once they are committed. `eligible_elections`: number of committed elections of an eligible replica (ELR)."""
 
     def __init__(
         self,
-        has_room: Callable[[], bool],
+        has_free_space: Callable[[], bool],
         state_machine: StateMachine,
         proposals: Proposals,
         on_unclean_elections: Callable[[Sequence[UncleanElection]], None],
     ) -> None:
-        self.has_room = has_room
+        self.has_free_space = has_free_space
         self._state_machine = state_machine
         self._proposals = proposals
         self._on_unclean_elections = on_unclean_elections
@@ -61,13 +61,13 @@ class MetadataWriter:
         size = 0
         for record in records:
             value = encode_for_version(record, level)
-            room = len(value) + RECORD_FRAMING_BYTES
-            if values and size + room > MAX_BATCH_BYTES:
-                self.propose(part, values, size, _ignore_commit)
+            framed_size = len(value) + RECORD_FRAMING_BYTES
+            if values and size + framed_size > MAX_BATCH_BYTES:
+                self.propose(part, values, size, ignore_commit)
                 part, values, size = [], [], 0
             part.append(record)
             values.append(value)
-            size += room
+            size += framed_size
         self.propose(part, values, size, callback)
 
     def write_no_op(self) -> None:
@@ -75,7 +75,7 @@ class MetadataWriter:
         level = self._state_machine.image.metadata_version
         if not self._proposals.pending_records:
             frames = [encode_for_version(NoOpRecord(), level)]
-            self._proposals.propose(frames, size_of_records(frames), [], _ignore_commit)
+            self._proposals.propose(frames, size_of_records(frames), [], ignore_commit)
 
     def flush_pending(self) -> None:
         """Append pending records now, so that they precede records of the engine such as a voter change."""
@@ -120,7 +120,3 @@ class MetadataWriter:
             callback(committed)
 
         return on_commit
-
-
-def _ignore_commit(committed: bool) -> None:
-    del committed

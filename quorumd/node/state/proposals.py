@@ -1,6 +1,6 @@
 """Gathers the records of many requests into batches, appends them and reports their commit.
 
-Records that arrive in one turn of the event loop, or during a flush, form one batch (group commit). The image is
+Records that arrive in one tick, or during a flush, form one batch (group commit). The image is
 changed when a record is proposed, so that the next request is planned against it. The undo entries are kept until the
 record is committed; when leadership is lost they are undone, newest first.
 """
@@ -14,7 +14,12 @@ from typing import NamedTuple
 from quorumd.controller.undo_log import UndoEntry, undo
 
 CommitCallback = Callable[[bool], None]
-"""Called once: with True when the records are committed, with False when their fate is unknown to this node."""
+"""Called once: with True when the records are committed, with False if this node does not know their fate."""
+
+
+def ignore_commit(committed: bool) -> None:
+    """A `CommitCallback` that does nothing."""
+
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024 - 64 * 1024
 """Maximum size of the records in a batch (`size_of_records`): stock readers accept batches of up to 8 MiB."""
@@ -43,7 +48,7 @@ class Proposals:
     """Pending records, appended but uncommitted batches, and the callbacks that wait for them.
 
     `append(values)` appends one batch of record values and returns its end offset, or None if it was not appended
-    (leadership lost, or the disk is full). `schedule(callback)` calls back at the end of the turn.
+    (leadership lost, or the disk is full). `schedule(callback)` calls back at the end of the tick.
     `on_latency(ms, records)` is called with the time from append to commit of each batch. `last_appended_ms`: when
     the newest batch was appended.
     """

@@ -27,7 +27,7 @@ from quorumd.ports import Clock, Disk
 from quorumd.protocol.record_batch import headers
 
 SLICE_MS = 5.0
-"""Longest time for which a slice holds the event loop."""
+"""Longest time for which a slice occupies the event loop."""
 SLICE_RECORDS = 10
 """Number of records that are applied or loaded between two checks of the time."""
 READ_BYTES = 1024 * 1024
@@ -58,8 +58,8 @@ class StateMachine:
     `applied_offset`: the image holds all records below it; `applied_timestamp_ms`: when a leader appended the last of
     them, Unix milliseconds, 0 before the first. `committed_offset`: records below it are committed and never undone.
     `call_later(callback)` calls back after a short delay, in which more records may arrive; `schedule(callback)` in a
-    later turn of the loop. All methods that apply records raise StorageError if the log cannot be read or decoded.
-    """
+    later iteration of the event loop. All methods that apply records raise StorageError if the log cannot be read or
+    decoded."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class StateMachine:
         return self._partial_batch is None and not self._rolling_back and self._on_replayed is None
 
     def when_readable(self, callback: Callable[[], None]) -> None:
-        """Call back in a later turn in which the image is readable."""
+        """Call back in a later iteration of the event loop in which the image is readable."""
         self._schedule(lambda: callback() if self.is_readable else self._read_waiters.append(callback))
 
     @property
@@ -183,14 +183,14 @@ class StateMachine:
         self._run_slice()
 
     def charge(self, records: int) -> None:
-        """Account for the time of records that a leader applied to the image, since it is about to propose them."""
+        """Charge the clock for records that a leader has applied to the image, since it is about to propose them."""
         self._clock.charge(records)
 
     def appended(self, end_offset: int) -> None:
-        """Note that the leader appended records up to `end_offset`.
+        """Record that the leader appended records up to `end_offset`.
 
-        The image already holds them. Only before it is ready does it not: those records have no state, and it applies
-        them in their turn.
+        The image holds them already, except before `on_ready`: it applies such records, which change no state, in
+        their order.
         """
         if self._on_ready is None:
             self.applied_offset = end_offset

@@ -35,9 +35,9 @@ NODE_ENDPOINTS_VERSION = 16
 REPLICA_DIRECTORY_VERSION = 17
 HIGH_WATERMARK_VERSION = 18
 MAX_FETCH_BYTES = 8 * 1024 * 1024
-"""Largest response, whatever the request allows: the limit of stock Kafka's raft client."""
+"""Largest response, whatever the request allows: the limit of stock Kafka's Raft client."""
 MAX_WAIT_MS = 30_000
-"""Longest time for which a fetch is parked, whatever it requests: it is kept even if its connection is gone."""
+"""Longest time for which a fetch is delayed, whatever it requests: it is kept even if its connection is closed."""
 
 
 def fetch_to_wire(
@@ -207,8 +207,8 @@ def stock_fetch_response_from_wire(message: fetch_response.FetchResponse) -> Fet
 def stock_fetch_response_to_wire(
     response: FetchResponse, records: bytes, leader: Endpoint | None, version: int
 ) -> fetch_response.FetchResponse:
-    """Build the response. It names the leader and, where the version allows, its endpoint, which brokers learn only
-    here.
+    """Build the response. It contains the leader and, if the version allows, its endpoint, which brokers get only
+    from here.
 
     A leader without a known address is reported as no leader: a stock broker halts on a leader without an endpoint.
     """

@@ -24,10 +24,10 @@ from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.pipeline.audit.snapshots import SoundSnapshot
 from quorumd.pipeline.copies.log_files import LogFolder
 from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, values
-from quorumd.protocol.resource_type import ResourceType
 
 _PARTS = ("configs", "features", "brokers", "topics", "producer ids", "records kept for others")
 
@@ -83,7 +83,7 @@ class _Image:
             for value in values(data, header):
                 record = decode_record(value)
                 if isinstance(record, RemoveTopicRecord) and record.topic_id in self.image.topics:
-                    resource = (ResourceType.TOPIC, self.image.topics[record.topic_id].name)
+                    resource = (ConfigResourceType.TOPIC, self.image.topics[record.topic_id].name)
                     configs = self.image.configs.get(resource, {})
                     self.of_removed_topics |= {(resource, key, found) for key, found in configs.items()}
                 self.image.apply(record, changes, value)
@@ -99,7 +99,7 @@ class _Image:
         return {
             config
             for config in self.configs()
-            if config[0][0] == ResourceType.TOPIC
+            if config[0][0] == ConfigResourceType.TOPIC
             and (config[0][1] not in self.image.topic_ids or config in of_removed_topics)
         }
 

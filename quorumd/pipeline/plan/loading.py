@@ -34,9 +34,9 @@ from quorumd.pipeline.source.followed import FollowedCopy, Reached, most_up_to_d
 from quorumd.pipeline.source.pieces import Wanted, read_piece
 from quorumd.pipeline.source.tasks import File, Piece, files_of, segments_of
 from quorumd.protocol import record_batch
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.primitives import read_uvarint
-from quorumd.protocol.resource_type import ResourceType
 
 if TYPE_CHECKING:
     from quorumd.client.admin import AdminClient
@@ -256,7 +256,7 @@ async def _is_cordoned(admin: AdminClient, broker_id: int) -> bool:
     broker.
     """
     try:
-        found = await admin.describe_configs(ResourceType.BROKER, str(broker_id), [CORDONED_LOG_DIRS])
+        found = await admin.describe_configs(ConfigResourceType.BROKER, str(broker_id), [CORDONED_LOG_DIRS])
     except RequestFailed as failure:
         if failure.error_code != ErrorCode.INVALID_REQUEST:
             raise

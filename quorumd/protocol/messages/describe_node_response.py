@@ -115,13 +115,13 @@ class DescribeNodeResponse(Message):
         # int64 0+. Free bytes on the file system of the log.
         "free_bytes",
         # bool 0+. Whether the log accepts appends.
-        "has_room",
+        "has_free_space",
         # int64 0+. The end offset of the latest snapshot; 0 if there is none.
         "snapshot_end_offset",
         # bool 0+.
         "is_ready",
         # []string 0+. Why the node is not ready, as text.
-        "lacks",
+        "not_ready_reasons",
         # []SilentPeer 0+. Nodes that do not respond to this one.
         "silent_peers",
         # []KnownNode 0+. The voters and this node, with the addresses that this node uses.
@@ -151,10 +151,10 @@ class DescribeNodeResponse(Message):
         applied_offset: int = 0,
         contact_ms: int = 0,
         free_bytes: int = 0,
-        has_room: bool = False,
+        has_free_space: bool = False,
         snapshot_end_offset: int = 0,
         is_ready: bool = False,
-        lacks: list[str] = NOT_GIVEN,
+        not_ready_reasons: list[str] = NOT_GIVEN,
         silent_peers: list[SilentPeer] = NOT_GIVEN,
         nodes: list[KnownNode] = NOT_GIVEN,
     ) -> None:
@@ -174,10 +174,10 @@ class DescribeNodeResponse(Message):
         self.applied_offset = applied_offset
         self.contact_ms = contact_ms
         self.free_bytes = free_bytes
-        self.has_room = has_room
+        self.has_free_space = has_free_space
         self.snapshot_end_offset = snapshot_end_offset
         self.is_ready = is_ready
-        self.lacks: list[str] = [] if lacks is NOT_GIVEN else lacks
+        self.not_ready_reasons: list[str] = [] if not_ready_reasons is NOT_GIVEN else not_ready_reasons
         self.silent_peers: list[SilentPeer] = [] if silent_peers is NOT_GIVEN else silent_peers
         self.nodes: list[KnownNode] = [] if nodes is NOT_GIVEN else nodes
 
@@ -205,13 +205,13 @@ def encode_v0(message: DescribeNodeResponse, out: bytearray) -> None:
         message.applied_offset,
         message.contact_ms,
         message.free_bytes,
-        message.has_room,
+        message.has_free_space,
         message.snapshot_end_offset,
         message.is_ready,
     )
-    write_uvarint(out, len(message.lacks) + 1)
-    for lacks_element in message.lacks:
-        write_compact_string(out, lacks_element)
+    write_uvarint(out, len(message.not_ready_reasons) + 1)
+    for not_ready_reasons_element in message.not_ready_reasons:
+        write_compact_string(out, not_ready_reasons_element)
     write_uvarint(out, len(message.silent_peers) + 1)
     for silent_peer in message.silent_peers:
         out += PACK_iq(
@@ -255,7 +255,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeResponse, int]:
         applied_offset,
         contact_ms,
         free_bytes,
-        has_room,
+        has_free_space,
         snapshot_end_offset,
         is_ready,
     ) = UNPACK_qqqqqqtqt(buf, pos)
@@ -264,10 +264,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeResponse, int]:
     memory += 65 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
-    lacks = []
+    not_ready_reasons = []
     for _ in range(count):
-        lacks_element, pos = read_compact_string(buf, pos)
-        lacks.append(lacks_element)
+        not_ready_reasons_element, pos = read_compact_string(buf, pos)
+        not_ready_reasons.append(not_ready_reasons_element)
     count, pos = read_compact_count(buf, pos, 14)
     memory += 185 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
@@ -319,10 +319,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeResponse, int]:
         applied_offset,
         contact_ms,
         free_bytes,
-        has_room,
+        has_free_space,
         snapshot_end_offset,
         is_ready,
-        lacks,
+        not_ready_reasons,
         silent_peers,
         nodes,
     ), pos

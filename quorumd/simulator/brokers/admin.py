@@ -13,6 +13,7 @@ from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, U
 from quorumd.controller.partition import PartitionId
 from quorumd.controller.reassignment import original_replicas_of
 from quorumd.errors import ErrorCode
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import (
     alter_partition_reassignments_request,
     alter_partition_reassignments_response,
@@ -23,7 +24,6 @@ from quorumd.protocol.messages import (
     incremental_alter_configs_request,
     list_partition_reassignments_request,
 )
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.observation import Observation
@@ -233,7 +233,7 @@ class Administrator:
             return wire.IncrementalAlterConfigsRequest([wire.AlterConfigsResource(*ALL_BROKERS, [config])]), 1
         least = str(self._random.choice((1, 2, 2, 3)))
         config = wire.AlterableConfig(MIN_INSYNC_REPLICAS, SET, least)
-        resource = wire.AlterConfigsResource(int(ResourceType.TOPIC), topic.name, [config])
+        resource = wire.AlterConfigsResource(int(ConfigResourceType.TOPIC), topic.name, [config])
         return wire.IncrementalAlterConfigsRequest([resource]), 1
 
 

@@ -9,6 +9,7 @@ from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS
 from quorumd.controller.partition import RECOVERING, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat_response
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
@@ -22,7 +23,6 @@ from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.broker import Broker
 from quorumd.simulator.brokers.checkers import all_checkers
@@ -430,6 +430,6 @@ def _least_min_isr(records: Sequence[Message]) -> dict[str, int]:
         record.resource_name: int(record.value or "1")
         for record in records
         if isinstance(record, ConfigRecord)
-        and record.resource_type == ResourceType.TOPIC
+        and record.resource_type == ConfigResourceType.TOPIC
         and record.name == MIN_INSYNC_REPLICAS
     }

@@ -44,7 +44,7 @@ class ReadinessProbe:
         """Whether all voters among these nodes report readiness."""
         nodes = [self._cluster.machines[node_id].node for node_id in node_ids]
         return all(
-            node is not None and (not node.engine.is_voter or readiness(node.watch.node_status()).is_ready)
+            node is not None and (not node.engine.is_voter or readiness(node.monitor.node_status()).is_ready)
             for node in nodes
         )
 
@@ -74,7 +74,7 @@ class ReadinessProbe:
         )
 
     def _claim(self, machine: Machine, node: Node) -> ReadyClaim | None:
-        node_status = node.watch.node_status()
+        node_status = node.monitor.node_status()
         if not readiness(node_status).is_ready:
             return None
         cluster = self._cluster

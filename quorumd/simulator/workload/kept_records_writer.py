@@ -51,7 +51,7 @@ class KeptRecordsWriter:
         if not self.running or node is None or machine.exiting or machine.starting:
             return
         controller, image = node.controller, node.state_machine.image
-        if not controller.may_write():
+        if not controller.can_write():
             return
         in_transaction = self._random.random() < TRANSACTIONS
         drawn: list[bytes] = []

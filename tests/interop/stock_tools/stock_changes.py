@@ -11,8 +11,8 @@ from quorumd.client import access
 from quorumd.client.admin import AdminClient, ElectionType, TopicPartition
 from quorumd.client.security import CLIENT_SECURITY, ClientSecurity
 from quorumd.errors import RequestFailed
-from quorumd.protocol.resource_type import ResourceType
-from quorumd.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceKind
+from quorumd.protocol.config_resource_type import ConfigResourceType
+from quorumd.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from quorumd.security.sasl.settings import ClientSasl
 from tests.interop.stock_tools.stock_cluster import PASSWORD, USER, StockCluster
 
@@ -102,22 +102,22 @@ class Changes:
             "cleanup.policy": self._random.choice(["compact", "delete", "compact,delete", None]),
         }
         key = self._random.choice(list(changes))
-        await admin.alter_configs(ResourceType.TOPIC, self._topic(), {key: changes[key]})
+        await admin.alter_configs(ConfigResourceType.TOPIC, self._topic(), {key: changes[key]})
 
     async def configs_of_broker(self, admin: AdminClient) -> None:
         name = self._random.choice(["", *map(str, self._brokers)])
         value = self._random.choice([None, "1", "2"])
-        await admin.alter_configs(ResourceType.BROKER, name, {"log.cleaner.threads": value})
+        await admin.alter_configs(ConfigResourceType.BROKER, name, {"log.cleaner.threads": value})
 
     async def configs_of_others(self, admin: AdminClient) -> None:
         if self._random.random() < 0.5:
             sampled = {"interval.ms": str(self._random.randint(1, 9) * 1000), "metrics": "org.apache"}
             await admin.alter_configs(
-                ResourceType.CLIENT_METRICS, f"sampled-{self._random.randrange(3)}", sampled
+                ConfigResourceType.CLIENT_METRICS, f"sampled-{self._random.randrange(3)}", sampled
             )
         else:
             timeout = {"consumer.session.timeout.ms": str(self._random.randint(45, 60) * 1000)}
-            await admin.alter_configs(ResourceType.GROUP, f"group-{self._random.randrange(3)}", timeout)
+            await admin.alter_configs(ConfigResourceType.GROUP, f"group-{self._random.randrange(3)}", timeout)
 
     async def reassign(self, admin: AdminClient) -> None:
         count = self._random.randint(1, len(self._brokers))
@@ -134,7 +134,7 @@ class Changes:
         host = self._random.choice(["*", "127.0.0.2"])
         permission = self._random.choice(list(Permission))
         operation = self._random.choice([Operation.READ, Operation.WRITE, Operation.ALL])
-        acl = Acl(ResourceKind.TOPIC, pattern, self._topic(), self._principal(), host, operation, permission)
+        acl = Acl(ResourceType.TOPIC, pattern, self._topic(), self._principal(), host, operation, permission)
         await access.add_acls(admin, [acl])
 
     async def remove_acls(self, admin: AdminClient) -> None:

@@ -20,13 +20,18 @@ from quorumd.controller.config_table import (
     ConfigDefinition,
     ConfigType,
 )
-from quorumd.protocol.resource_type import ResourceType
+from quorumd.protocol.config_resource_type import ConfigResourceType
 
 DATA = Path(__file__).parents[1] / "data"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, BROKER, CLIENT_METRICS, GROUP = (
     int(kind)
-    for kind in (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
+    for kind in (
+        ConfigResourceType.TOPIC,
+        ConfigResourceType.BROKER,
+        ConfigResourceType.CLIENT_METRICS,
+        ConfigResourceType.GROUP,
+    )
 )
 TABLES = {TOPIC: TOPIC_CONFIGS, GROUP: GROUP_CONFIGS, CLIENT_METRICS: CLIENT_METRICS_CONFIGS}
 ALTER, REPLACE, CREATE = "alter", "replace", "create"

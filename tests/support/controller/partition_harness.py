@@ -16,6 +16,7 @@ from quorumd.controller.partition_change import Election, PartitionChange, build
 from quorumd.controller.partition_rules import rules_for
 from quorumd.controller.reassignments import plan_alter_partition_reassignments
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -31,7 +32,6 @@ from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRe
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from quorumd.protocol.resource_type import ResourceType
 
 TOPIC = "moved"
 TOPIC_ID = KafkaUuid(b"the topic's id..")
@@ -92,7 +92,7 @@ class PartitionHarness:
                 self.next_offset += 1
 
     def configure(self, key: str, value: str) -> None:
-        self.controller.image.set_config((int(ResourceType.TOPIC), TOPIC), key, value, [])
+        self.controller.image.set_config((int(ConfigResourceType.TOPIC), TOPIC), key, value, [])
 
     def change(self, wanted: PartitionChange) -> None:
         self.apply(build_partition_change(WHERE, self.partition, wanted, rules_for(self.controller, TOPIC)))
@@ -168,7 +168,7 @@ class PartitionHarness:
 
     def set_min_isr(self, least: int) -> None:
         """Alter the config; its effects are in the batch of the change."""
-        change = ConfigRecord(int(ResourceType.TOPIC), TOPIC, MIN_INSYNC_REPLICAS, str(least))
+        change = ConfigRecord(int(ConfigResourceType.TOPIC), TOPIC, MIN_INSYNC_REPLICAS, str(least))
         self.apply(change, *plan_effects(self.controller, [change]))
 
     def elect(self, election: Election) -> None:

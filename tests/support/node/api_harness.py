@@ -169,7 +169,7 @@ class ApiHarness:
         self.authorizer = authorizer
         self.time = VirtualTime()
         self.is_leader = True
-        self.has_room = True
+        self.has_free_space = True
         self.may_append = True
         self.now_ms = 0.0
         self.session = RecordingSession()
@@ -212,7 +212,7 @@ class ApiHarness:
             self.statistics, self.proposals, self.reads.append, self.forwarder.forward
         )
         writer = MetadataWriter(
-            lambda: self.has_room, self.machine, self.proposals, self.unclean_elections.extend
+            lambda: self.has_free_space, self.machine, self.proposals, self.unclean_elections.extend
         )
         role = ScriptedRole(lambda: self.is_leader and self.engine.is_leader)
         return {

@@ -14,10 +14,10 @@ from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.disk import SimulatedDisk
@@ -29,7 +29,7 @@ from tests.support.node.nodes import EVEN_LINKS
 from tests.support.node.virtual_time import VirtualTime
 
 CLUSTER_ID = "c" * 22
-GROUP = (int(ResourceType.GROUP), "g")
+GROUP = (int(ConfigResourceType.GROUP), "g")
 """The resource whose configs `append` writes."""
 
 

@@ -9,7 +9,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.wire import Message
-from quorumd.security.acls import Acl, PatternType, Permission, ResourceKind
+from quorumd.security.acls import Acl, PatternType, Permission, ResourceType
 from quorumd.security.authorizer import Access, Authorizer, AuthorizerSettings, Client
 from tests.support.security.index import index_of
 
@@ -23,7 +23,7 @@ def allow(operation: int, kind: int, name: str) -> Acl:
 
 def on_cluster(operation: int) -> Acl:
     """The same for an operation on the cluster."""
-    return allow(operation, ResourceKind.CLUSTER, "kafka-cluster")
+    return allow(operation, ResourceType.CLUSTER, "kafka-cluster")
 
 
 def authorizer_of(acls: Iterable[Acl] = (), supers: Iterable[str] = ()) -> Authorizer:

@@ -26,7 +26,7 @@ def node(node_id: int, role: str = "follower", **changes: object) -> NodeView:
         applied_offset=98,
         contact_ms=400,
         free_bytes=5 << 30,
-        has_room=True,
+        has_free_space=True,
         snapshot_end_offset=50,
         is_ready=True,
     )
@@ -61,7 +61,12 @@ def test_stale_leader_contact_is_marked(contact_ms: int, cell: str) -> None:
 def test_problems_are_listed_below_table() -> None:
     silent = [SilentPeer(3, 34_000, "10.0.0.1:9193: Connection refused")]
     lost = node(
-        2, "prospective", leader_id=-1, is_ready=False, lacks=["no leader is known"], silent_peers=silent
+        2,
+        "prospective",
+        leader_id=-1,
+        is_ready=False,
+        not_ready_reasons=["no leader is known"],
+        silent_peers=silent,
     )
     views = [lost, LOST]
     not_ready, unreachable, discovered = render(views).splitlines()[3:]

@@ -14,6 +14,7 @@ from quorumd.client.leader_discovery import NodeAddress
 from quorumd.errors import ErrorCode, RequestFailed, UnsupportedVersion
 from quorumd.ids import METADATA_TOPIC
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_quorum_request import AlterQuorumRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -38,7 +39,6 @@ from quorumd.protocol.messages.incremental_alter_configs_response import (
     IncrementalAlterConfigsResponse,
 )
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 from tests.support.client.fake_node import ALL_APIS, ByteServer, FakeNode
 
@@ -140,9 +140,9 @@ async def test_stock_controller_is_found_by_describe_cluster() -> None:
 
 async def test_client_follows_leader_change() -> None:
     async with quorum() as made, client(made, 0) as admin:
-        await admin.alter_configs(ResourceType.TOPIC, "orders", {"a": "1"})
+        await admin.alter_configs(ConfigResourceType.TOPIC, "orders", {"a": "1"})
         made.leader = 2
-        await admin.alter_configs(ResourceType.TOPIC, "orders", {"a": "1"})
+        await admin.alter_configs(ConfigResourceType.TOPIC, "orders", {"a": "1"})
         assert made.request_counts(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [2, 0, 1]
         assert (await admin.describe_quorum()).leader_id == 2
 
@@ -323,14 +323,16 @@ async def test_stock_leader_rejects_target_voters(voters: list[int] | None) -> N
 
 async def test_configs_are_described_and_altered() -> None:
     async with quorum() as made, client(made, 0) as admin:
-        (config,) = await admin.describe_configs(ResourceType.TOPIC, "orders", ["retention.ms"])
+        (config,) = await admin.describe_configs(ConfigResourceType.TOPIC, "orders", ["retention.ms"])
         assert (config.name, config.value) == ("retention.ms", "1000")
         sent = made.nodes[0].requests[-1].message
         assert repr(sent).count("'retention.ms'") == 1
-        await admin.describe_configs(ResourceType.TOPIC, "orders")
+        await admin.describe_configs(ConfigResourceType.TOPIC, "orders")
         assert "configuration_keys=None" in repr(made.nodes[0].requests[-1].message)
 
-        await admin.alter_configs(ResourceType.TOPIC, "orders", {"a": "1", "b": None}, validate_only=True)
+        await admin.alter_configs(
+            ConfigResourceType.TOPIC, "orders", {"a": "1", "b": None}, validate_only=True
+        )
         altered = made.nodes[0].requests[-1].message
         assert isinstance(altered, IncrementalAlterConfigsRequest)
         assert altered.validate_only
@@ -345,10 +347,10 @@ async def test_config_error_is_reported_with_message() -> None:
         made.config_error = (ErrorCode.INVALID_CONFIG, "retention.ms must be a number")
         text = r"configs of topic 'orders': INVALID_CONFIG \(40\): retention.ms must be a number"
         with pytest.raises(RequestFailed, match=text) as failed:
-            await admin.alter_configs(ResourceType.TOPIC, "orders", {"retention.ms": "x"})
+            await admin.alter_configs(ConfigResourceType.TOPIC, "orders", {"retention.ms": "x"})
         assert failed.value.error_code == ErrorCode.INVALID_CONFIG
         with pytest.raises(RequestFailed, match=text):
-            await admin.describe_configs(ResourceType.TOPIC, "orders")
+            await admin.describe_configs(ConfigResourceType.TOPIC, "orders")
         with pytest.raises(RequestFailed, match="resource type 99 'x'"):
             await admin.describe_configs(99, "x")
 

@@ -4,12 +4,12 @@ import pytest
 
 from quorumd.controller.cluster_image import METADATA_VERSION, ClusterImage, Resource
 from quorumd.controller.undo_log import UndoEntry, undo
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
-from quorumd.protocol.resource_type import ResourceType
 
-GROUP: Resource = (int(ResourceType.GROUP), "g")
+GROUP: Resource = (int(ConfigResourceType.GROUP), "g")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_changes_are_undone_newest_first(image: ClusterImage) -> None:
         ConfigRecord(*GROUP, "kept", None),
         ConfigRecord(*GROUP, "kept", None),
         ConfigRecord(*GROUP, "new", "3"),
-        ConfigRecord(int(ResourceType.BROKER), "1", "new", "4"),
+        ConfigRecord(int(ConfigResourceType.BROKER), "1", "new", "4"),
         FeatureLevelRecord(METADATA_VERSION, 24),
         FeatureLevelRecord(METADATA_VERSION, 25),
     ]
@@ -57,7 +57,7 @@ def test_changes_are_undone_newest_first(image: ClusterImage) -> None:
 
 def test_reading_an_unknown_resource_leaves_no_trace(image: ClusterImage) -> None:
     for number in range(10):
-        assert image.config((int(ResourceType.GROUP), str(number))) == {}
+        assert image.config((int(ConfigResourceType.GROUP), str(number))) == {}
     assert list(image.configs) == [GROUP]
 
 

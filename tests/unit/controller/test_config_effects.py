@@ -6,12 +6,12 @@ from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, U
 from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition
 from quorumd.controller.partition_change import PartitionChange
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
-from quorumd.protocol.resource_type import ResourceType
 from tests.support.controller.partition_harness import TOPIC, WHERE, PartitionHarness
 
-OF_TOPIC = (int(ResourceType.TOPIC), TOPIC)
+OF_TOPIC = (int(ConfigResourceType.TOPIC), TOPIC)
 
 
 def change(
@@ -105,9 +105,9 @@ def test_unrelated_configs_change_no_partition(cluster: PartitionHarness) -> Non
     cluster.begin(Partition((1, 2, 3), (1,), 1, elr=(2, 3)))
     for record in (
         ConfigRecord(*OF_TOPIC, "retention.ms", "1"),
-        ConfigRecord(int(ResourceType.TOPIC), "another", MIN_INSYNC_REPLICAS, "1"),
-        ConfigRecord(int(ResourceType.BROKER), "1", MIN_INSYNC_REPLICAS, "1"),
-        ConfigRecord(int(ResourceType.GROUP), TOPIC, MIN_INSYNC_REPLICAS, "1"),
+        ConfigRecord(int(ConfigResourceType.TOPIC), "another", MIN_INSYNC_REPLICAS, "1"),
+        ConfigRecord(int(ConfigResourceType.BROKER), "1", MIN_INSYNC_REPLICAS, "1"),
+        ConfigRecord(int(ConfigResourceType.GROUP), TOPIC, MIN_INSYNC_REPLICAS, "1"),
     ):
         assert plan_effects(cluster.controller, [record]) == []
 

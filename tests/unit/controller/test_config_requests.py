@@ -7,9 +7,9 @@ import pytest
 from quorumd.controller.config_requests import plan_alter_configs, plan_incremental_alter_configs
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.errors import ErrorCode
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import alter_configs_request as older
 from quorumd.protocol.messages import incremental_alter_configs_request as newer
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.response_errors import errors_in
 from tests.support.controller.topic_harness import TopicHarness, a_broker, wanted
 
@@ -33,7 +33,7 @@ def incremental(
 ) -> ControllerResult:
     resources = [
         newer.AlterConfigsResource(
-            int(ResourceType.TOPIC), topic, [newer.AlterableConfig(name, operation, value)]
+            int(ConfigResourceType.TOPIC), topic, [newer.AlterableConfig(name, operation, value)]
         )
         for topic, (name, value) in changes
     ]
@@ -43,7 +43,7 @@ def incremental(
 
 def replacement(cluster: TopicHarness, topic: str, **configs: str) -> ControllerResult:
     values = [older.AlterableConfig(name.replace("_", "."), value) for name, value in configs.items()]
-    resource = older.AlterConfigsResource(int(ResourceType.TOPIC), topic, values)
+    resource = older.AlterConfigsResource(int(ConfigResourceType.TOPIC), topic, values)
     return plan_alter_configs(cluster.controller, older.AlterConfigsRequest([resource]), 2)
 
 

@@ -11,13 +11,13 @@ from quorumd.controller.cluster_image import (
 )
 from quorumd.controller.configs import plan_incremental, plan_replacement
 from quorumd.errors import ErrorCode, RequestError
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
-from quorumd.protocol.resource_type import ResourceType
 
-BROKER: Resource = (int(ResourceType.BROKER), "7")
-GROUP: Resource = (int(ResourceType.GROUP), "g")
-METRICS: Resource = (int(ResourceType.CLIENT_METRICS), "m")
+BROKER: Resource = (int(ConfigResourceType.BROKER), "7")
+GROUP: Resource = (int(ConfigResourceType.GROUP), "g")
+METRICS: Resource = (int(ConfigResourceType.CLIENT_METRICS), "m")
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -151,7 +151,7 @@ def test_with_elr_a_broker_cannot_override_min_isr(
     """Its high watermark would advance without replicas that are eligible."""
     image.apply(FeatureLevelRecord(ELR_VERSION, elr), [])
     planned = plan_incremental(
-        image, (int(ResourceType.BROKER), name), [("min.insync.replicas", operation, value)]
+        image, (int(ConfigResourceType.BROKER), name), [("min.insync.replicas", operation, value)]
     )
     assert isinstance(planned, RequestError) is is_refused
     if isinstance(planned, RequestError):
@@ -203,7 +203,7 @@ def cordons(
     comes_from_broker: bool = False,
 ) -> list[ConfigRecord] | RequestError:
     """Change cordoned.log.dirs of a broker whose value is `before`."""
-    image, resource = ClusterImage(), (int(ResourceType.BROKER), name)
+    image, resource = ClusterImage(), (int(ConfigResourceType.BROKER), name)
     image.apply(FeatureLevelRecord(METADATA_VERSION, level), [])
     if configured is not None:
         image.set_config(resource, "cordoned.log.dirs", configured, [])
@@ -248,7 +248,7 @@ def test_cordons_require_their_metadata_version(operation: int, value: str | Non
 
 
 def test_replacement_only_removes_cordons() -> None:
-    image, resource = ClusterImage(), (int(ResourceType.BROKER), "7")
+    image, resource = ClusterImage(), (int(ConfigResourceType.BROKER), "7")
     image.apply(FeatureLevelRecord(METADATA_VERSION, 30), [])
     image.set_config(resource, "cordoned.log.dirs", "/a,/b", [])
     assert isinstance(plan_replacement(image, resource, []), list)
@@ -256,8 +256,8 @@ def test_replacement_only_removes_cordons() -> None:
     assert isinstance(plan_replacement(image, resource, [("cordoned.log.dirs", "/c")]), RequestError)
 
 
-@pytest.mark.parametrize("kind", [ResourceType.GROUP, ResourceType.CLIENT_METRICS])
-def test_names_have_no_control_characters(kind: ResourceType) -> None:
+@pytest.mark.parametrize("kind", [ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS])
+def test_names_have_no_control_characters(kind: ConfigResourceType) -> None:
     error = plan_incremental(ClusterImage(), (int(kind), "a\x1b[31m"), [("metrics", 0, "x")])
     assert isinstance(error, RequestError)
     assert error.error is ErrorCode.INVALID_REQUEST

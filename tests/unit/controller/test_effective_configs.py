@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.controller.cluster_image import ClusterImage, ResourceType
+from quorumd.controller.cluster_image import ClusterImage, ConfigResourceType
 from quorumd.controller.config_table import BROKER_CONFIGS, ConfigType
 from quorumd.controller.configs import check_resource
 from quorumd.controller.effective_configs import ConfigSource, ConfigValue, merge_layers
@@ -28,8 +28,8 @@ def test_first_layer_comes_first() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "error"),
     [
-        (ResourceType.TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (ResourceType.TOPIC, "a b", ErrorCode.INVALID_TOPIC),
+        (ConfigResourceType.TOPIC, "none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ConfigResourceType.TOPIC, "a b", ErrorCode.INVALID_TOPIC),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )

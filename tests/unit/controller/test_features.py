@@ -17,12 +17,12 @@ from quorumd.controller.features import plan_update_features
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.register_controller_record import ControllerFeature, RegisterControllerRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from quorumd.protocol.resource_type import ResourceType
 from tests.support.controller.partition_harness import TOPIC_ID, PartitionHarness
 
 INCARNATION = KafkaUuid(b"some incarnation")
@@ -193,7 +193,7 @@ def test_enabling_elr_removes_min_isr_of_single_brokers() -> None:
     """It would let the high watermark pass replicas that the controller considers complete."""
     harness = cluster(25, elr=False)
     image = harness.controller.image
-    default, own = (int(ResourceType.BROKER), ""), (int(ResourceType.BROKER), "2")
+    default, own = (int(ConfigResourceType.BROKER), ""), (int(ConfigResourceType.BROKER), "2")
     for resource in (default, own):
         image.set_config(resource, MIN_INSYNC_REPLICAS, "2", [])
     image.set_config(own, "log.cleaner.threads", "3", [])

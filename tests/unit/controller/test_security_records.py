@@ -14,12 +14,12 @@ from quorumd.protocol.messages.remove_delegation_token_record import RemoveDeleg
 from quorumd.protocol.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.wire import Message
-from quorumd.security.acls import Acl, Operation, PatternType, Permission, ResourceKind
+from quorumd.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from quorumd.security.credentials import DelegationToken, ScramCredential
 from quorumd.security.tokens import token_hmac
 from tests.support.security.index import acl_record
 
-ACL = Acl(ResourceKind.TOPIC, PatternType.PREFIXED, "ord", "User:a", "*", Operation.READ, Permission.ALLOW)
+ACL = Acl(ResourceType.TOPIC, PatternType.PREFIXED, "ord", "User:a", "*", Operation.READ, Permission.ALLOW)
 PRODUCER_RATE = "producer_byte_rate"
 DEFAULT_USER = [EntityData("user", None)]
 
@@ -39,14 +39,14 @@ def test_acls_are_indexed() -> None:
     image = ClusterImage()
     apply(image, acl_record(ACL, 1), acl_record(ACL._replace(principal="User:b"), 2))
     index = image.security.acls
-    assert list(index.patterns_of(ResourceKind.TOPIC, "orders")) == [ACL.pattern]
-    assert list(index.patterns_of(ResourceKind.TOPIC, "or")) == []
+    assert list(index.patterns_of(ResourceType.TOPIC, "orders")) == [ACL.pattern]
+    assert list(index.patterns_of(ResourceType.TOPIC, "or")) == []
     assert index.contains(ACL)
     apply(image, RemoveAccessControlEntryRecord(KafkaUuid((1).to_bytes(16, "big"))))
     assert not index.contains(ACL)
     assert index.counts == {ACL.pattern: 1}
     apply(image, RemoveAccessControlEntryRecord(KafkaUuid((2).to_bytes(16, "big"))))
-    assert (index.counts, index.entries, dict(index.prefix_lengths)) == ({}, {}, {ResourceKind.TOPIC: ()})
+    assert (index.counts, index.entries, dict(index.prefix_lengths)) == ({}, {}, {ResourceType.TOPIC: ()})
 
 
 def test_acl_with_a_known_id_replaces_the_earlier_one() -> None:

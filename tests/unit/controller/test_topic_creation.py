@@ -9,8 +9,8 @@ from quorumd.controller.topic_creation import plan_create_topics
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID
 from quorumd.protocol.codec import encode
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from quorumd.protocol.resource_type import ResourceType
 from tests.support.controller.topic_harness import TopicHarness, a_broker, directory_of, wanted
 
 BROKERS = (a_broker(1), a_broker(2), a_broker(3), a_broker(4, fenced=True), a_broker(5, draining=True))
@@ -29,7 +29,7 @@ def test_created_topic_has_partitions_and_configs(cluster: TopicHarness) -> None
     assert (result.topic_id, result.num_partitions, result.replication_factor) == (topic.id, 4, 2)
     assert sorted(topic.partitions) == [0, 1, 2, 3]
     assert all(len(partition.replicas) == 2 for partition in topic.partitions.values())
-    assert cluster.controller.image.config((int(ResourceType.TOPIC), "t")) == {"retention.ms": "5000"}
+    assert cluster.controller.image.config((int(ConfigResourceType.TOPIC), "t")) == {"retention.ms": "5000"}
     reported = {config.name: (config.value, config.config_source) for config in result.configs}
     assert reported["retention.ms"] == ("5000", 1)
     assert reported["min.insync.replicas"] == ("1", 5)

@@ -29,13 +29,13 @@ class TestFullDisk:
         memory_disk.capacity = memory_disk.used_bytes() + 100
         batches += self.fill_up(log)
         end_offset = log.end_offset
-        assert not log.has_room()
+        assert not log.has_free_space()
         assert read_all(log) == b"".join(batches)
         memory_disk.capacity += 1000
         with pytest.raises(DiskFull, match=r"\b2000 bytes"):
             log.append(batch(end_offset), end_offset + 1)
         memory_disk.capacity += 1000
-        assert log.has_room()
+        assert log.has_free_space()
         batches += fill(log, 20)
         log.begin_flush()()
         log.close()
@@ -75,7 +75,7 @@ class TestFullDisk:
         memory_disk.capacity = memory_disk.used_bytes()
         with pytest.raises(DiskFull):
             log.append(batch(11), 12)
-        assert (log.end_offset, log.has_room()) == (11, False)
+        assert (log.end_offset, log.has_free_space()) == (11, False)
         memory_disk.capacity = 1 << 40
         batches += fill(log, 20)
         log.begin_flush()()

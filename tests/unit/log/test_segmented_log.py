@@ -37,7 +37,7 @@ class TestAppendAndRead:
         assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 0, 0)
         assert log.end_of_epoch(5) == OffsetAndEpoch(0, 0)
         assert log.read(0, 100) == b""
-        assert log.has_room()
+        assert log.has_free_space()
         assert shows(repr(log), "0..0", "epoch 0", "1 segments")
         log.close()
 

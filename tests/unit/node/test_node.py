@@ -227,7 +227,7 @@ def test_log_of_another_cluster_stops_the_node() -> None:
     cluster.run_until(lambda: cluster.exits)
     ((_, exit_code, reason),) = cluster.exits
     assert exit_code == ExitCode.DATA_FOLDER
-    assert f"the log is of cluster {original}" in reason
+    assert f"the log belongs to cluster {original}" in reason
 
 
 # Serving

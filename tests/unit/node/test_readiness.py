@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from quorumd.broker.controller_requests.lifecycle import BrokerState
-from quorumd.node.readiness import MAX_LAG, NodeStatus, SilentPeer, readiness, report, seconds
+from quorumd.node.readiness import MAX_LAG, NodeStatus, SilentPeer, format_duration, readiness, report
 from tests.support.text import shows
 
 READY = NodeStatus(
@@ -56,7 +56,7 @@ def test_node_is_ready_only_if_every_condition_holds() -> None:
         assert readiness(node_status).is_ready == expected, node_status
         reports_no_contact = not has_contact and (obstacle is None or role == "leader" or leader_id >= 0)
         assert (
-            len(readiness(node_status).lacks)
+            len(readiness(node_status).reasons)
             == reports_no_contact + (not belongs) + (not has_state) + stopping
         )
         assert report(node_status).startswith("ready: " if expected else "not ready: ")
@@ -68,7 +68,7 @@ def test_node_is_ready_only_if_every_condition_holds() -> None:
 def test_node_with_a_broker_is_ready_once_that_serves_clients(state: BrokerState | None) -> None:
     decision = readiness(replace(READY, broker_state=state))
     assert decision.is_ready == (state in (None, BrokerState.RUNNING))
-    assert all("the broker" in text for text in decision.lacks)
+    assert all("the broker" in text for text in decision.reasons)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_node_with_a_broker_is_ready_once_that_serves_clients(state: BrokerState
             {"contact_ms": inf, "leader_id": -1, "founding_obstacle": "no node founds the cluster"},
             "no node founds the cluster",
         ),
-        ({"high_watermark": -1}, "it is not known how far the log is committed"),
+        ({"high_watermark": -1}, "the high watermark is not known"),
         ({"applied_offset": 39_999}, "10,001 of 50,000 committed records are not applied yet"),
         (
             {"is_joining": True, "is_voter": False},
@@ -97,11 +97,11 @@ def test_node_with_a_broker_is_ready_once_that_serves_clients(state: BrokerState
     ],
 )
 def test_missing_conditions_are_named(changes: dict[str, object], text: str) -> None:
-    assert readiness(replace(READY, **changes)).lacks == (text,)  # type: ignore[arg-type]  # fields by name
+    assert readiness(replace(READY, **changes)).reasons == (text,)  # type: ignore[arg-type]  # fields by name
 
 
 def test_configured_voter_without_vote_is_reported_with_the_remedy() -> None:
-    (text,) = readiness(replace(READY, is_voter=False)).lacks
+    (text,) = readiness(replace(READY, is_voter=False)).reasons
     assert shows(text, "quorum.voters", "node 1", "no vote", "`quorumd quorum alter")
 
 
@@ -121,7 +121,7 @@ def test_report_names_role_and_silent_peers() -> None:
 
 
 def test_durations_are_human_readable() -> None:
-    assert [seconds(ms) for ms in (0.0, 2345.0, 9_949.0, 75_400.0, 3_600_000.0)] == [
+    assert [format_duration(ms) for ms in (0.0, 2345.0, 9_949.0, 75_400.0, 3_600_000.0)] == [
         "0 ms",
         "2.3 s",
         "9.9 s",

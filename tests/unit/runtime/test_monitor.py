@@ -54,8 +54,8 @@ def make_node(**engine: Any) -> Any:
     state = {"is_leader": False, "epoch": 4, "role_name": "follower", "leader_id": 2}
     return SimpleNamespace(
         engine=SimpleNamespace(**(state | engine)),
-        log=SimpleNamespace(has_room=lambda: True),
-        watch=SimpleNamespace(node_status=lambda: STANDING),
+        log=SimpleNamespace(has_free_space=lambda: True),
+        monitor=SimpleNamespace(node_status=lambda: STANDING),
         state_machine=SimpleNamespace(image=ClusterImage(), applied_offset=42, applied_timestamp_ms=70_000),
         has_pending_proposals=False,
         broker=None,
@@ -143,7 +143,7 @@ def test_loop_that_does_not_turn_is_not_healthy() -> None:
 def test_full_disk_is_not_healthy() -> None:
     node = make_node()
     monitor, _ = make_monitor(node, Clocks())
-    node.log.has_room = lambda: False
+    node.log.has_free_space = lambda: False
     ok, text = monitor.health()
     assert not ok
     assert "disk is full" in text
@@ -155,7 +155,7 @@ def test_readiness_is_the_decision_of_the_event_thread(monkeypatch: pytest.Monke
     ok, text = monitor.readiness()
     assert ok
     assert shows(text, "follower", "epoch 4", "node 2")
-    node.watch.node_status = lambda: replace(STANDING, leader_id=-1, contact_ms=inf)
+    node.monitor.node_status = lambda: replace(STANDING, leader_id=-1, contact_ms=inf)
     ok, text = monitor.readiness()
     assert not ok
     assert shows(text, "not ready", "follower", "epoch 4", "no leader")
@@ -175,7 +175,7 @@ def test_systemd_is_notified_of_status_and_watchdog(tmp_path: Path, monkeypatch:
         monitor, loop = make_monitor(node, Clocks(), watchdog_s=0.25)
         searching = replace(STANDING, role="unattached", leader_id=-1, contact_ms=inf)
         for node_status in (searching, STANDING, STANDING, searching, replace(STANDING, epoch=5)):
-            node.watch.node_status = lambda node_status=node_status: node_status
+            node.monitor.node_status = lambda node_status=node_status: node_status
             monitor.start()
         reported = [receiver.recv(1000).decode() for _ in range(11)]
     ready = f"READY=1\nMAINPID={os.getpid()}"

@@ -12,7 +12,7 @@ from quorumd.security.acls import (
     Operation,
     PatternType,
     Permission,
-    ResourceKind,
+    ResourceType,
     is_host_in,
     is_valid_range,
     java_host,
@@ -22,7 +22,7 @@ LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 
 
 def acl(name: str = "orders", pattern_type: int = LITERAL, host: str = "*") -> Acl:
-    return Acl(ResourceKind.TOPIC, pattern_type, name, "User:alice", host, Operation.READ, Permission.ALLOW)
+    return Acl(ResourceType.TOPIC, pattern_type, name, "User:alice", host, Operation.READ, Permission.ALLOW)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def acl(name: str = "orders", pattern_type: int = LITERAL, host: str = "*") -> A
         (AclFilter(), True),
         (AclFilter(name="orders"), True),
         (AclFilter(name="ord"), False),
-        (AclFilter(kind=ResourceKind.GROUP), False),
+        (AclFilter(kind=ResourceType.GROUP), False),
         (AclFilter(pattern_type=PREFIXED), False),
         (AclFilter(pattern_type=LITERAL, name="orders"), True),
         (AclFilter(pattern_type=PatternType.MATCH, name="orders"), True),
@@ -105,5 +105,5 @@ def test_addresses_are_written_as_java_does(given: str, java: str) -> None:
 
 
 def test_index_without_acls_has_no_pattern() -> None:
-    assert list(AclIndex().patterns_of(ResourceKind.TOPIC, "orders")) == []
+    assert list(AclIndex().patterns_of(ResourceType.TOPIC, "orders")) == []
     assert not AclIndex().contains(acl())

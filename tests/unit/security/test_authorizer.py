@@ -12,7 +12,7 @@ from quorumd.security.acls import (
     Operation,
     PatternType,
     Permission,
-    ResourceKind,
+    ResourceType,
 )
 from quorumd.security.authorizer import (
     Access,
@@ -25,7 +25,7 @@ from quorumd.security.authorizer import (
 from tests.support.security.index import index_of
 
 ALICE = Client("User:alice", "10.0.0.1", "Produce")
-TOPIC = ResourceKind.TOPIC
+TOPIC = ResourceType.TOPIC
 
 
 def acl(
@@ -50,7 +50,7 @@ def test_only_what_an_acl_allows_is_allowed() -> None:
     assert decider.authorize(ALICE, Operation.READ, TOPIC, "orders")
     assert not decider.authorize(ALICE, Operation.WRITE, TOPIC, "orders")
     assert not decider.authorize(ALICE, Operation.READ, TOPIC, "orders2")
-    assert not decider.authorize(ALICE, Operation.READ, ResourceKind.GROUP, "orders")
+    assert not decider.authorize(ALICE, Operation.READ, ResourceType.GROUP, "orders")
     assert not decider.authorize(ALICE._replace(principal="User:bob"), Operation.READ, TOPIC, "orders")
 
 
@@ -87,7 +87,7 @@ def test_host_must_match() -> None:
 def test_super_users_may_do_everything_even_before_the_acls_are_loaded() -> None:
     settings = AuthorizerSettings(parse_super_users("User:alice; User:CN=x,O=y"))
     decider = Authorizer(settings, AclIndex, lambda: False)
-    assert decider.authorize(ALICE, Operation.ALTER, ResourceKind.CLUSTER, "kafka-cluster")
+    assert decider.authorize(ALICE, Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
     assert decider.authorize(Client("User:CN=x,O=y", "h", "Vote"), Operation.ALTER, TOPIC, "t")
     with pytest.raises(AuthorizerNotReady):
         decider.authorize(Client("User:bob", "h", "Vote"), Operation.ALTER, TOPIC, "t")

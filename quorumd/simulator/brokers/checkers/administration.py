@@ -12,13 +12,13 @@ from quorumd.broker.api.produce import INTERNAL_TOPICS
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from quorumd.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from quorumd.protocol.messages.elect_leaders_response import ElectLeadersResponse
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, SentRequests
 from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
@@ -82,7 +82,7 @@ class RequestedTopicsAreCreated(BrokerChecker):
         if where.topic_id not in self._known:
             self._known.add(where.topic_id)
             name = view.image.topics[where.topic_id].name
-            configs = dict(view.image.config((int(ResourceType.TOPIC), name)))
+            configs = dict(view.image.config((int(ConfigResourceType.TOPIC), name)))
             self._new[where.topic_id] = name, _Creation(where.topic_id, {}, configs)
         if where.topic_id in self._new:
             self._new[where.topic_id][1].replicas[where.number] = after.replicas

@@ -6,12 +6,12 @@ from typing import Final
 
 from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.alter_configs_response import AlterConfigsResponse
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, SentRequests
 from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
@@ -19,7 +19,7 @@ from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
 REPLACED: Final = (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION)
 """Configs that AlterConfigs deletes if it does not name them."""
 SET: Final = 0
-KINDS: Final = (ResourceType.TOPIC, ResourceType.BROKER)
+KINDS: Final = (ConfigResourceType.TOPIC, ConfigResourceType.BROKER)
 
 Resource = tuple[int, str]
 Wanted = dict[Resource, dict[str, str | None]]
@@ -47,7 +47,7 @@ class ConfigRequestsTakeEffect(BrokerChecker):
         if change.after is not None:
             self._names[topic_id] = view.image.topics[topic_id].name
             return
-        deleted = (int(ResourceType.TOPIC), self._names[topic_id])
+        deleted = (int(ConfigResourceType.TOPIC), self._names[topic_id])
         for resource, name in list(self._values):
             if resource == deleted:
                 self._set(resource, name, None)

@@ -7,9 +7,9 @@ from random import Random
 from typing import Final
 
 from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, ClusterImage
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import alter_configs_request as replace_wire
 from quorumd.protocol.messages import incremental_alter_configs_request as alter_wire
-from quorumd.protocol.resource_type import ResourceType
 from quorumd.simulator.brokers.operators.operator import AdminRequest
 
 SET: Final = 0
@@ -48,19 +48,19 @@ class ConfigRequests:
     def _resource(self) -> Resource:
         random, names = self._random, sorted(self._image().topic_ids)
         if names and random.random() < 0.75:
-            return int(ResourceType.TOPIC), random.choice(names)
+            return int(ConfigResourceType.TOPIC), random.choice(names)
         if random.random() < 0.8:
             return ALL_BROKERS
-        return int(ResourceType.BROKER), str(random.choice(self._broker_ids))
+        return int(ConfigResourceType.BROKER), str(random.choice(self._broker_ids))
 
     def _names(self, resource: Resource) -> list[str]:
         """Draw different configs of a resource."""
         random = self._random
         names = [MIN_INSYNC_REPLICAS]
         # With unclean elections everywhere, no record would be safe.
-        if resource[0] == ResourceType.TOPIC or random.random() < 0.1:
+        if resource[0] == ConfigResourceType.TOPIC or random.random() < 0.1:
             names.append(UNCLEAN_ELECTION)
-        if resource[0] == ResourceType.TOPIC:
+        if resource[0] == ConfigResourceType.TOPIC:
             names.append(RETENTION)
         return random.sample(names, min(len(names), random.choice((1, 1, 2))))
 

@@ -37,10 +37,10 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
-from quorumd.security.acls import Acl, Operation, ResourceKind
+from quorumd.security.acls import Acl, Operation, ResourceType
 from tests.support.security.rights import allow, check, on_cluster
 
-TOPIC, GROUP, TRANSACTION = ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.TRANSACTIONAL_ID
+TOPIC, GROUP, TRANSACTION = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
 IDS = {name: KafkaUuid(bytes(15) + bytes([number])) for number, name in enumerate("ab", 1)}
 REFUSALS = {29, 30, 31, 53}
 FILTERED = {ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER}
@@ -223,7 +223,7 @@ def test_client_without_rights_is_refused(key: int, version: int, image: Cluster
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=str)
 def test_client_with_all_rights_is_not_hindered(key: int, version: int, image: ClusterImage) -> None:
-    everything = [Acl(kind, 3, "*", "User:alice", "*", Operation.ALL, 3) for kind in ResourceKind]
+    everything = [Acl(kind, 3, "*", "User:alice", "*", Operation.ALL, 3) for kind in ResourceType]
     request = request_of(key, version)
     checked = check(request, version, everything, image)
     ruling = BROKER_RULES[key](checked)

@@ -19,7 +19,7 @@ from quorumd.protocol.messages.fetch_request import (
     ForgottenTopic,
     ReplicaState,
 )
-from quorumd.security.acls import Acl, Operation, ResourceKind
+from quorumd.security.acls import Acl, Operation, ResourceType
 from quorumd.security.authorizer import Access
 from quorumd.security.authorizer import Client as AccessClient
 from tests.support.broker.api_clients import Client
@@ -404,7 +404,7 @@ class Rights:
 @pytest.mark.parametrize("version", [12, 13])
 def test_consumer_needs_read_with_every_fetch_of_its_session(cluster: SimulatedBrokers, version: int) -> None:
     rights = Rights(cluster)
-    read = allow(Operation.READ, ResourceKind.TOPIC, "events")
+    read = allow(Operation.READ, ResourceType.TOPIC, "events")
     topic_id = cluster.controller.image.topic_ids["events"] if version >= 13 else None
     rights.acls = [read]
     first = fetch(rights.client, at(0), version=version, topic_id=topic_id, session_epoch=0, **NO_WAIT)

@@ -12,6 +12,7 @@ from quorumd.node.api.configs import ConfigApis
 from quorumd.node.api.controller import ControllerApis
 from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
 from quorumd.node.state import metadata_writer
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import (
     alter_configs_request,
     describe_configs_request,
@@ -20,11 +21,10 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from quorumd.protocol.resource_type import ResourceType
 from tests.support.node.api_harness import ApiHarness
 from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
 
-BROKER, TOPIC = int(ResourceType.BROKER), int(ResourceType.TOPIC)
+BROKER, TOPIC = int(ConfigResourceType.BROKER), int(ConfigResourceType.TOPIC)
 SET, DELETE, APPEND = 0, 1, 2
 Alteration = tuple[int, str, list[tuple[str, int, str | None]]]
 
@@ -173,7 +173,7 @@ def test_change_is_not_forwarded_after_leadership_is_lost(
 
 
 def test_full_disk_rejects_changes_and_serves_reads(harness: ConfigApiHarness) -> None:
-    harness.has_room = False
+    harness.has_free_space = False
     assert errors(harness.alter((BROKER, "7", [("a", SET, "1")]))) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert harness.read(BROKER, "7") == []
 

@@ -11,7 +11,7 @@ from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.errors import ErrorCode
 from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
-from quorumd.node.api.error_responses import FORWARDABLE
+from quorumd.node.api.error_responses import ENVELOPE_APIS
 from quorumd.node.state import metadata_writer
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -142,7 +142,7 @@ def test_follower_rejects_every_api_that_is_not_forwardable(key: int) -> None:
     harness = ControllerHarness()
     harness.is_leader = False
     session = harness.request(full_request(key, APIS[key].max_version))
-    if key in FORWARDABLE:
+    if key in ENVELOPE_APIS:
         assert len(harness.forwarded) == 1
     else:
         assert session.responses[0].error_code == ErrorCode.NOT_CONTROLLER
@@ -218,7 +218,7 @@ def test_batches_of_a_split_request_are_rolled_back_together(
 
 
 def test_full_disk_rejects_only_requests_that_write_records(harness: ControllerHarness, api: Api) -> None:
-    harness.has_room = False
+    harness.has_free_space = False
     (response,) = harness.request(CLIENT_REQUEST).responses
     assert response.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert harness.controller.image.config((GROUP, "g")) == {}
@@ -309,7 +309,7 @@ def test_pending_heartbeats_fail_when_leadership_is_lost(brokers: ControllerHarn
 
 
 def test_heartbeat_renews_the_session_on_a_full_disk(brokers: ControllerHarness) -> None:
-    brokers.has_room = False
+    brokers.has_free_space = False
     brokers.now_ms = 50_000.0
     (response,) = brokers.request(heartbeat(brokers, want_fence=False)).responses
     assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from quorumd.errors import ErrorCode
-from quorumd.node.api.error_responses import FORWARDABLE, SUPPORTED, error_response, message_of
+from quorumd.node.api.error_responses import (
+    APIS_WITH_ERROR_RESPONSE,
+    ENVELOPE_APIS,
+    error_message,
+    error_response,
+)
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.connection import encode_response
 from tests.support.node.recording_session import request_of
@@ -13,7 +18,7 @@ from tests.support.node.sample_requests import full_request
 
 VERSIONS = [
     (key, version)
-    for key in sorted(SUPPORTED)
+    for key in sorted(APIS_WITH_ERROR_RESPONSE)
     for version in range(APIS[key].min_version, APIS[key].max_version + 1)
 ]
 
@@ -88,10 +93,10 @@ def test_controller_apis_of_brokers_are_not_forwardable() -> None:
         ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
     }
-    assert not for_brokers & FORWARDABLE
-    assert for_brokers < SUPPORTED
+    assert not for_brokers & ENVELOPE_APIS
+    assert for_brokers < APIS_WITH_ERROR_RESPONSE
 
 
 @pytest.mark.parametrize("error", list(ErrorCode))
 def test_every_error_has_a_message(error: ErrorCode) -> None:
-    assert message_of(error)
+    assert error_message(error)

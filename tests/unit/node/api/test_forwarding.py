@@ -7,7 +7,7 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.envelopes import EnvelopeApis
-from quorumd.node.api.error_responses import FORWARDABLE, error_response
+from quorumd.node.api.error_responses import ENVELOPE_APIS, error_response
 from quorumd.node.api.forwarding import LEADER_WAIT_MS, RETRY_MS, Forwarder
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.protocol.apis import APIS, ApiKey, request_class
@@ -430,7 +430,7 @@ def test_envelope_of_an_api_that_is_not_forwardable_is_rejected() -> None:
     assert leader.outcome() == (ErrorCode.INVALID_REQUEST, None)
 
 
-@pytest.mark.parametrize("api_key", sorted(FORWARDABLE))
+@pytest.mark.parametrize("api_key", sorted(ENVELOPE_APIS))
 def test_every_forwardable_api_can_encode_an_error_response(api_key: int) -> None:
     for version in range(SPOKEN[api_key][0], SPOKEN[api_key][1] + 1):
         for error in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR):

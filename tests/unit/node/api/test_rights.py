@@ -29,12 +29,12 @@ from quorumd.protocol.messages.metadata_response import MetadataResponse, Metada
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
-from quorumd.security.acls import Acl, Operation, ResourceKind
+from quorumd.security.acls import Acl, Operation, ResourceType
 from tests.support.controller.requests import TOPIC_ID
 from tests.support.node.sample_requests import full_request
 from tests.support.security.rights import allow, check, on_cluster
 
-TOPIC = ResourceKind.TOPIC
+TOPIC = ResourceType.TOPIC
 IDS = {name: KafkaUuid(bytes(15) + bytes([number])) for number, name in enumerate("abc", 1)}
 REFUSALS = {29, 30, 31, 53}
 WITHOUT_RIGHTS = {ApiKey.API_VERSIONS, 17, 36}
@@ -94,7 +94,7 @@ def has_items(message: Any) -> bool:
 
 @pytest.mark.parametrize(("key", "version"), NODE_APIS, ids=str)
 def test_client_with_all_rights_is_not_hindered(key: int, version: int, image: ClusterImage) -> None:
-    everything = [Acl(kind, 3, "*", "User:alice", "*", Operation.ALL, 3) for kind in ResourceKind]
+    everything = [Acl(kind, 3, "*", "User:alice", "*", Operation.ALL, 3) for kind in ResourceType]
     request = full_request(key, version)
     checked = check(request, version, everything, image)
     ruling = NODE_RULES[key](checked)

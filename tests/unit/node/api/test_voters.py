@@ -134,7 +134,7 @@ def error_of(response: Any) -> int:
     return found
 
 
-def message_of(response: Any) -> str | None:
+def error_message(response: Any) -> str | None:
     slot = response.topics[0].partitions[0] if hasattr(response, "topics") else response
     found: str | None = slot.error_message
     return found
@@ -166,7 +166,7 @@ class TestAlterQuorum:
     def test_error_message_of_the_engine_is_returned(self, harness: VoterApiHarness) -> None:
         harness.send(alter_quorum(4))
         response = harness.respond_from_engine(ErrorCode.INVALID_REQUEST, "the reason")
-        assert (error_of(response), message_of(response)) == (42, "the reason")
+        assert (error_of(response), error_message(response)) == (42, "the reason")
         assert harness.statistics.error_responses == {(ApiKey.ALTER_QUORUM, 42): 1}
 
     def test_hole_4_error_names_the_leader(self, harness: VoterApiHarness) -> None:
@@ -198,7 +198,7 @@ class TestAddRaftVoter:
         assert harness.pending.change == AddVoter(Voter(KEY, (HERE,)), True)
         assert harness.response is None
         assert error_of(harness.respond_from_engine(ErrorCode.NONE)) == 0
-        assert message_of(harness.response) is None
+        assert error_message(harness.response) is None
 
     def test_request_can_skip_the_wait_for_the_commit(self, harness: VoterApiHarness) -> None:
         harness.send(add_voter(ack_when_committed=False), 1)
@@ -218,7 +218,7 @@ class TestAddRaftVoter:
         harness.send(add_voter())
         harness.respond_from_new_voter(*features)
         assert error_of(harness.response) == ErrorCode.INVALID_REQUEST
-        assert shows(str(message_of(harness.response)), "Node 4", "host-4:9092", "kraft.version 1")
+        assert shows(str(error_message(harness.response)), "Node 4", "host-4:9092", "kraft.version 1")
         assert harness.events == []
 
     def test_voter_without_fetch_v17_is_rejected(self, harness: VoterApiHarness) -> None:
@@ -226,7 +226,7 @@ class TestAddRaftVoter:
         harness.send(add_voter())
         harness.respond_from_new_voter(KRAFT_VERSION, fetch=16)
         assert error_of(harness.response) == ErrorCode.UNSUPPORTED_VERSION
-        assert "neither FetchQuorumRecords nor Fetch v17" in str(message_of(harness.response))
+        assert "neither FetchQuorumRecords nor Fetch v17" in str(error_message(harness.response))
         assert harness.events == []
 
     def test_voter_whose_api_versions_fail_is_rejected(self, harness: VoterApiHarness) -> None:
@@ -238,7 +238,7 @@ class TestAddRaftVoter:
         harness.send(add_voter())
         harness.connections.calls[0][2].on_failure(Failure("connection refused", refused=True))
         assert error_of(harness.response) == ErrorCode.REQUEST_TIMED_OUT
-        assert shows(str(message_of(harness.response)), "Node 4", "host-4:9092", "connection refused")
+        assert shows(str(error_message(harness.response)), "Node 4", "host-4:9092", "connection refused")
         assert harness.events == []
 
     def test_api_versions_are_requested_at_the_controller_listener(self, harness: VoterApiHarness) -> None:
@@ -265,7 +265,7 @@ class TestAddRaftVoter:
     )
     def test_invalid_voter_is_rejected(self, harness: VoterApiHarness, fields: dict[str, Any]) -> None:
         assert error_of(harness.send(add_voter(**fields))) == ErrorCode.INVALID_REQUEST
-        assert message_of(harness.response)
+        assert error_message(harness.response)
         assert harness.connections.calls == []
         assert harness.events == []
 
@@ -297,7 +297,7 @@ class TestRemoveRaftVoter:
         assert harness.send(remove_voter()) is None
         assert harness.pending.change == RemoveVoter(KEY)
         response = harness.respond_from_engine(ErrorCode.VOTER_NOT_FOUND, "no such voter")
-        assert (error_of(response), message_of(response)) == (127, "no such voter")
+        assert (error_of(response), error_message(response)) == (127, "no such voter")
 
     @pytest.mark.parametrize("fields", [{"directory_id": ZERO_UUID}, {"node_id": -1}])
     def test_incomplete_replica_key_is_rejected(
@@ -363,7 +363,7 @@ def test_follower_forwards_broker_clients(harness: VoterApiHarness, make: Callab
 def test_follower_rejects_controller_clients(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
     harness.is_leader, harness.session.is_controller_client = False, True
     assert error_of(harness.send(make())) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert message_of(harness.response)
+    assert error_message(harness.response)
     assert harness.session.refusals == 1, "nothing was changed: a forwarding node may retry elsewhere"
     assert harness.events == []
     assert harness.forwarded == []

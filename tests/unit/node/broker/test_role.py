@@ -65,10 +65,10 @@ def combined_node() -> tuple[Cluster, Node]:
 def test_single_node_with_both_roles_is_unfenced() -> None:
     cluster = BrokerCluster()
     node = cluster.start_node(1, broker=broker_role(1))
-    assert "the broker is not registered yet" in "".join(readiness(node.watch.node_status()).lacks)
+    assert "the broker is not registered yet" in "".join(readiness(node.monitor.node_status()).reasons)
     cluster.run_until(lambda: state(node) is BrokerState.RUNNING)
     assert not node.state_machine.image.brokers[1].is_fenced
-    assert readiness(node.watch.node_status()).is_ready
+    assert readiness(node.monitor.node_status()).is_ready
 
 
 def test_broker_joins_a_quorum_of_other_nodes() -> None:
@@ -168,7 +168,7 @@ def test_node_stops_after_its_broker() -> None:
     leader_id = cluster.leader().settings.node_id
     stopped = next(node_id for node_id in cluster.voters if node_id != leader_id)
     nodes[stopped].shut_down()
-    assert not readiness(nodes[stopped].watch.node_status()).is_ready
+    assert not readiness(nodes[stopped].monitor.node_status()).is_ready
     cluster.run_until(lambda: cluster.exits)
     assert cluster.exits == [(stopped, ExitCode.DONE, "")]
     assert cluster.leader().state_machine.image.brokers[stopped].is_fenced

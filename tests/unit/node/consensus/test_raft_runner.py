@@ -85,7 +85,7 @@ class ScriptedLog:
         self._seen.append(f"flush {end_offset}")
         return lambda: end_offset
 
-    def has_room(self) -> bool:
+    def has_free_space(self) -> bool:
         return self.is_roomy
 
 

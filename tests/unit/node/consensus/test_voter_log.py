@@ -70,7 +70,7 @@ def test_committed_record_of_another_cluster_stops_the_node() -> None:
     records.log.fetched([VoterRecord(3, VOTERS, "first"), VoterRecord(5, VOTERS, "second")])
     records.commit(6)
     (error,) = records.errors
-    assert "the log is of cluster second, this folder of cluster first" in str(error)
+    assert "the log belongs to cluster second, this folder to cluster first" in str(error)
 
 
 def test_truncated_records_do_not_count() -> None:

@@ -68,7 +68,7 @@ class Watched:
         self.election_latencies: list[float] = []
         latency = SimpleNamespace(observe=self.election_latencies.append)
         statistics: Any = SimpleNamespace(election_latency_ms=latency)
-        self.watch = QuorumMonitor(
+        self.monitor = QuorumMonitor(
             NodeSettings(1, "/data", endpoint, endpoint),
             self.time.clock,
             key(1),
@@ -79,8 +79,8 @@ class Watched:
             idle,
             statistics,
         )
-        self.watch.leadership_changed()
-        self.watch.start()
+        self.monitor.leadership_changed()
+        self.monitor.start()
         self.lines()
 
     def lines(self) -> list[tuple[str, str]]:
@@ -92,10 +92,10 @@ class Watched:
     def commit_voters(self, offset: int, *keys: ReplicaKey) -> None:
         self.records.append((offset, assignment(*keys)))
         self.engine.voters = self.records[-1][1]
-        self.watch.committed()
+        self.monitor.committed()
         assert self.lines() == [], "not committed yet"
         self.engine.high_watermark = offset + 1
-        self.watch.committed()
+        self.monitor.committed()
 
     def _below(self, offset: int) -> tuple[int, VoterAssignment]:
         return [record for record in self.records if record[0] < offset][-1]
@@ -112,7 +112,7 @@ def watched(caplog: pytest.LogCaptureFixture) -> Watched:
 
 def test_voter_changes_are_logged_once_they_are_committed(watched: Watched) -> None:
     watched.commit_voters(20, key(1), key(2), key(3))
-    watched.watch.committed()
+    watched.monitor.committed()
     added = (
         f"voters are 1, 2, 3: node 3 (directory id {key(3).directory_id}) added by the record at offset 20"
     )
@@ -145,7 +145,7 @@ def test_latency_of_an_election_lasts_from_the_first_candidate_to_the_leader(wat
     def becomes(role: str, epoch: int, leader_id: int) -> None:
         watched.engine.is_leader = role == "leader"
         watched.engine.role_name, watched.engine.epoch, watched.engine.leader_id = role, epoch, leader_id
-        watched.watch.leadership_changed()
+        watched.monitor.leadership_changed()
 
     watched.time.pass_ms(1000)
     becomes("prospective", 5, -1)
@@ -170,11 +170,11 @@ def test_refused_votes_are_logged_with_candidate_and_epochs_at_intervals(watched
     watched.caplog.set_level(logging.DEBUG)
     refused = RequestRefused("vote", 3, "10.0.0.3:9", 4, "its epoch is over")
     for _ in range(3):
-        watched.watch.refused(refused)
+        watched.monitor.refused(refused)
     text = "refused the vote of node 3 at 10.0.0.3:9 in epoch 4, own epoch 5: its epoch is over"
     assert watched.lines() == [("WARNING", text), ("DEBUG", text), ("DEBUG", text)]
     watched.caplog.set_level(logging.INFO)
-    watched.watch.refused(RequestRefused("pre-vote", 2, "10.0.0.2:9", 5, "leads this epoch"))
+    watched.monitor.refused(RequestRefused("pre-vote", 2, "10.0.0.2:9", 5, "leads this epoch"))
     line = (
         "WARNING",
         "refused the pre-vote of node 2 at 10.0.0.2:9 in epoch 5, own epoch 5: leads this epoch",
@@ -182,15 +182,17 @@ def test_refused_votes_are_logged_with_candidate_and_epochs_at_intervals(watched
     assert watched.lines() == [line]
     watched.time.pass_ms(REFUSAL_LOG_INTERVAL_MS)
     watched.lines()
-    watched.watch.refused(refused)
+    watched.monitor.refused(refused)
     assert len(watched.lines()) == 1
 
 
 def test_a_flood_of_refusals_with_invented_ids_is_not_logged_whole(watched: Watched) -> None:
     for node_id in range(3 * MAX_LOGGED_REFUSALS):
-        watched.watch.refused(RequestRefused("vote", node_id, "10.0.0.9:1", 4, "it is not a recorded voter"))
+        watched.monitor.refused(
+            RequestRefused("vote", node_id, "10.0.0.9:1", 4, "it is not a recorded voter")
+        )
     assert len(watched.lines()) == MAX_LOGGED_REFUSALS
     watched.time.pass_ms(REFUSAL_LOG_INTERVAL_MS)
     watched.lines()
-    watched.watch.refused(RequestRefused("vote", 1, "10.0.0.9:1", 4, "it is not a recorded voter"))
+    watched.monitor.refused(RequestRefused("vote", 1, "10.0.0.9:1", 4, "it is not a recorded voter"))
     assert len(watched.lines()) == 1

@@ -130,11 +130,11 @@ class Scripted:
     def __init__(self, *, is_active: bool = False) -> None:
         self.time = VirtualTime()
         self.calls: list[Call] = []
-        self.has_room = True
+        self.has_free_space = True
         self.commits: list[Callable[[bool], None]] = []
         self.image = SimpleNamespace(controllers={}, metadata_version=25, features={})
         unused: Any = None
-        writer: Any = SimpleNamespace(has_room=lambda: self.has_room, write_batch=self._write)
+        writer: Any = SimpleNamespace(has_free_space=lambda: self.has_free_space, write_batch=self._write)
         machine: Any = SimpleNamespace(image=self.image)
         role: Any = SimpleNamespace(is_active_controller=is_active)
         controller: Any = SimpleNamespace(image=self.image, next_offset=lambda: 5) if is_active else unused
@@ -179,7 +179,7 @@ def test_wait_between_requests_doubles_until_a_registration_has_lasted() -> None
 
 def test_nothing_is_written_on_a_full_disk() -> None:
     scripted = Scripted(is_active=True)
-    scripted.has_room = False
+    scripted.has_free_space = False
     scripted.update(0)
     assert scripted.commits == []
     assert not scripted.registration._is_writing

@@ -9,14 +9,14 @@ import pytest
 from quorumd.node.sessions.fair_shares import (
     BULK_BYTES,
     BYTES_PER_REQUEST,
+    ITERATION_MS,
     MIN_COUNTED_BYTES,
-    TURN_MS,
     WARNING_INTERVAL_MS,
     FairShares,
 )
 from tests.support.node.parts import NodeParts
 
-PER_TURN = 10
+PER_ITERATION = 10
 
 
 class Client:
@@ -35,7 +35,7 @@ class Client:
         read = min(self.left, self._shares.grant(self))
         self.left -= read
         self.turns.append(read)
-        self._shares.take(self, read, 0)
+        self._shares.record_read(self, read, 0)
         if self.left:
             self._shares.wait(self)
 
@@ -56,7 +56,7 @@ def turns() -> list[Callable[[], None]]:
 
 @pytest.fixture
 def shares(parts: NodeParts, turns: list[Callable[[], None]]) -> FairShares:
-    return FairShares(turns.append, parts.time.clock.now_ms, PER_TURN, 100_000)
+    return FairShares(turns.append, parts.time.clock.now_ms, PER_ITERATION, 100_000)
 
 
 def end_turn(turns: list[Callable[[], None]]) -> None:
@@ -81,7 +81,7 @@ def test_clients_take_turns(turns: list[Callable[[], None]], shares: FairShares)
     assert small.turns == [0], "this turn is used up"
     end_turn(turns)
     assert small.left == 0
-    assert sum(flooding.turns[1:]) <= PER_TURN
+    assert sum(flooding.turns[1:]) <= PER_ITERATION
 
 
 def test_every_turn_is_bounded_however_many_clients_wait(
@@ -94,12 +94,12 @@ def test_every_turn_is_bounded_however_many_clients_wait(
     while any(client.left for client in clients):
         end_turn(turns)
         after = sum(client.left for client in clients)
-        assert before - after <= PER_TURN
+        assert before - after <= PER_ITERATION
         before = after
 
 
 def test_peers_do_not_wait(shares: FairShares) -> None:
-    shares.take(Client(shares, 0), PER_TURN, 0)
+    shares.record_read(Client(shares, 0), PER_ITERATION, 0)
     assert shares.grant(Client(shares, 5)) == 0
     assert shares.grant(Client(shares, 5, is_peer=True)) >= 5
 
@@ -109,16 +109,16 @@ def test_turn_ends_with_its_time(
 ) -> None:
     """Some requests take much longer than others."""
     client, peer = Client(shares, 1), Client(shares, 1, is_peer=True)
-    assert not shares.is_over(client), "no turn has begun"
-    assert shares.grant(client) == PER_TURN
-    assert not shares.is_over(client)
-    parts.time.pass_ms(TURN_MS)
-    assert shares.is_over(client)
-    assert not shares.is_over(peer)
+    assert not shares.must_yield(client), "no turn has begun"
+    assert shares.grant(client) == PER_ITERATION
+    assert not shares.must_yield(client)
+    parts.time.pass_ms(ITERATION_MS)
+    assert shares.must_yield(client)
+    assert not shares.must_yield(peer)
     waiting = [Client(shares, 1) for _ in range(3)]
     for each in waiting:
         shares.wait(each)
-    waiting[0].continue_reading = lambda: parts.time.pass_ms(TURN_MS)  # type: ignore[method-assign] # a stand-in
+    waiting[0].continue_reading = lambda: parts.time.pass_ms(ITERATION_MS)  # type: ignore[method-assign] # a stand-in
     end_turn(turns)
     assert [each.left for each in waiting[1:]] == [1, 1]
     end_turn(turns)
@@ -127,10 +127,10 @@ def test_turn_ends_with_its_time(
 
 def test_received_bytes_count_as_requests(shares: FairShares) -> None:
     client, peer = Client(shares, 1), Client(shares, 1, is_peer=True)
-    assert not shares.take(client, 0, BULK_BYTES - 1)
-    assert shares.take(client, 0, BULK_BYTES), "it waits for its next turn"
-    assert not shares.take(peer, 0, BULK_BYTES)
-    shares.take(client, 0, PER_TURN * BYTES_PER_REQUEST)
+    assert not shares.record_read(client, 0, BULK_BYTES - 1)
+    assert shares.record_read(client, 0, BULK_BYTES), "it waits for its next turn"
+    assert not shares.record_read(peer, 0, BULK_BYTES)
+    shares.record_read(client, 0, PER_ITERATION * BYTES_PER_REQUEST)
     assert shares.grant(client) == 0
 
 
@@ -138,17 +138,17 @@ def test_largest_holder_is_aborted(shares: FairShares) -> None:
     clients = [Client(shares, number) for number in range(4)]
     for held, client in zip((10_000, 60_000, 20_000, 15_000), clients, strict=True):
         client.held_bytes = held
-        shares.hold(client)
+        shares.record_held_bytes(client)
     assert [client.is_aborted for client in clients] == [False, True, False, False]
 
 
 def test_bytes_that_were_sent_meanwhile_do_not_count(shares: FairShares) -> None:
     reader, other = Client(shares, 1), Client(shares, 2)
     reader.held_bytes = 90_000
-    shares.hold(reader)
+    shares.record_held_bytes(reader)
     reader.held_bytes = 0
     other.held_bytes = 50_000
-    shares.hold(other)
+    shares.record_held_bytes(other)
     assert not reader.is_aborted
     assert not other.is_aborted
 
@@ -156,8 +156,8 @@ def test_bytes_that_were_sent_meanwhile_do_not_count(shares: FairShares) -> None
 def test_peers_are_aborted_last(shares: FairShares) -> None:
     follower, client = Client(shares, 1, is_peer=True), Client(shares, 2)
     follower.held_bytes, client.held_bytes = 80_000, 30_000
-    shares.hold(follower)
-    shares.hold(client)
+    shares.record_held_bytes(follower)
+    shares.record_held_bytes(client)
     assert (follower.is_aborted, client.is_aborted) == (False, True)
 
 
@@ -165,15 +165,15 @@ def test_closed_connections_and_small_amounts_do_not_count(shares: FairShares) -
     for number in range(1000):
         small = Client(shares, number)
         small.held_bytes = MIN_COUNTED_BYTES - 1
-        shares.hold(small)
+        shares.record_held_bytes(small)
         assert not small.is_aborted
     gone = Client(shares, 1)
     gone.held_bytes = 90_000
-    shares.hold(gone)
+    shares.record_held_bytes(gone)
     shares.release(gone)
     last = Client(shares, 2)
     last.held_bytes = 90_000
-    shares.hold(last)
+    shares.record_held_bytes(last)
     assert not last.is_aborted
 
 

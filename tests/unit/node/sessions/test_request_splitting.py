@@ -11,7 +11,7 @@ from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.sessions import request_splitting
-from quorumd.node.sessions.request_splitting import DIVISIONS, MAX_PARTITIONS_PER_PART, RequestPart, merge
+from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART, SPLIT_RULES, RequestPart, merge
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages import alter_partition_reassignments_request as wire
@@ -79,8 +79,8 @@ def test_parts_hold_every_partition_once_and_their_responses_are_merged(
         found: Any = part.message
         assert sum(max(1, len(topic.partitions)) for topic in found.topics) <= max_partitions
     responses = [response_to(part.message) for part in parts]
-    division = DIVISIONS[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
-    assert merge(division, parts, responses) == response_to(message)
+    rule = SPLIT_RULES[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
+    assert merge(rule, parts, responses) == response_to(message)
 
 
 @pytest.mark.parametrize("max_partitions", range(1, 12))
@@ -107,7 +107,7 @@ def test_parts_of_nested_lists_are_merged(max_partitions: int) -> None:
             sum(len(topic.partitions) for each in found.directories for topic in each.topics)
             <= max_partitions
         )
-    whole: Any = merge(DIVISIONS[ApiKey.ASSIGN_REPLICAS_TO_DIRS], parts, responses)
+    whole: Any = merge(SPLIT_RULES[ApiKey.ASSIGN_REPLICAS_TO_DIRS], parts, responses)
     assert whole.directories == directories
 
 
@@ -121,8 +121,8 @@ def test_small_request_is_not_split() -> None:
 def test_top_level_error_of_a_part_is_the_response() -> None:
     parts = parts_of(reassignment(("a", 4)), 1, 2)
     refused = response_wire.AlterPartitionReassignmentsResponse(error_code=int(ErrorCode.NOT_CONTROLLER))
-    division = DIVISIONS[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
-    assert merge(division, parts, [response_to(parts[0].message), refused]) == refused
+    rule = SPLIT_RULES[ApiKey.ALTER_PARTITION_REASSIGNMENTS]
+    assert merge(rule, parts, [response_to(parts[0].message), refused]) == refused
 
 
 def test_duplicate_topics_are_in_one_part() -> None:
@@ -239,12 +239,12 @@ def test_unknown_topics_cost_little_to_delete() -> None:
 
 def test_request_for_all_reassignments_has_a_part_even_if_there_are_none_any_more() -> None:
     """Between its parts the reassignments may end."""
-    division = DIVISIONS[ApiKey.LIST_PARTITION_REASSIGNMENTS]
+    rule = SPLIT_RULES[ApiKey.LIST_PARTITION_REASSIGNMENTS]
     found = iter([None, {"a": [0, 1], "b": [0]}, None, {"b": [1]}])
-    parts = list(request_splitting._of_everything(ListPartitionReassignmentsRequest(), division, found))
+    parts = list(request_splitting._expanded_parts(ListPartitionReassignmentsRequest(), rule, found))
     messages: list[Any] = [part.message if part is not None else None for part in parts]
     named = [each and [(topic.name, topic.partition_indexes) for topic in each.topics] for each in messages]
     assert named == [None, [("a", [0, 1]), ("b", [0])], None, [("b", [1])]]
     assert [part.continued for part in parts if part is not None] == [0, 1]
-    (empty,) = request_splitting._of_everything(ListPartitionReassignmentsRequest(), division, iter(()))
+    (empty,) = request_splitting._expanded_parts(ListPartitionReassignmentsRequest(), rule, iter(()))
     assert empty is not None

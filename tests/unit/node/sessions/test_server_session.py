@@ -363,4 +363,8 @@ def test_sessions_are_numbered_in_the_order_of_their_connections() -> None:
         max_request_bytes=0, large_request_bytes=0, call_soon=None, slice_partitions=1
     )
     connections = IncomingConnections(*[unused] * 8)
-    assert [connections.take_number(), connections.take_number(), connections.next_number] == [0, 1, 2]
+    assert [connections.allocate_number(), connections.allocate_number(), connections.next_number] == [
+        0,
+        1,
+        2,
+    ]

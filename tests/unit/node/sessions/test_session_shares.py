@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.node.sessions.fair_shares import BULK_BYTES, MAX_HELD_BYTES, REQUESTS_PER_TURN, TURN_MS
+from quorumd.node.sessions.fair_shares import BULK_BYTES, ITERATION_MS, MAX_HELD_BYTES, REQUESTS_PER_ITERATION
 from quorumd.node.sessions.server_session import MAX_PENDING_BYTES
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -18,12 +18,12 @@ def harness() -> SessionHarness:
 
 
 def test_requests_beyond_the_share_are_read_in_later_turns(harness: SessionHarness) -> None:
-    harness.send(3 * REQUESTS_PER_TURN)
-    assert len(harness.requests) == REQUESTS_PER_TURN
+    harness.send(3 * REQUESTS_PER_ITERATION)
+    assert len(harness.requests) == REQUESTS_PER_ITERATION
     assert harness.transport.reading == ["pause"]
     harness.send()
     harness.time.end_turn()
-    assert len(harness.requests) == 3 * REQUESTS_PER_TURN + 1
+    assert len(harness.requests) == 3 * REQUESTS_PER_ITERATION + 1
     for number in range(len(harness.requests)):
         harness.respond(number)
     harness.time.end_turn()
@@ -45,7 +45,7 @@ def test_requests_that_take_long_leave_the_rest_to_later_turns(harness: SessionH
     handled = harness.requests
 
     def take_long(session: Session, request: Request) -> None:
-        harness.time.heap.now_ms += TURN_MS / 2
+        harness.time.heap.now_ms += ITERATION_MS / 2
 
     harness.route = take_long
     harness.send(5)
@@ -62,8 +62,8 @@ def test_requests_that_take_long_leave_the_rest_to_later_turns(harness: SessionH
 
 def test_proven_peer_is_read_at_once(harness: SessionHarness) -> None:
     harness.session.is_peer = True
-    harness.send(3 * REQUESTS_PER_TURN)
-    assert len(harness.requests) == 3 * REQUESTS_PER_TURN
+    harness.send(3 * REQUESTS_PER_ITERATION)
+    assert len(harness.requests) == 3 * REQUESTS_PER_ITERATION
 
 
 def test_reading_pauses_while_large_requests_wait(harness: SessionHarness) -> None:

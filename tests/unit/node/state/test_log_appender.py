@@ -13,7 +13,7 @@ class Harness:
     """An appender with a scripted engine and runner; `appended`: end offsets that the state machine has received."""
 
     def __init__(self) -> None:
-        self.has_room = True
+        self.has_free_space = True
         self.batches: list[bytes] = []
         self.appended: list[int] = []
         self.statistics: Any = SimpleNamespace(appended_records=0)
@@ -26,7 +26,7 @@ class Harness:
 
     def _propose(self, batch: bytes, end_offset: int) -> bool:
         self.batches.append(batch)
-        return self.has_room
+        return self.has_free_space
 
 
 def test_batch_continues_the_log_in_the_epoch_of_the_leader() -> None:
@@ -39,7 +39,7 @@ def test_batch_continues_the_log_in_the_epoch_of_the_leader() -> None:
 
 def test_nothing_is_appended_without_room_or_leadership() -> None:
     harness = Harness()
-    harness.has_room = False
+    harness.has_free_space = False
     assert harness.appender.append([b"one"]) is None
     harness.engine.is_leader = False
     assert harness.appender.append([b"one"]) is None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class ResourceType(IntEnum):
-    """ResourceType in the configs APIs and in ConfigRecord (Kafka's ConfigResource types)."""
+class ConfigResourceType(IntEnum):
+    """Kafka's ConfigResource.Type: the resource types of the configs APIs and of ConfigRecord."""
 
     TOPIC = 2
     BROKER = 4
