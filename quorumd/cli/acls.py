@@ -72,7 +72,7 @@ def _filters(command: F) -> F:
                 "--resource",
                 type=click.Choice(_KINDS),
                 metavar="KIND",
-                help="Select by kind of resource.",
+                help="Select by the kind of resource.",
             ),
             click.option("--name", help="Select by the name of the resource."),
             click.option(
@@ -156,17 +156,19 @@ def list_command(servers: Addresses, output: str, **selection: str) -> None:
 
 @acls.command()
 @click.option(
-    "--principal", required=True, help="The principal, such as User:alice; User:* is every principal."
+    "--principal",
+    required=True,
+    help="Add ACLs of this principal, such as User:alice; User:* is every principal.",
 )
 @click.option(
     "--resource",
     type=click.Choice(_KINDS),
     metavar="KIND",
     required=True,
-    help=f"The kind of resource, one of {', '.join(_KINDS)}.",
+    help=f"Apply to this kind of resource, one of {', '.join(_KINDS)}.",
 )
-@click.option("--name", help="The name of the resource, * for all of them. Not needed for the cluster.")
-@click.option("--prefix", is_flag=True, help="Apply to every resource whose name begins with the name.")
+@click.option("--name", help="Apply to the resource with this name, * for all; not needed for the cluster.")
+@click.option("--prefix", is_flag=True, help="Apply to every resource whose name begins with --name.")
 @click.option(
     "--operation",
     "operations",
@@ -174,9 +176,9 @@ def list_command(servers: Addresses, output: str, **selection: str) -> None:
     metavar="OPERATION",
     multiple=True,
     required=True,
-    help=f"The operation, one of {', '.join(_OPERATIONS)}; may be given several times.",
+    help=f"Apply to this operation, one of {', '.join(_OPERATIONS)}; may be repeated.",
 )
-@click.option("--host", default=WILDCARD, show_default=True, help="The address of the client.")
+@click.option("--host", default=WILDCARD, show_default=True, help="Apply to clients at this address.")
 @click.option("--deny", is_flag=True, help="Deny instead of allow.")
 @options.bootstrap_server
 @options.output
@@ -205,7 +207,7 @@ def add(
     kind = _code(ResourceType, resource)
     if name is None and kind != ResourceType.CLUSTER:
         raise click.UsageError(f"--name is required with --resource {resource}")
-    made = [
+    added = [
         Acl(
             kind,
             int(PatternType.PREFIXED if prefix else PatternType.LITERAL),
@@ -217,8 +219,8 @@ def add(
         )
         for operation in dict.fromkeys(operations)
     ]
-    run_admin(servers, lambda admin: add_acls(admin, made))
-    _show(made, output)
+    run_admin(servers, lambda admin: add_acls(admin, added))
+    _show(added, output)
 
 
 @acls.command()

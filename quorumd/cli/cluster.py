@@ -72,8 +72,8 @@ def up(
     """Create the cluster if it does not exist, start its stopped nodes and show its state.
 
     Node i listens on 127.0.0.1 at the base port + i and serves metrics at the base port + 100 + i. With --brokers
-    it serves producers and consumers at the base port + 200 + i. With --secure all clients use that port: a
-    certificate authority, certificates and the user admin are made, and the commands that use them are printed.
+    it serves producers and consumers at the base port + 200 + i. With --secure all clients use that port; the
+    command creates a certificate authority, certificates and the user admin, and prints the first commands.
     Without --detach the nodes run until Ctrl-C. Exit code 1 if there is no leader within 15 s.
 
     \b

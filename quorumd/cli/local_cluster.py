@@ -38,7 +38,7 @@ METRICS_PORT_OFFSET = 100
 CLIENT_PORT_OFFSET = 200
 REPLICATION_PORT_OFFSET = 300
 MAX_REPLICATION_FACTOR = 3
-"""Of the topics of coordinators, in a cluster with as many brokers."""
+"""The replication factor of the coordinators' topics, in a cluster with at least as many brokers."""
 STOP_TIMEOUT_S = 10.0
 
 

@@ -1,11 +1,11 @@
-"""TLS, SASL and authorization of a local cluster: what `quorumd cluster up --secure` makes.
+"""TLS, SASL and authorization of a local cluster: the files of `quorumd cluster up --secure`.
 
     <folder>/security/ca.pem, ca-key.pem     the certificate authority, and its key for further certificates
     <folder>/security/node-<i>.pem           key and certificate of each node
     <folder>/security/client.properties      client properties of the user admin, for all tools
 
-Nodes know each other by their certificates. Clients use the listener CLIENTS and log in as a SCRAM user. All nodes
-and admin are super users; ACLs decide about others.
+Nodes authenticate to each other with their certificates, and clients as SCRAM users at the listener CLIENTS. All
+nodes and admin are super users; others need ACLs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LocalSecurity:
         return self._folder / "client.properties"
 
     def create(self) -> UserScramCredentialRecord:
-        """Make all files, and return the credential of the user admin. Raises ConfigError without `cryptography`."""
+        """Create all files and return the credential of the user admin. Raises ConfigError without `cryptography`."""
         from quorumd.controller.scram_credentials import parse_credential
 
         make_folder(self._folder)
@@ -69,7 +69,7 @@ class LocalSecurity:
         """The properties of a node, besides its listeners."""
         super_users = ";".join(f"User:{name}" for name in (ADMIN, *map(node_name, range(self._nodes))))
         return (
-            "# Nodes have certificates, clients log in as SCRAM users; `quorumd users` and `acls` add others.\n"
+            "# Nodes have certificates, clients are SCRAM users; `quorumd users` and `quorumd acls` add others.\n"
             "listener.security.protocol.map=CONTROLLER:SSL,REPLICATION:SSL,CLIENTS:SASL_SSL\n"
             "ssl.keystore.type=PEM\n"
             f"ssl.keystore.location={self._folder / f'{node_name(node_id)}.pem'}\n"

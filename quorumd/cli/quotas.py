@@ -32,7 +32,7 @@ def _selected(user: str | None, client_id: str | None, ip: str | None) -> dict[s
     given = {"user": user, "client-id": client_id, "ip": ip}
     found = {kind: None if name == DEFAULT_NAME else name for kind, name in given.items() if name is not None}
     if not found:
-        raise click.UsageError("give --user, --client-id or --ip")
+        raise click.UsageError("use at least one of --user, --client-id and --ip")
     return found
 
 
@@ -99,8 +99,8 @@ def set_command(
 ) -> None:
     """Set quotas of one entity.
 
-    Of users and client ids: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate; of
-    IP addresses: connection_creation_rate.
+    For users and client ids: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate.
+    For IP addresses: connection_creation_rate.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`quorumd recover`: mend a quorum whose epoch has reached the last one."""
+"""`quorumd recover`: lower an epoch after which no leader can be elected."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 @click.option(
     "--epoch",
     type=click.IntRange(min=1),
-    help="The epoch to continue in, the same on every voter: one above the greatest in the logs of all.",
+    help="Continue in this epoch, the same on every voter: one above the greatest last epoch of all logs.",
 )
-@click.option(
-    "--yes", is_flag=True, help="Write the epoch. Without this the command only shows what it would do."
-)
+@click.option("--yes", is_flag=True, help="Write the epoch; only print the change if not given.")
 def recover(config_path: Path, epoch: int | None, yes: bool) -> None:
     """Lower the epoch in the quorum-state of a stopped node, if it is so large that no leader can be elected.
 
@@ -52,12 +50,12 @@ def recover(config_path: Path, epoch: int | None, yes: bool) -> None:
             f"{settings.data_directory}: epoch {state.leader_epoch}, last epoch of the log {last_epoch}"
         )
         if epoch is None:
-            check_poisoned(state)
-            click.echo("choose --epoch: one above the greatest last epoch of the logs of all voters")
+            check_exhausted(state)
+            click.echo("use --epoch with one above the greatest last epoch of the logs of all voters")
             return
-        mended = mended_state(state, last_epoch, epoch)
+        lowered = lowered_state(state, last_epoch, epoch)
         if yes:
-            data.state_file.save(mended)
+            data.state_file.save(lowered)
         click.echo(f"{'changed' if yes else 'would change'} the epoch to {epoch}; no vote, no leader")
         if not yes:
             click.echo("nothing was changed; run it again with --yes")
@@ -65,24 +63,24 @@ def recover(config_path: Path, epoch: int | None, yes: bool) -> None:
         lock.close()
 
 
-def check_poisoned(state: SavedState) -> None:
+def check_exhausted(state: SavedState) -> None:
     """Raise QuorumdError if a leader can be elected after the epoch of this state."""
     from quorumd.errors import QuorumdError
     from quorumd.raft.replica import LAST_EPOCH
 
     if state.leader_epoch < LAST_EPOCH:
         raise QuorumdError(
-            f"epoch {state.leader_epoch} is below {LAST_EPOCH}, so that elections are possible: nothing to recover"
+            f"epoch {state.leader_epoch} is below {LAST_EPOCH}, so elections are possible: nothing to recover"
         )
 
 
-def mended_state(state: SavedState, last_epoch: int, epoch: int) -> SavedState:
+def lowered_state(state: SavedState, last_epoch: int, epoch: int) -> SavedState:
     """The state in a lower epoch, without a vote. Raises QuorumdError if two leaders could be elected in an epoch."""
     from quorumd.errors import QuorumdError
     from quorumd.ids import NO_NODE, ZERO_UUID
     from quorumd.raft.replica import LAST_EPOCH
 
-    check_poisoned(state)
+    check_exhausted(state)
     if not last_epoch < epoch < LAST_EPOCH:
         raise QuorumdError(
             f"--epoch {epoch} must be above {last_epoch}, the last epoch of the log, and below {LAST_EPOCH}"

@@ -54,7 +54,7 @@ def snapshot(config_path: Path, output: str) -> None:
         )
         return
     if not built.is_new:
-        click.echo("no records were committed since the newest snapshot:")
+        click.echo("no records have been committed since the newest snapshot:")
     click.echo(
         f"{path}: end offset {end_offset}, epoch {epoch}, {built.records:,} records, {built.size:,} bytes"
     )

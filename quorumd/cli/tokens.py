@@ -37,7 +37,9 @@ def _hmac(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (Error, ValueError):
-        raise click.BadParameter("the HMAC is not base64") from None
+        raise click.BadParameter(
+            "the HMAC is not valid base64; use the one that `quorumd tokens create` printed"
+        ) from None
 
 
 _token = click.argument("hmac", type=_hmac)
@@ -86,11 +88,23 @@ def list_command(servers: Addresses, output: str) -> None:
 
 
 @tokens.command()
-@click.option("--owner", type=_principal, help="The owner, if that is another principal than you.")
 @click.option(
-    "--renewer", "renewers", type=_principal, multiple=True, help="A principal that may renew the token."
+    "--owner",
+    type=_principal,
+    help="Create the token for this principal, such as User:alice.  [default: yourself]",
 )
-@click.option("--max-life-hours", type=click.FloatRange(min=0), help="Time after which it cannot be renewed.")
+@click.option(
+    "--renewer",
+    "renewers",
+    type=_principal,
+    multiple=True,
+    help="Let this principal renew the token; may be repeated.",
+)
+@click.option(
+    "--max-life-hours",
+    type=click.FloatRange(min=0),
+    help="Allow renewal for at most this many hours.  [default: the cluster's]",
+)
 @options.bootstrap_server
 @options.output
 def create(
@@ -100,7 +114,7 @@ def create(
     servers: Addresses,
     output: str,
 ) -> None:
-    """Create a token and print its id and HMAC, with which clients authenticate by SCRAM.
+    """Create a token and print its id and HMAC, the user name and password of clients that use it with SCRAM.
 
     \b
     Example:
@@ -127,12 +141,14 @@ def create(
 @tokens.command()
 @_token
 @click.option(
-    "--hours", type=click.FloatRange(min=0), help="Time from now on; by default that of the cluster."
+    "--hours",
+    type=click.FloatRange(min=0),
+    help="Let the token expire this many hours from now.  [default: the cluster's]",
 )
 @options.bootstrap_server
 @options.output
 def renew(hmac: bytes, hours: float | None, servers: Addresses, output: str) -> None:
-    """Renew the token with this HMAC, in base64.
+    """Renew a token, given by its HMAC in base64.
 
     \b
     Example:
@@ -147,12 +163,14 @@ def renew(hmac: bytes, hours: float | None, servers: Addresses, output: str) -> 
 @tokens.command()
 @_token
 @click.option(
-    "--hours", type=click.FloatRange(min=0), help="Time from now on; by default it is removed at once."
+    "--hours",
+    type=click.FloatRange(min=0),
+    help="Let the token expire this many hours from now.  [default: immediately]",
 )
 @options.bootstrap_server
 @options.output
 def expire(hmac: bytes, hours: float | None, servers: Addresses, output: str) -> None:
-    """Let the token with this HMAC expire.
+    """Set the expiry of a token, given by its HMAC in base64.
 
     \b
     Example:

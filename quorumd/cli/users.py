@@ -22,7 +22,7 @@ _mechanism = click.option(
     type=click.Choice(list(BY_NAME)),
     default="SCRAM-SHA-512",
     show_default=True,
-    help="The mechanism that the user authenticates with.",
+    help="Use this SCRAM mechanism.",
 )
 
 
@@ -42,7 +42,9 @@ def _read_password() -> str:
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
     password = sys.stdin.readline().rstrip("\n")
     if not password:
-        raise click.UsageError("no password; give --password, set QUORUMD_PASSWORD, or write it to stdin")
+        raise click.UsageError(
+            "no password; use --password, set QUORUMD_PASSWORD, or write the password to stdin"
+        )
     return password
 
 
@@ -80,22 +82,21 @@ def list_command(servers: Addresses, output: str) -> None:
 @click.option(
     "--password",
     envvar="QUORUMD_PASSWORD",
-    help="The password. If it is not given here or in QUORUMD_PASSWORD, it is read from the terminal or from the "
-    "first line of stdin.",
+    help="Set this password.  [default: QUORUMD_PASSWORD, or read from the terminal or the first line of stdin]",
 )
 @click.option(
     "--iterations",
     type=click.IntRange(MIN_ITERATIONS, MAX_ITERATIONS),
     default=MIN_ITERATIONS,
     show_default=True,
-    help="How often the password is hashed.",
+    help="Hash the password this many times.",
 )
 @options.bootstrap_server
 @options.output
 def add(
     user: str, mechanism: str, password: str | None, iterations: int, servers: Addresses, output: str
 ) -> None:
-    """Add a user, or change the password of one. The password is salted and hashed before it is sent.
+    """Add a user, or change the password of an existing one. The password is salted and hashed before it is sent.
 
     \b
     Examples:

@@ -81,7 +81,7 @@ def _filter_fields(
 
 
 async def add_acls(admin: ClusterClient, acls: Sequence[Acl]) -> None:
-    """Create ACLs; those that exist are left."""
+    """Create ACLs; existing ones stay."""
     creations = [
         AclCreation(
             acl.kind, acl.name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission

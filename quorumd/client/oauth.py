@@ -37,7 +37,7 @@ def read_url(url: str, data: bytes | None = None, headers: Mapping[str, str] | N
 
 
 class TokenSource:
-    """Provides a valid token. `options`: those of the OAuthBearerLoginModule: clientId, clientSecret and scope."""
+    """Provides a valid token. `options` are those of OAuthBearerLoginModule: clientId, clientSecret, scope."""
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         self._url = url

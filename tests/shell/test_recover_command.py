@@ -30,7 +30,7 @@ def recover(daemon: Daemon, *arguments: str, exit_code: int = 0) -> str:
     return str(result.stdout)
 
 
-def test_poisoned_quorum_elects_a_leader_after_recovery(tmp_path: Path) -> None:
+def test_quorum_with_exhausted_epochs_elects_a_leader_after_recovery(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     try:
         cluster.start()

@@ -14,7 +14,7 @@ from quorumd.cli.pipeline.warm import warm
 from quorumd.errors import InputIncomplete, JobFailed, MalformedMessage, RequestFailed, UnsupportedVersion
 
 
-class _JobsAndInput(CommandGroup):
+class _PipelineGroup(CommandGroup):
     """Maps errors that would exit with code 1, which means findings here, to a failed job or incomplete input."""
 
     def invoke(self, ctx: click.Context) -> object:
@@ -37,7 +37,7 @@ class _JobsAndInput(CommandGroup):
             raise InputIncomplete(f"a table is damaged: {str(error).splitlines()[0]}") from None
 
 
-@click.group(cls=_JobsAndInput)
+@click.group(cls=_PipelineGroup)
 def pipeline() -> None:
     """Analyse the metadata log: history, audit, reassignment plans and reports.
 

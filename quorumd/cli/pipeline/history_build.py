@@ -34,7 +34,7 @@ TIMEOUT_S = 30.0
     help="Write the history to this folder; it is created if it does not exist.",
 )
 @click.option("--follow", is_flag=True, help="Continue as the log grows, until interrupted.")
-@click.option("--once", is_flag=True, help="Stop at the end of the log. This is the default.")
+@click.option("--once", is_flag=True, help="Stop at the end of the log; the default.")
 @pipeline_options.spark
 @pipeline_options.output
 def build(
@@ -88,7 +88,7 @@ def _source(
 ) -> tuple[dict[str, str], dict[int, str]]:
     """Return the options of the source, and its folders by node; a live cluster has none."""
     if (path is None) == (bootstrap is None):
-        raise click.UsageError("give one of --from ID=FOLDER,... and --bootstrap-server HOST:PORT")
+        raise click.UsageError("use exactly one of --from and --bootstrap-server")
     if follow and once:
         raise click.UsageError("--follow cannot be combined with --once")
     if bootstrap is not None:

@@ -44,7 +44,7 @@ def partitions(
 ) -> None:
     """Show the leader, ISR and ELR of partitions over time, and the cause of each change.
 
-    CAUSE: created, snapshot, leader, unclean, isr_shrink, isr_expand, elr, reassign_start, reassign_done,
+    Cause: created, snapshot, leader, unclean, isr_shrink, isr_expand, elr, reassign_start, reassign_done,
     reassign_cancelled, min_isr, deleted, other.
 
     \b

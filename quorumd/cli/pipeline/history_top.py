@@ -31,9 +31,9 @@ def top(what: str, window: str | None, limit: int, folder: Path, output: str) ->
     \b
     isr-churn      the ISR changed most often
     leader-flaps   the leader changed most often
-                   LOST: no leader; UNCLEAN: the new leader may have lacked records
+                   Lost: no leader; Unclean: the new leader may have lacked records
     under-min-isr  the ISR was below min.insync.replicas for the longest time
-                   OFFLINE: the seconds of these without a leader
+                   Offline: the part of these seconds without a leader
 
     \b
     Example:

@@ -61,7 +61,7 @@ def spark(command: F) -> F:
         metavar="KEY=VALUE",
         multiple=True,
         type=_setting,
-        help="Set a property of Spark, such as spark.driver.memory=8g; may be given several times.",
+        help="Set a property of Spark, such as spark.driver.memory=8g; may be repeated.",
     )
     @click.option(
         "--spark-log",

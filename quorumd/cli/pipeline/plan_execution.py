@@ -57,7 +57,7 @@ def execution_options(command: click.decorators.FC) -> click.decorators.FC:
         ),
         click.option("--wave", type=click.IntRange(min=1), metavar="N", help="Execute only this wave."),
         click.option(
-            "--execute", is_flag=True, help="Execute the plan; only print what would be done if not given."
+            "--execute", is_flag=True, help="Execute the plan; only print its progress if not given."
         ),
         bootstrap(required=True),
         click.argument("folder", metavar="DIR", type=click.Path(path_type=Path)),
@@ -143,7 +143,10 @@ def _drifted(wave: Wave, progress: list[PartitionProgress]) -> list[PartitionPro
 def _execute(
     wave: Wave, progress: list[PartitionProgress], servers: Addresses, wave_timeout_s: float, force: bool
 ) -> list[PartitionProgress]:
-    """Start the reassignments that are not running and wait. Raises Drifted, Refused or ReassignmentIncomplete."""
+    """Start the reassignments that are not running and wait for them.
+
+    Raises Drifted, ReassignmentRejected or ReassignmentIncomplete.
+    """
     drifted = _drifted(wave, progress)
     if drifted and not force:
         shown = ", ".join(f"{each.where.topic}-{each.where.partition}" for each in drifted[:SHOWN])

@@ -1,4 +1,4 @@
-"""`quorumd pipeline plan make`: make a plan from a state and changes."""
+"""`quorumd pipeline plan make`: compute a plan from a state and changes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CHANGE_OPTIONS = (
     type=pair_of("OLD=NEW, such as 7=21"),
     metavar="OLD=NEW",
     multiple=True,
-    help="Move the replicas of OLD to NEW; may be given several times.",
+    help="Move the replicas of OLD to NEW; may be repeated.",
 )
 @click.option(
     "--rack",
@@ -74,7 +74,7 @@ CHANGE_OPTIONS = (
     type=pair_of("ID=RACK, such as 7=rackA"),
     metavar="ID=RACK",
     multiple=True,
-    help="Override the rack of a broker; may be given several times.",
+    help="Override the rack of a broker; may be repeated.",
 )
 @click.option(
     "--replication-factor",
@@ -82,11 +82,9 @@ CHANGE_OPTIONS = (
     type=factor,
     metavar="[TOPIC=]N",
     multiple=True,
-    help="Change the replication factor of all topics, or of one; may be given several times.",
+    help="Change the replication factor of all topics, or of one; may be repeated.",
 )
-@click.option(
-    "--topics", type=str, metavar="NAME,...", help="Balance only these topics, regardless of others."
-)
+@click.option("--topics", type=str, metavar="NAME,...", help="Balance only these topics, and ignore others.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(0, 10),
@@ -139,9 +137,9 @@ def make(
     output: str,
     **given: Unpack[_StateAndChanges],
 ) -> None:
-    """Make a plan and write it to a folder; the cluster is not changed.
+    """Compute a plan and write it to a folder; the cluster is not changed.
 
-    All brokers get the same number of replicas and of preferred leaders, give or take one. The replicas of a
+    All brokers get the same number of replicas and of preferred leaders, within one. The replicas of a
     partition stay in different racks; if racks differ in size, the brokers of a rack that would need two replicas of
     a partition get fewer. With --sizes and --live-sizes, brokers get the same bytes, within the tolerance; the sizes
     are written to DIR/sizes.parquet, so that --sizes makes the same plan again. The printed bound is the number of

@@ -26,8 +26,10 @@ def rollback(
 ) -> None:
     """Undo a plan, the last wave first: all partitions get their previous replicas.
 
-    \b Examples: quorumd pipeline plan rollback plan --bootstrap-server 127.0.0.1:9192 quorumd pipeline plan
-    rollback plan --bootstrap-server 127.0.0.1:9192 --execute
+    \b
+    Examples:
+      quorumd pipeline plan rollback plan --bootstrap-server 127.0.0.1:9192
+      quorumd pipeline plan rollback plan --bootstrap-server 127.0.0.1:9192 --execute
     """
     from quorumd.pipeline.plan.files import rollback_file, wave_file
 

@@ -91,7 +91,7 @@ def chosen_state(where: StateSource) -> tuple[ClusterState, str]:
         # Options on the command line take precedence over the environment.
         given.remove("servers")
     if len(given) != 1:
-        raise click.UsageError("give one of --state, --bootstrap-server and --from")
+        raise click.UsageError("use exactly one of --state, --bootstrap-server and --from")
     if where["history"]:
         return loading.state_of_history(where["history"]), f"history {where['history']}"
     if where["folders"]:

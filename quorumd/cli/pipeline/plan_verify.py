@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     "wiped",
     type=click.IntRange(min=0),
     metavar="BROKER",
-    help="List the partitions that still have a replica on this broker, instead of comparing. Its disks may be wiped "
-    "if there are none.",
+    help="List the partitions that still have a replica on this broker, instead of comparing; if there are none, its "
+    "disks may be wiped.",
 )
 @pipeline_options.output
 def verify(

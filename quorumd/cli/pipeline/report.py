@@ -29,8 +29,8 @@ def report(history: Path | None, plan: Path | None, audit: Path | None, out: Pat
     """Write an HTML page about a history, a plan and an audit, or some of them.
 
     It shows leader and ISR churn, degraded partitions, epochs, brokers and lag over time, the brokers before and
-    after the plan, and the findings of the audit. The page is self-contained: its charts zoom and explain
-    themselves without a network. Needs neither Java nor Spark.
+    after the plan, and the findings of the audit. The page is self-contained: its charts zoom and have tooltips
+    without network access. Needs neither Java nor Spark.
 
     \b
     Examples:

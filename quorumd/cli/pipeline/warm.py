@@ -1,4 +1,4 @@
-"""`quorumd pipeline warm`: make the archive with which Spark starts in half the time."""
+"""`quorumd pipeline warm`: create the archive with which Spark starts in half the time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from quorumd.cli.pipeline.progress import display
 @click.option("--remove", is_flag=True, help="Remove the archives of all versions instead.")
 @click.option("--no-progress", is_flag=True, help="Show no progress on stderr.")
 def warm(remove: bool, no_progress: bool) -> None:
-    """Make Spark start in half the time from now on, for this user.
+    """Halve the start time of Spark for this user.
 
-    Rehearses what the pipeline does and archives the Java classes it loaded, 200 MB in $XDG_CACHE_HOME/quorumd
-    (~/.cache/quorumd). This takes half a minute. Run it again after an update of Java or Spark: an archive of another
-    version is not used.
+    Runs the jobs of the pipeline on a small log and archives the Java classes that they loaded, 200 MB in
+    $XDG_CACHE_HOME/quorumd (~/.cache/quorumd). This takes half a minute. Run it again after an update of Java or
+    Spark: an archive of another version is not used.
 
     \b
     Examples:
