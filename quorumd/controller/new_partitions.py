@@ -70,31 +70,45 @@ def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor
     return placement
 
 
-def validate_assignment(
-    controller: Controller, number: int, broker_ids: Sequence[int], replication_factor: int | None
-) -> Replicas:
-    """Return the replicas of a manual assignment. Raises RequestError if it is invalid."""
-    problem: str | None = None
-    unknown_brokers = [broker_id for broker_id in broker_ids if broker_id not in controller.image.brokers]
-    if not broker_ids:
-        problem = "has no replicas"
-    elif unknown_brokers:
-        problem = f"names broker {unknown_brokers[0]}, which is not registered"
-    elif cordoned := cordoned_brokers(controller, broker_ids):
-        problem = f"names broker {cordoned[0]}, whose log directories are all cordoned"
-    elif len(set(broker_ids)) != len(broker_ids):
-        problem = f"has duplicate brokers: {list(broker_ids)}"
-    elif replication_factor is not None and len(broker_ids) != replication_factor:
-        problem = (
-            f"has {len(broker_ids)} replicas, but the other partitions of the topic have {replication_factor}"
+class ManualAssignments:
+    """Validates the manual assignments of one request: ten thousand in some milliseconds."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        brokers = controller.image.brokers.values()
+        self._placeable = frozenset([broker.id for broker in brokers if not broker.is_cordoned])
+        self._active = frozenset([broker.id for broker in brokers if broker.is_active])
+
+    def replicas(self, number: int, broker_ids: Sequence[int], replication_factor: int | None) -> Replicas:
+        """Return the replicas of a partition. Raises RequestError if they are invalid."""
+        distinct = frozenset(broker_ids)
+        is_valid = (
+            len(distinct) == len(broker_ids)
+            and (replication_factor is None or len(broker_ids) == replication_factor)
+            and distinct <= self._placeable
+            and not distinct.isdisjoint(self._active)
         )
-    elif not any(controller.is_active(broker_id) for broker_id in broker_ids):
-        problem = f"has no active replica: {list(broker_ids)} are all fenced or in controlled shutdown"
-    if problem is not None:
-        raise RequestError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {number} {problem}."
-        )
-    return tuple(broker_ids)
+        if not is_valid:
+            problem = self._problem(broker_ids, replication_factor)
+            raise RequestError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {number} {problem}."
+            )
+        return tuple(broker_ids)
+
+    def _problem(self, broker_ids: Sequence[int], replication_factor: int | None) -> str:
+        known = self._controller.image.brokers
+        unknown_brokers = [broker_id for broker_id in broker_ids if broker_id not in known]
+        if not broker_ids:
+            return "has no replicas"
+        if unknown_brokers:
+            return f"names broker {unknown_brokers[0]}, which is not registered"
+        if cordoned := cordoned_brokers(self._controller, broker_ids):
+            return f"names broker {cordoned[0]}, whose log directories are all cordoned"
+        if len(set(broker_ids)) != len(broker_ids):
+            return f"has duplicate brokers: {list(broker_ids)}"
+        if replication_factor is not None and len(broker_ids) != replication_factor:
+            return f"has {len(broker_ids)} replicas, but the other partitions of the topic have {replication_factor}"
+        return f"has no active replica: {list(broker_ids)} are all fenced or in controlled shutdown"
 
 
 def cordoned_brokers(controller: Controller, broker_ids: Sequence[int]) -> list[int]:

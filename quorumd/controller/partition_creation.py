@@ -15,13 +15,13 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.new_partitions import (
     MAX_PARTITIONS_PER_REQUEST,
+    ManualAssignments,
     free_space_for,
     partition_records,
     placement_of,
     take_quota,
     too_large,
     too_many_partitions,
-    validate_assignment,
 )
 from quorumd.controller.partition import Replicas
 from quorumd.controller.preparation import Preparation, Wanted
@@ -166,8 +166,9 @@ def _plan_expansion(controller: Controller, requested: CreatePartitionsTopic) ->
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"The request has {len(requested.assignments)} assignments for {len(numbers)} new partitions.",
             )
+        assignments = ManualAssignments(controller)
         manual_replicas = [
-            validate_assignment(controller, number, assignment.broker_ids, replication_factor)
+            assignments.replicas(number, assignment.broker_ids, replication_factor)
             for number, assignment in zip(numbers, requested.assignments, strict=True)
         ]
     return _TopicExpansion(topic, numbers, replication_factor, manual_replicas)

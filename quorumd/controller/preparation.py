@@ -53,7 +53,8 @@ class Preparation:
 
     @property
     def is_done(self) -> bool:
-        return not self._left
+        """Whether nothing is left to prepare; a broker that changes meanwhile leaves everything."""
+        return not self._left and (self._prepared is None or self._is_current)
 
     def advance(self, count: int) -> None:
         """Prepare the next `count` partitions."""
@@ -69,7 +70,7 @@ class Preparation:
 
     def result(self) -> PreparedPartitions | None:
         """Return the prepared partitions, None if they are not ready or no longer current."""
-        return self._prepared if self.is_done and self._is_current else None
+        return self._prepared if self.is_done else None
 
     @property
     def _is_current(self) -> bool:

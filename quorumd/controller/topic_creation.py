@@ -18,13 +18,13 @@ from quorumd.controller.effective_configs import effective_topic_configs
 from quorumd.controller.new_partitions import (
     MAX_PARTITIONS_PER_REQUEST,
     TOPIC_BYTES,
+    ManualAssignments,
     free_space_for,
     partition_records,
     placement_of,
     take_quota,
     too_large,
     too_many_partitions,
-    validate_assignment,
 )
 from quorumd.controller.partition import Replicas
 from quorumd.controller.preparation import Preparation, Wanted
@@ -244,6 +244,7 @@ def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[
             ErrorCode.INVALID_REQUEST,
             "A manual assignment requires the number of partitions and the replication factor to be -1.",
         )
+    assignments = ManualAssignments(controller)
     manual_replicas: dict[int, Replicas] = {}
     replication_factor: int | None = None
     for assignment in requested.assignments:
@@ -252,10 +253,9 @@ def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[
             raise RequestError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Partition {number} is assigned more than once."
             )
-        manual_replicas[number] = validate_assignment(
-            controller, number, assignment.broker_ids, replication_factor
-        )
-        replication_factor = len(manual_replicas[number])
+        replicas = assignments.replicas(number, assignment.broker_ids, replication_factor)
+        manual_replicas[number] = replicas
+        replication_factor = len(replicas)
     missing = next((number for number in range(len(manual_replicas)) if number not in manual_replicas), None)
     if missing is not None:
         raise RequestError(

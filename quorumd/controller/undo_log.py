@@ -6,15 +6,16 @@ committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 ABSENT = object()
-TOGETHER = object()
+ADDED = object()
+REMOVED = object()
 
 UndoEntry = tuple[dict[Any, Any], Any, Any]
-"""One assignment: the dictionary, the key, and the previous value or ABSENT. Many assignments made together: the
-dictionary, TOGETHER, and the previous values by key."""
+"""One assignment: the dictionary, the key, and the previous value or ABSENT. Many keys added together: the
+dictionary, ADDED, and the keys; removed together: the dictionary, REMOVED, and their keys and values."""
 
 
 def assign(mapping: dict[Any, Any], key: Any, value: Any, changes: list[UndoEntry]) -> None:
@@ -31,22 +32,25 @@ def remove(mapping: dict[Any, Any], key: Any, changes: list[UndoEntry]) -> None:
 
 
 def add_all(mapping: dict[Any, Any], added: Mapping[Any, Any], changes: list[UndoEntry]) -> None:
-    """Assign many new keys together, in a fraction of the time of single assignments."""
-    changes.append((mapping, TOGETHER, dict.fromkeys(added, ABSENT)))
+    """Assign many new keys together, in a fraction of the time of single assignments. `added` must not change as
+    long as it may be undone."""
+    changes.append((mapping, ADDED, added))
     mapping.update(added)
 
 
-def remove_all(mapping: dict[Any, Any], keys: Iterable[Any], changes: list[UndoEntry]) -> None:
-    """Remove many keys together, all of which must be present."""
-    pop = mapping.pop
-    changes.append((mapping, TOGETHER, {key: pop(key) for key in keys}))
+def remove_all(mapping: dict[Any, Any], keys: Collection[Any], changes: list[UndoEntry]) -> None:
+    """Remove many keys together, all of which must be present. They must not change, like those of `add_all`."""
+    changes.append((mapping, REMOVED, (keys, list(map(mapping.pop, keys)))))
 
 
 def undo(changes: Iterable[UndoEntry]) -> None:
     """Undo changes, given newest first."""
     for mapping, key, previous in changes:
-        if key is TOGETHER:
-            undo((mapping, each, before) for each, before in previous.items())
+        if key is ADDED:
+            for each in previous:
+                mapping.pop(each, None)
+        elif key is REMOVED:
+            mapping.update(zip(*previous, strict=True))
         elif previous is ABSENT:
             mapping.pop(key, None)
         else:

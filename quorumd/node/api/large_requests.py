@@ -128,12 +128,12 @@ class SplitRequestTask:
                 self._preparation = part.prepare(self._controller, part.message)
                 return budget
             self._execute_part(part.options)
-        else:
+        elif not self._preparation.is_done:
             self._preparation.advance(self._requests.max_partitions)
-            if self._preparation.is_done:
-                options = {**self._parts[-1].options, "prepared": self._preparation.result()}
-                self._preparation = None
-                self._execute_part(options)
+        else:
+            options = {**self._parts[-1].options, "prepared": self._preparation.result()}
+            self._preparation = None
+            self._execute_part(options)
         return budget
 
     def _execute_part(self, options: dict[str, Any]) -> None:
