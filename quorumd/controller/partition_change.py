@@ -49,7 +49,7 @@ class Election(Enum):
     """As ORDINARY, or any active replica if no replica with every committed record is left."""
 
 
-@dataclass(init=False, slots=True)
+@dataclass(slots=True)
 class PartitionRules:
     """The inputs of partition changes besides the partition.
 
@@ -61,30 +61,12 @@ class PartitionRules:
     elr_enabled: bool
     unclean_election: bool
     is_active: Callable[[int], bool]
-    directory_of: Callable[[int], KafkaUuid]
-    is_online: Callable[[int, KafkaUuid], bool]
-    can_complete: CompletionRule
-
-    def __init__(
-        self,
-        min_isr: int,
-        elr_enabled: bool,
-        unclean_election: bool,
-        is_active: Callable[[int], bool],
-        directory_of: Callable[[int], KafkaUuid] = unassigned_directory,
-        is_online: Callable[[int, KafkaUuid], bool] = always_online,
-        can_complete: CompletionRule = can_complete,
-    ) -> None:
-        self.min_isr = min_isr
-        self.elr_enabled = elr_enabled
-        self.unclean_election = unclean_election
-        self.is_active = is_active
-        self.directory_of = directory_of
-        self.is_online = is_online
-        self.can_complete = can_complete
+    directory_of: Callable[[int], KafkaUuid] = unassigned_directory
+    is_online: Callable[[int, KafkaUuid], bool] = always_online
+    can_complete: CompletionRule = can_complete
 
 
-@dataclass(init=False, slots=True)
+@dataclass(slots=True)
 class PartitionChange:
     """A requested change; None leaves a field unchanged.
 
@@ -93,40 +75,16 @@ class PartitionChange:
     `directories`: new directories of replicas, by broker id (KIP-858).
     """
 
-    isr: Replicas | None
-    replicas: Replicas | None
-    adding: Replicas | None
-    removing: Replicas | None
-    original: Replicas | None
-    recovery: int | None
-    unclean: Collection[int]
-    ineligible: Collection[int]
-    directories: Mapping[int, KafkaUuid] | None
-    election: Election
-
-    def __init__(
-        self,
-        isr: Replicas | None = None,
-        replicas: Replicas | None = None,
-        adding: Replicas | None = None,
-        removing: Replicas | None = None,
-        original: Replicas | None = None,
-        recovery: int | None = None,
-        unclean: Collection[int] = (),
-        ineligible: Collection[int] = (),
-        directories: Mapping[int, KafkaUuid] | None = None,
-        election: Election = Election.ORDINARY,
-    ) -> None:
-        self.isr = isr
-        self.replicas = replicas
-        self.adding = adding
-        self.removing = removing
-        self.original = original
-        self.recovery = recovery
-        self.unclean = unclean
-        self.ineligible = ineligible
-        self.directories = directories
-        self.election = election
+    isr: Replicas | None = None
+    replicas: Replicas | None = None
+    adding: Replicas | None = None
+    removing: Replicas | None = None
+    original: Replicas | None = None
+    recovery: int | None = None
+    unclean: Collection[int] = ()
+    ineligible: Collection[int] = ()
+    directories: Mapping[int, KafkaUuid] | None = None
+    election: Election = Election.ORDINARY
 
 
 def build_partition_change(
