@@ -25,8 +25,50 @@ from __future__ import annotations
 from enum import IntEnum
 
 
+class ExitCode(IntEnum):
+    """The exit codes of every command and of the daemon, each with one `meaning`; `QuorumdError.exit_code` has those
+    of errors."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    DATA_FOLDER = 3
+    FLUSH_FAILED = 4
+    ADDRESS_UNAVAILABLE = 5
+    INVARIANT_VIOLATED = 6
+    JOB_FAILED = 7
+    INPUT_INCOMPLETE = 8
+    CONTROLLER_TIMEOUT = 9
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+    @property
+    def meaning(self) -> str:
+        """The description shown by `quorumd --help`."""
+        return _EXIT_MEANINGS[self]
+
+
+_EXIT_MEANINGS = {
+    ExitCode.DONE: "success; for the daemon: stopped on request",
+    ExitCode.FAILED: "failure: an error, no response, or a check that found damage or other findings",
+    ExitCode.USAGE: "invalid command line or configuration",
+    ExitCode.DATA_FOLDER: "unusable data folder: not formatted, formatted for another node, corrupt or locked",
+    ExitCode.FLUSH_FAILED: "a flush to disk failed and the daemon stopped immediately",
+    ExitCode.ADDRESS_UNAVAILABLE: "an address cannot be bound, for example because it is already in use",
+    ExitCode.INVARIANT_VIOLATED: "the daemon detected an invariant violation and stopped; its files are unchanged",
+    ExitCode.JOB_FAILED: "a pipeline job failed, or Spark cannot run because Java or a package is missing",
+    ExitCode.INPUT_INCOMPLETE: "incomplete pipeline input: missing, damaged or unreachable",
+    ExitCode.CONTROLLER_TIMEOUT: "the controllers did not register the broker, or no longer responded to it, in time",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.TERMINATED: "a pipeline command was terminated by SIGTERM",
+}
+
+
 class QuorumdError(Exception):
     """Base of all errors that quorumd raises on purpose."""
+
+    exit_code = ExitCode.FAILED
+    """The exit code of a process that this error ends."""
 
 
 class MalformedMessage(QuorumdError):
@@ -48,9 +90,13 @@ class UnsupportedVersion(QuorumdError):
 class ConfigError(QuorumdError):
     """An invalid properties file or option; the text names file, line, key and the allowed values."""
 
+    exit_code = ExitCode.USAGE
+
 
 class StorageError(QuorumdError):
     """The data folder cannot be used."""
+
+    exit_code = ExitCode.DATA_FOLDER
 
 
 class CorruptLog(StorageError):
@@ -71,6 +117,8 @@ class DiskFull(StorageError):
 
 class FlushFailed(StorageError):
     """A flush failed. It is never retried: after a failed fsync the kernel may have dropped the pages."""
+
+    exit_code = ExitCode.FLUSH_FAILED
 
 
 class FolderInUse(StorageError):
@@ -102,45 +150,13 @@ class RequestFailed(QuorumdError):
 class JobFailed(QuorumdError):
     """A job of the data pipeline failed; the text is its cause in one line and names the log with the rest."""
 
+    exit_code = ExitCode.JOB_FAILED
+
 
 class InputIncomplete(QuorumdError):
     """Input of the data pipeline is missing or damaged; the text names file, position and offset."""
 
-
-class ExitCode(IntEnum):
-    """The exit codes of every command and of the daemon, each with one `meaning`."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    DATA_FOLDER = 3
-    FLUSH_FAILED = 4
-    ADDRESS_TAKEN = 5
-    INVARIANT_VIOLATED = 6
-    JOB_FAILED = 7
-    INPUT_INCOMPLETE = 8
-    INTERRUPTED = 130
-    TERMINATED = 143
-
-    @property
-    def meaning(self) -> str:
-        """The description shown by `quorumd --help`."""
-        return _EXIT_MEANINGS[self]
-
-
-_EXIT_MEANINGS = {
-    ExitCode.DONE: "success; for the daemon: stopped on request",
-    ExitCode.FAILED: "failure: an error, no response, or a check that found damage or other findings",
-    ExitCode.USAGE: "invalid command line or configuration",
-    ExitCode.DATA_FOLDER: "unusable data folder: not formatted, formatted for another node, corrupt or locked",
-    ExitCode.FLUSH_FAILED: "a flush to disk failed and the daemon stopped immediately",
-    ExitCode.ADDRESS_TAKEN: "an address is already in use",
-    ExitCode.INVARIANT_VIOLATED: "the daemon detected an invariant violation and stopped; its files are unchanged",
-    ExitCode.JOB_FAILED: "a pipeline job failed, or Spark cannot run because Java or a package is missing",
-    ExitCode.INPUT_INCOMPLETE: "incomplete pipeline input: missing, damaged or unreachable",
-    ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.TERMINATED: "a pipeline command was terminated by SIGTERM",
-}
+    exit_code = ExitCode.INPUT_INCOMPLETE
 
 
 class ErrorCode(IntEnum):

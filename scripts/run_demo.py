@@ -24,7 +24,6 @@ from kafka.admin import ConfigResource, KafkaAdminClient
 from quorumd.cli.cluster import stop, wait_for_exit, wait_for_leader
 from quorumd.cli.local_cluster import HOST, METRICS_PORT_OFFSET, LocalCluster, is_free
 from quorumd.cli.output import progress
-from quorumd.cli.root import exit_code_of
 from quorumd.errors import ConfigError, QuorumdError
 
 T = TypeVar("T")
@@ -46,7 +45,7 @@ def main() -> int:
         cluster = fresh_cluster()
     except QuorumdError as error:
         click.echo(f"error: {error}", err=True)
-        return exit_code_of(error)
+        return error.exit_code
     code = 0
     try:
         started = show(cluster)
@@ -56,7 +55,7 @@ def main() -> int:
         click.echo()
     except QuorumdError as error:
         click.echo(f"error: {error}", err=True)
-        code = exit_code_of(error)
+        code = error.exit_code
     finally:
         stop(cluster)
     return code

@@ -68,7 +68,10 @@ class BrokerListener(Protocol):
         """The broker serves clients now."""
 
     def on_failed(self, reason: str) -> None:
-        """The broker has failed: stop the process."""
+        """The storage of the broker has failed: stop the process."""
+
+    def on_controller_timeout(self, reason: str) -> None:
+        """See `LifecycleListener`: stop the process."""
 
 
 class Broker:
@@ -255,9 +258,9 @@ class Broker:
         logger.info("broker %d serves clients", self.settings.broker_id)
         self._listener.on_unfenced()
 
-    def on_controller_missed(self, reason: str) -> None:
+    def on_controller_timeout(self, reason: str) -> None:
         """See `LifecycleListener`."""
-        self._listener.on_failed(reason)
+        self._listener.on_controller_timeout(reason)
 
     def _on_directory_failed(self, directory: LogDirectory) -> None:
         if not self.directories.online:

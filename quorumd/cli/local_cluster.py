@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from quorumd.cli.local_security import LocalSecurity
 from quorumd.cli.private_files import UMASK, append, make_folder, private_umask, write
-from quorumd.errors import ConfigError, QuorumdError
+from quorumd.errors import ConfigError, ExitCode, QuorumdError
 
 if TYPE_CHECKING:
     from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
@@ -55,6 +55,8 @@ def default_content(credentials: Sequence[UserScramCredentialRecord]) -> bytes |
 
 class AddressInUse(QuorumdError):
     """Another process listens on an address of a node."""
+
+    exit_code = ExitCode.ADDRESS_UNAVAILABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,9 @@ from quorumd.cli.controllers import controllers
 from quorumd.cli.dev import dev
 from quorumd.cli.features import features
 from quorumd.cli.format.command import format_command
-from quorumd.cli.local_cluster import AddressInUse
 from quorumd.cli.log.group import log
 from quorumd.cli.partitions.group import partitions
 from quorumd.cli.pipeline.group import pipeline
-from quorumd.cli.pipeline.termination import Terminated
 from quorumd.cli.quorum.group import quorum
 from quorumd.cli.quotas import quotas
 from quorumd.cli.recover import recover
@@ -36,30 +34,10 @@ from quorumd.cli.status import status
 from quorumd.cli.tokens import tokens
 from quorumd.cli.topics import topics
 from quorumd.cli.users import users
-from quorumd.errors import (
-    ConfigError,
-    ExitCode,
-    FlushFailed,
-    InputIncomplete,
-    JobFailed,
-    QuorumdError,
-    StorageError,
-)
+from quorumd.errors import ExitCode, QuorumdError
 from quorumd.text import escaped
 
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {code.meaning}" for code in ExitCode)
-
-
-# The first match wins: FlushFailed is a subclass of StorageError.
-_CODE_OF_ERROR: dict[type[QuorumdError], ExitCode] = {
-    ConfigError: ExitCode.USAGE,
-    FlushFailed: ExitCode.FLUSH_FAILED,
-    StorageError: ExitCode.DATA_FOLDER,
-    AddressInUse: ExitCode.ADDRESS_TAKEN,
-    JobFailed: ExitCode.JOB_FAILED,
-    InputIncomplete: ExitCode.INPUT_INCOMPLETE,
-    Terminated: ExitCode.TERMINATED,
-}
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -96,22 +74,17 @@ def run(arguments: Sequence[str]) -> int:
         return _usage_error(error)
     except QuorumdError as error:
         _echo_error(str(error))
-        return exit_code_of(error)
+        return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         _echo_error("interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         silence_stdout()
-        return 0
+        return ExitCode.DONE
     except OSError as error:
         _echo_error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-        return 1
-    return code if isinstance(code, int) else 0
-
-
-def exit_code_of(error: QuorumdError) -> ExitCode:
-    """The exit code for an error."""
-    return next((code for kind, code in _CODE_OF_ERROR.items() if isinstance(error, kind)), ExitCode.FAILED)
+        return ExitCode.FAILED
+    return code if isinstance(code, int) else ExitCode.DONE
 
 
 def silence_stdout() -> None:

@@ -85,12 +85,7 @@ class BrokerFields(CoordinatorFields):
     recovery_point_checkpoint_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.flush.offset.checkpoint.interval.ms",
         default="60s",
-        about="Interval at which the recovery points of partitions are saved.",
-    )
-    start_offset_checkpoint_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        default="60s",
-        about="Interval at which the start offsets of partitions are saved.",
+        about="Interval at which the recovery points and log start offsets of partitions are saved.",
     )
     log_retention_check_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.retention.check.interval.ms",

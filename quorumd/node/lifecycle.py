@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from quorumd.errors import DiskFull, ExitCode, FlushFailed, StorageError
+from quorumd.errors import DiskFull, ExitCode, StorageError
 from quorumd.ports import Clock
 
 logger = logging.getLogger("quorumd.node")
@@ -39,8 +39,8 @@ class Lifecycle:
 
     def fail(self, error: BaseException | str) -> None:
         """Stop at once because of a disk failure, or of the invariant violation that `error` describes."""
-        if isinstance(error, FlushFailed):
-            self.stop(ExitCode.FLUSH_FAILED, str(error))
+        if isinstance(error, StorageError):
+            self.stop(error.exit_code, str(error))
         elif isinstance(error, BaseException):
             self.stop(ExitCode.DATA_FOLDER, str(error))
         else:

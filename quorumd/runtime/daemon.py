@@ -18,7 +18,7 @@ import uvloop
 from quorumd import __version__, build
 from quorumd.config import Settings
 from quorumd.config.contradictions import exposure
-from quorumd.errors import ConfigError, ExitCode, FlushFailed, StorageError
+from quorumd.errors import ConfigError, ExitCode, StorageError
 from quorumd.ids import Endpoint
 from quorumd.node.builder import NodePorts, start_node
 from quorumd.node.node import Node
@@ -43,7 +43,7 @@ logger = logging.getLogger("quorumd.daemon")
 REMEDIES: dict[int, str] = {
     ExitCode.FAILED: "this is a bug: nothing that was acknowledged is lost; start again and report the traceback",
     ExitCode.FLUSH_FAILED: "check the disk (kernel log, SMART), then start again: the log is recovered from the disk",
-    ExitCode.ADDRESS_TAKEN: "stop the process that listens there, or choose another address",
+    ExitCode.ADDRESS_UNAVAILABLE: "stop the process that listens there, or choose another address",
     ExitCode.INVARIANT_VIOLATED: "keep a copy of the data folder of every node before anything is started again",
 }
 """The remedy per exit code, for errors whose text has none."""
@@ -93,17 +93,13 @@ def run(settings: Settings, on_ready: Callable[[Node], None] | None = None) -> i
 
 def start_failure(error: Exception) -> tuple[int, str]:
     """Exit code and text for an error that prevented the start."""
-    if isinstance(error, ConfigError):
-        return ExitCode.USAGE, str(error)
-    if isinstance(error, FlushFailed):
-        return ExitCode.FLUSH_FAILED, str(error)
-    if isinstance(error, StorageError):
-        return ExitCode.DATA_FOLDER, str(error)
+    if isinstance(error, ConfigError | StorageError):
+        return error.exit_code, str(error)
     if isinstance(error, socket.gaierror) or (
         isinstance(error, OSError)
         and (error.errno in ADDRESS_ERRORS or (error.errno == errno.EACCES and not error.filename))
     ):
-        return ExitCode.ADDRESS_TAKEN, error.strerror or str(error)
+        return ExitCode.ADDRESS_UNAVAILABLE, error.strerror or str(error)
     if isinstance(error, OSError):
         return ExitCode.DATA_FOLDER, str(error)
     return ExitCode.FAILED, f"{type(error).__name__}: {error}"
@@ -217,7 +213,7 @@ class Daemon:
 
     def _start_failed(self, error: Exception, address: str) -> int:
         exit_code, text = start_failure(error)
-        if exit_code == ExitCode.ADDRESS_TAKEN:
+        if exit_code == ExitCode.ADDRESS_UNAVAILABLE:
             text = f"{address}: {text}"
         traceback = error if exit_code == ExitCode.FAILED else None
         logger.error("cannot start: %s", with_remedy(exit_code, text), exc_info=traceback)

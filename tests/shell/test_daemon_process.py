@@ -25,7 +25,7 @@ from tests.support.processes.daemons import (
 )
 from tests.support.processes.requests import set_register
 
-USAGE, ADDRESS_TAKEN = 2, 5
+USAGE, ADDRESS_UNAVAILABLE = 2, 5
 # A leader must soon detect that its followers are gone.
 PROPERTIES = QUICK
 
@@ -82,7 +82,7 @@ def test_port_in_use_has_exit_code_5(tmp_path: Path) -> None:
         daemon = Daemon(tmp_path / "node", 1, port, {1: port})
         daemon.format()
         result = run_quorumd("start", "--config", daemon.config)
-    assert result.returncode == ADDRESS_TAKEN
+    assert result.returncode == ADDRESS_UNAVAILABLE
     assert str(port) in result.stderr
     assert "Traceback" not in result.stderr
 

@@ -79,8 +79,8 @@ class LifecycleListener(Protocol):
     def on_shutdown_granted(self) -> None:
         """The controlled shutdown is complete or has timed out: close the logs and stop."""
 
-    def on_controller_missed(self, reason: str) -> None:
-        """The controller has not accepted the incarnation, or does not know of a failed directory, in time: stop."""
+    def on_controller_timeout(self, reason: str) -> None:
+        """The controller has not accepted the incarnation, or the report of a failed directory, in time: stop."""
 
 
 class BrokerLifecycle:
@@ -145,7 +145,7 @@ class BrokerLifecycle:
         self._directory_timer = None
         if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
             self.stop()
-            self._listener.on_controller_missed(
+            self._listener.on_controller_timeout(
                 f"broker {self._broker_id} could not report a failed log directory to the controller"
             )
 
@@ -204,7 +204,7 @@ class BrokerLifecycle:
             return
         if self._clock.now_ms() >= self._registers_until_ms:
             self.stop()
-            self._listener.on_controller_missed(f"broker {self._broker_id} is not registered: {reason}")
+            self._listener.on_controller_timeout(f"broker {self._broker_id} is not registered: {reason}")
             return
         logger.info("broker %d is not registered yet: %s", self._broker_id, reason)
         self._schedule(self._next_retry_ms(), self._register)

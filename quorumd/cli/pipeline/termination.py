@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from quorumd.errors import JobFailed, QuorumdError
+from quorumd.errors import ExitCode, JobFailed, QuorumdError
 
 
 class Terminated(QuorumdError):
     """SIGTERM ended the command."""
+
+    exit_code = ExitCode.TERMINATED
 
 
 @contextmanager

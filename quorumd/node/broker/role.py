@@ -144,8 +144,12 @@ class NodeBroker:
         self._clients.is_open = True
 
     def on_failed(self, reason: str) -> None:
-        """Stop the process, since its broker has failed."""
+        """Stop the process, since the storage of its broker has failed."""
         self._lifecycle.stop(ExitCode.DATA_FOLDER, reason)
+
+    def on_controller_timeout(self, reason: str) -> None:
+        """Stop the process, since the controllers do not accept its broker."""
+        self._lifecycle.stop(ExitCode.CONTROLLER_TIMEOUT, reason)
 
     # Shutdown
 

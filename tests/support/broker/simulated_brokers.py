@@ -152,6 +152,9 @@ class SimulatedBroker:
         self.broker.stop()
         self.process.alive = False
 
+    def on_controller_timeout(self, reason: str) -> None:
+        self.on_failed(reason)
+
     def send(
         self,
         broker_id: int,

@@ -52,7 +52,7 @@ class BrokerUnderTest:
     def on_shutdown_granted(self) -> None:
         self.events.append("shutdown granted")
 
-    def on_controller_missed(self, reason: str) -> None:
+    def on_controller_timeout(self, reason: str) -> None:
         self.events.append(f"failed: {reason}")
 
     def register(self) -> None:

@@ -185,6 +185,13 @@ def test_failed_broker_stops_the_node_at_once() -> None:
     cluster.run_until(lambda: client.is_closed)
 
 
+def test_broker_that_no_controller_accepts_stops_the_node_with_an_exit_code_of_its_own() -> None:
+    cluster, node = combined_node()
+    assert node.broker is not None
+    node.broker.on_controller_timeout("broker 1 is not registered")
+    assert cluster.exits == [(1, ExitCode.CONTROLLER_TIMEOUT, "broker 1 is not registered")]
+
+
 def test_clients_are_disconnected_before_the_node_stops() -> None:
     cluster, node = combined_node()
     client, role = BrokerClient(cluster, 1), node.broker
