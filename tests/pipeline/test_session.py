@@ -75,6 +75,17 @@ def test_times_are_utc(spark: SparkSession) -> None:
     )
 
 
+def test_jobs_reuse_the_workers_of_queries(spark: SparkSession) -> None:
+    """Others would import everything again, and keep their memory until the session ends."""
+
+    def parent(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.record_batch({"parent": pa.array([os.getppid()], pa.int32())})
+
+    of_query = spark.range(1).mapInArrow(parent, "parent INT").toArrow()["parent"].to_pylist()
+    assert spark.sparkContext.parallelize([0], 1).map(lambda _: os.getppid()).collect() == of_query
+
+
 def test_workers_run_driver_python(spark: SparkSession) -> None:
     def executable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:

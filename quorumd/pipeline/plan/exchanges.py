@@ -97,20 +97,26 @@ class Exchanges:
         Loads stay in their bands, and racks within their bounds.
         """
         work = self._placement.rows.size * (self._placement.racks + self._original.shape[1])
-        self._update_costs()
         for _ in range(min(_ROUNDS, 1 + _WORK // max(work, 1))):
-            prices, onward = _prices(self._costs)
-            cycles = list(_cycles(onward))
-            if not cycles:
+            self._update_costs()
+            if not self._follow_cycles():
                 break
+        prices, _ = _prices(self._costs)
+        return prices[: self._outside]
+
+    def _follow_cycles(self) -> bool:
+        """Carry out cycles of the present costs until none is left; return True if any replica moved."""
+        moved = False
+        for _ in range(_ROUNDS):
             before = self._costs.copy()
             # All of them, since they have no broker in common.
-            carried_out = [self._carry_out(cycle) for cycle in cycles]
+            carried_out = [self._carry_out(cycle) for cycle in _cycles(_prices(self._costs)[1])]
             if any(carried_out):
-                self._update_costs()
+                moved = True
+                self._update_room()
             elif (self._costs == before).all():
                 break
-        return prices[: self._outside]
+        return moved
 
     def _update_costs(self) -> None:
         """Compute lower bounds of the cost of each exchange. The target may already have a replica of the
@@ -162,10 +168,19 @@ class Exchanges:
                 np.minimum.at(self._costs, (holder[may], home[may]), stays[may] - 1)
 
     def _carry_out(self, cycle: list[int]) -> bool:
-        """Carry out a cycle. Return False without changes if it is impossible or more expensive than its bound;
-        then correct the bound."""
-        hops = pairwise([*cycle, cycle[0]])
-        return self._pass_on([(a, b) for a, b in hops if self._outside not in (a, b)], 1) > 0
+        """Carry out a cycle with as many replicas as possible. Return False without changes if it is impossible or
+        more expensive than its bound; then correct the bound."""
+        hops = list(pairwise([*cycle, cycle[0]]))
+        loads, low, high = self._placement.loads, self._within.low, self._within.high
+        count = len(self._placement.rows)
+        for source, target in hops:
+            if target == self._outside:
+                # Up to its lower limit first, which is what this hop was priced for.
+                limit = low if loads[source] < low[source] else high
+                count = min(count, int(limit[source] - loads[source]))
+            elif source == self._outside:
+                count = min(count, int(loads[target] - low[target]))
+        return self._pass_on([(a, b) for a, b in hops if self._outside not in (a, b)], count) > 0
 
     def _pass_on(self, hops: list[tuple[int, int]], count: int) -> int:
         """Like `_carry_out`, for pairs of brokers and up to `count` replicas for each; return their number."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import Ints, Rows, mixed, not_in
+from quorumd.pipeline.plan.arrays import Ints, Mask, Rows, mixed, not_in
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.repair import may_take
 
@@ -32,9 +32,19 @@ def spread_out(placement: Placement, original: Rows, successors: Mapping[int, in
     partitions, columns = np.nonzero(moved)
     order = np.argsort(mixed(partitions, 1), kind="stable")
     partitions, columns = partitions[order], columns[order]
-    crowded = _count(placement, partitions, columns) > placement.limits[placement.topics[partitions]]
-    for index in np.flatnonzero(crowded)[:_TRADES].tolist():
+    crowded = np.flatnonzero(
+        _count(placement, partitions, columns) > placement.limits[placement.topics[partitions]]
+    )
+    crowded = crowded[_have_a_choice(placement, partitions[crowded], columns[crowded])]
+    for index in crowded[:_TRADES].tolist():
         _trade(placement, partitions, columns, index)
+
+
+def _have_a_choice(placement: Placement, partitions: Ints, columns: Ints) -> Mask:
+    """Return True for replicas that racks allow on another broker, without a replica of the partition."""
+    sizes = np.bincount(placement.rack_of[placement.rack_of >= 0], minlength=placement.racks)
+    allowed = placement.allowed_racks(partitions, columns)
+    return np.asarray(((sizes - placement.rack_counts(partitions)) * allowed).sum(1) > 0)
 
 
 def _count(placement: Placement, partitions: Ints, columns: Ints) -> Ints:

@@ -34,6 +34,8 @@ ALWAYS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "4m",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+    # Otherwise only tasks of queries have it, and jobs cannot reuse their workers: imports and memory twice.
+    "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
 }
 ON_LOOPBACK = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
 TRUSTING_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"

@@ -10,6 +10,7 @@ import pytest
 
 from quorumd.errors import ConfigError
 from quorumd.pipeline.plan import moves as moves_module
+from quorumd.pipeline.plan import spread as spread_module
 from quorumd.pipeline.plan.arrays import not_in
 from quorumd.pipeline.plan.exchanges import Exchanges
 from quorumd.pipeline.plan.planner import fenced_brokers, make_plan
@@ -222,6 +223,21 @@ def test_costs_are_computed_few_times_for_many_overloaded_brokers(monkeypatch: p
     costs = _counted(monkeypatch, Exchanges, "_update_costs")
     check(make_outcome(state, Changes(frozenset({7, 8}), {200: "r1", 201: "r2"}), shards=4))
     assert 0 < len(costs) <= 8
+
+
+def test_racks_of_one_broker_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two brokers hold a replica of every partition, which no other broker may take, however many of a topic they
+    have; most cycles that save moves are possible for many replicas."""
+    racks = [*("big" for _ in range(98)), "r1", "r2"]
+    trades = _counted(monkeypatch, spread_module, "_trade")
+    costs = _counted(monkeypatch, Exchanges, "_update_costs")
+    outcome = make_outcome(
+        skewed_state(3_000, racks, seed=1, skew=0.25), Changes(frozenset({3}), {100: "big"})
+    )
+    check(outcome)
+    assert moves(outcome) == outcome.bound
+    assert len(trades) < 10
+    assert len(costs) < 10
 
 
 def test_empty_state_is_reported() -> None:
