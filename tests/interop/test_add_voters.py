@@ -68,10 +68,8 @@ def test_bootstrapping_example_of_the_draft(nodes: Cluster) -> None:
     wait_for("the new nodes to fetch", lambda: describe_by_kafka_python(nodes.bootstrap) == (0, {0}, {1, 2}))
 
     grown = run_quorumd("quorum", "alter", *server, "--voters", "0,1,2", "--wait")
-    assert (grown.returncode, grown.stdout) == (
-        0,
-        "CurrentVoters:  [0, 1, 2]\nTargetVoters:   []\n",
-    ), grown.stderr
+    assert grown.returncode == 0, grown.stderr
+    assert shows(grown.stdout, "CurrentVoters:", "[0, 1, 2]", "TargetVoters:", "[]")
     assert describe_by_kafka_python(nodes.bootstrap) == (0, {0, 1, 2}, set())
 
     configure(first, "")
@@ -122,7 +120,7 @@ def test_voter_change_times_out_and_is_cancelled(nodes: Cluster) -> None:
 
     cancelled = run_quorumd(*alter, "--cancel")
     assert cancelled.returncode == 0, cancelled.stderr
-    assert cancelled.stdout == "CurrentVoters:  [0, 1]\nTargetVoters:   []\n"
+    assert shows(cancelled.stdout, "CurrentVoters:", "[0, 1]", "TargetVoters:", "[]")
 
 
 def status(nodes: Cluster) -> dict[str, str]:

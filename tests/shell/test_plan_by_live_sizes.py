@@ -70,4 +70,4 @@ def test_plan_balances_bytes_that_brokers_report(cluster: KafkaCluster, tmp_path
 def test_live_sizes_need_a_live_cluster(cluster: KafkaCluster, tmp_path: Path) -> None:
     out, sizes = ("--out", tmp_path / "plan"), ("--live-sizes", "--sizes", tmp_path)
     refused = plan("make", "--bootstrap-server", cluster.bootstrap_servers, *sizes, *out, exits=2)
-    assert shows(refused, "--live-sizes cannot be combined with --sizes")
+    assert shows(refused, "--live-sizes", "--sizes")

@@ -79,7 +79,7 @@ def test_problems_depending_on_invalid_value_are_not_reported(tmp_path: Path) ->
     # Whether voters 2 and 3 can be found depends on the unreadable value.
     reported = problems(tmp_path, GOOD.replace("voters=1", "voters=1,2") + "bootstrap.servers=nowhere\n")
     assert len(reported) == 1
-    assert reported[0].startswith(":6: bootstrap.servers=nowhere: 'nowhere' is not host:port")
+    assert shows(reported[0], ":6: bootstrap.servers=nowhere", "host:port")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_metadata_log_dir_overrides_log_dirs(tmp_path: Path, lines: str, broker:
     settings = load(str(path))
     assert settings.data_directory == "/metadata"
     (warning,) = settings.warnings()
-    assert warning.endswith(f": {broker} is ignored because metadata.log.dir is set")
+    assert shows(warning, broker, "metadata.log.dir")
     assert broker.partition("=")[0] not in dict(settings.static_properties())
 
 
@@ -189,9 +189,8 @@ def test_broker_has_folders_besides_that_of_metadata(tmp_path: Path) -> None:
 def test_settings_of_brokers_give_warnings_on_controllers(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(GOOD + "log.retention.ms=1\n")
-    assert load(str(path)).warnings() == (
-        f"{path}:6: log.retention.ms has no effect without the broker role",
-    )
+    (warning,) = load(str(path)).warnings()
+    assert shows(warning, f"{path}:6: log.retention.ms", "broker role")
 
 
 def test_equal_metadata_and_log_dirs_give_no_warning(tmp_path: Path) -> None:
@@ -215,7 +214,7 @@ def test_key_that_is_unsafe_to_ignore_is_rejected(tmp_path: Path, line: str, rea
     (reported,) = problems(tmp_path, GOOD + line + "\n")
     assert reported.startswith(f":6: {line.partition('=')[0]}: ")
     assert reason in reported
-    assert reported.endswith("; remove it only if the quorum may run without it")
+    assert "remove it" in reported
 
 
 def test_listener_with_tls_needs_a_certificate(tmp_path: Path) -> None:

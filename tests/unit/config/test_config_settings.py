@@ -240,7 +240,7 @@ def test_every_default_of_a_topic_config_is_kafkas_property() -> None:
     rows = {row.keys[0]: row for row in documentation() if "Default of the topic config" in row.meaning}
     assert len(rows) > 20
     for key, row in rows.items():
-        assert row.meaning == f"Default of the topic config {named[key]}."
+        assert named[key] in row.meaning
         field = key.replace(".", "_")
         value = TOPIC_CONFIGS[named[key]].default or "1048576"
         assert make(**BROKER, **{field: value}).topic_defaults() == {named[key]: value}

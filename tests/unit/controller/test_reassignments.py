@@ -23,6 +23,7 @@ from quorumd.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsTopics,
 )
 from tests.support.controller.partition_harness import TOPIC, PartitionHarness
+from tests.support.text import shows
 
 
 def cluster_with(
@@ -104,7 +105,7 @@ class TestProgress:
         before = as_tuple(cluster)
         error, text = cancelled(cluster)
         assert error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        assert "[4, 5] would be dropped. Reassign the partition to [1, 2, 3] instead" in text
+        assert shows(text, "[4, 5]", "[1, 2, 3]")
         assert as_tuple(cluster) == before
         assert cluster.reassign([1, 2, 3]) == 0
         assert moving(cluster) == ((), (4, 5), (1, 2, 3))

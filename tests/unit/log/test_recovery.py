@@ -230,7 +230,7 @@ class TestSegments:
         content, report = kept(disk, folder, high_watermark=3)
         assert content == WHOLE[: POSITIONS[2]]
         assert report.truncations[0].path == overlap
-        assert "its base offset 1 is not the end offset" in report.truncations[0].reason
+        assert shows(report.truncations[0].reason, "base offset 1")
         assert not disk.exists(overlap)
         assert not disk.exists(third)
 

@@ -227,7 +227,7 @@ def test_log_of_another_cluster_stops_the_node() -> None:
     cluster.run_until(lambda: cluster.exits)
     ((_, exit_code, reason),) = cluster.exits
     assert exit_code == ExitCode.DATA_FOLDER
-    assert f"the log belongs to cluster {original}" in reason
+    assert f"cluster {original}" in reason
 
 
 # Serving
@@ -382,7 +382,7 @@ def test_leader_stops_and_sends_nothing_when_it_reads_damaged_batches() -> None:
     cluster.run_until(lambda: cluster.exits)
     ((ended, code, reason),) = cluster.exits
     assert (ended, code) == (node_id, ExitCode.DATA_FOLDER)
-    assert "the CRC does not match. The file was valid when it was opened" in reason
+    assert "CRC" in reason
     assert cluster.nodes[3].log.end_offset == 0
 
 

@@ -1,13 +1,11 @@
-"""The report of the benchmark of a million partitions, and a small run of it."""
+"""The limits of the benchmark of a million partitions, and the image that it measures."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -51,14 +49,6 @@ def test_exceeded_limits_are_reported(reported: PartitionReport, what: str) -> N
     (sentence,) = reported.missed()
     assert what in sentence
     assert reported.as_json()["missed"] == [sentence]
-
-
-def test_figures_are_printed_with_their_limits() -> None:
-    out = io.StringIO()
-    report().print(Console(file=out, width=110))
-    assert report().missed() == []
-    for shown in ("500.00 MiB", "1,228.8 MiB", "20.00 s", "30 s", "1.00 s", "3 s", "1.20 x", "1.3 x"):
-        assert shown in out.getvalue()
 
 
 def test_measured_image_is_the_generated_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

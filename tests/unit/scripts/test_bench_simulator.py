@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from quorumd.simulator.workload import WorkloadOptions
 from scripts.bench.processes import BenchError
@@ -60,14 +58,6 @@ def test_other_results_are_kept(tmp_path: Path) -> None:
     (load,) = stored["simulator"]["loads"]
     assert load["microseconds_per_event"] == pytest.approx(22.2, abs=0.1)
     assert len(load["rounds"]) == 2
-
-
-def test_table_describes_the_loads() -> None:
-    console = Console(file=io.StringIO(), width=110)
-    SimulatorReport("compiled", [result(0.5)]).print(console)
-    printed = console.file.getvalue()  # type: ignore[attr-defined] # it is a StringIO
-    assert "20.0 (20.0 to 20.0)" in printed
-    assert shows(printed, "usual", "3 clients", "5 to 80 ms")
 
 
 def test_load_is_simulated_in_a_process() -> None:

@@ -27,6 +27,7 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.simulator.environment.disk import SimulatedDisk
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 from tests.support.log.data_batches import produced
+from tests.support.text import shows
 
 FIRST, SECOND = KafkaUuid(b"the first topic."), KafkaUuid(b"the second topic")
 MARKER = KafkaUuid(b"a unique marker.")
@@ -143,7 +144,7 @@ def test_log_in_two_directories_is_used_in_the_first(caplog: pytest.LogCaptureFi
     again = cluster.hosted(1, "events")
     assert again is not None
     assert again.directory.path == "/first"
-    assert "is in /first and in /second" in caplog.text
+    assert shows(caplog.text, "/first", "/second")
 
 
 def test_log_without_space_is_offline_and_opened_again_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,9 +55,7 @@ def test_format_prints_result_as_json(tmp_path: Path, capsys: pytest.CaptureFixt
     assert second["outcome"] == "already formatted"
     assert run(["format", "--config", str(config)]) == 0
     output = capsys.readouterr().out
-    assert output.startswith(
-        f"{tmp_path}/data: already formatted; node.id 1, directory.id {second['directoryId']}, "
-    )
+    assert shows(output, f"{tmp_path}/data", "already formatted", "node.id 1", second["directoryId"])
 
 
 def formatted(tmp_path: Path, *arguments: str) -> tuple[int, list[Message]]:

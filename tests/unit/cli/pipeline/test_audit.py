@@ -50,10 +50,9 @@ def test_sound_copies(nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
     assert run(arguments(nodes)) == CLEAN
     lines = capsys.readouterr().out.splitlines()
     end = damaged_logs.end_offset(nodes[1])
-    assert lines[0].startswith(f"node 1: offsets 0 to {end:,}, epoch ")
-    assert lines[3].startswith(f"committed up to offset {end:,}: ")
-    assert "held by a majority of the voters (voters 1, 2, 3, by the leader's record of epoch" in lines[3]
-    assert lines[4].startswith(f"read {3 * end:,} records, 0.00 GB in ")
+    assert shows(lines[0], "node 1", f"offsets 0 to {end:,}", "epoch")
+    assert shows(lines[3], "committed", f"{end:,}", "majority", "voters 1, 2, 3")
+    assert shows(lines[4], f"{3 * end:,} records")
     assert lines[5:] == ["clean"]
 
 

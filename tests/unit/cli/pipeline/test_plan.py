@@ -306,4 +306,4 @@ def test_environment_supplies_cluster_unless_options_do(
     run("make", "--state", history, "--out", tmp_path / "3")
     assert used == [(("127.0.0.1", 1),), (("127.0.0.1", 2),)]
     run("make", "--state", history, "--bootstrap-server", "127.0.0.1:3", "--out", tmp_path / "4", exits=2)
-    assert "one of --state, --bootstrap-server and --from" in capsys.readouterr().err
+    assert shows(capsys.readouterr().err, "--state", "--bootstrap-server", "--from")

@@ -65,7 +65,7 @@ def combined_node() -> tuple[Cluster, Node]:
 def test_single_node_with_both_roles_is_unfenced() -> None:
     cluster = BrokerCluster()
     node = cluster.start_node(1, broker=broker_role(1))
-    assert "the broker is not registered yet" in "".join(readiness(node.monitor.node_status()).reasons)
+    assert "not registered" in "".join(readiness(node.monitor.node_status()).reasons)
     cluster.run_until(lambda: state(node) is BrokerState.RUNNING)
     assert not node.state_machine.image.brokers[1].is_fenced
     assert readiness(node.monitor.node_status()).is_ready

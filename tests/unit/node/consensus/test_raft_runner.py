@@ -28,6 +28,7 @@ from quorumd.raft.events import (
 from quorumd.raft.messages import FetchRequest, LeaderResponse, Response, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
 from tests.support.node.parts import NodeParts
+from tests.support.text import shows
 
 VOTE = Send(2, VoteRequest(2, ReplicaKey(1), ReplicaKey(2), OffsetAndEpoch(0, 0), False))
 ANY_EVENT = ReadRequested("any event")
@@ -318,7 +319,7 @@ def test_append_rejected_by_a_full_disk_is_reported_and_not_acknowledged(
     held = fetch(12)
     harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, harness.response]))
     assert harness.done() == ["truncated 10", "response"]
-    assert "no space left on the disk of /data/log" in caplog.text
+    assert shows(caplog.text, "no space", "/data/log")
     assert harness.events() == [ANY_EVENT, StorageFull()]
     harness.time.end_turn()
     assert harness.events() == [PeerRequestFailed(2, held.request)]
@@ -348,7 +349,7 @@ def test_save_rejected_by_a_full_disk_holds_all_messages_until_it_succeeds(
     harness.step(Effects(save=STATE, send_after_flush=[harness.response]))
     harness.manual_disk.finish(DiskFull("no room"))
     assert harness.done() == ["save 2"]
-    assert "no space left on the disk of /data/log" in caplog.text
+    assert shows(caplog.text, "no space", "/data/log")
     harness.step(Effects(send=[VOTE]))
     harness.time.pass_ms(FREE_SPACE_CHECK_MS)
     harness.manual_disk.finish()
