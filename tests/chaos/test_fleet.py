@@ -76,7 +76,7 @@ class TestCopies:
             copies.go_on(image, now, falls_behind=0.0)
             assert copies.proposals(image, 1, now) == []
 
-    def test_who_falls_behind_leaves_the_isr_and_comes_back_when_it_has_copied(self) -> None:
+    def test_lagging_follower_leaves_the_isr_and_rejoins_once_caught_up(self) -> None:
         copies, image = Copies(Random(1)), image_of((1, 2, 3))
         copies.go_on(image, 0.0, falls_behind=1.0)
         (shrunk,) = copies.proposals(image, 1, 0.1)
@@ -88,7 +88,7 @@ class TestCopies:
         (expanded,) = copies.proposals(image, 1, LATER)
         assert expanded.isr == ((1, 10), (2, 20), (3, 30))
 
-    def test_a_new_replica_has_to_copy_first(self) -> None:
+    def test_new_replica_has_to_copy_first(self) -> None:
         copies, image = Copies(Random(1)), image_of((1, 2))
         copies.go_on(image, 0.0, falls_behind=0.0)
         assert copies.proposals(image, 1, 0.0) == []
@@ -157,19 +157,19 @@ def write_log(folder: Path, *made: Message) -> int:
 
 
 class TestJudgement:
-    def test_a_history_is_read_as_it_was_written(self, tmp_path: Path) -> None:
+    def test_history_is_read_as_it_was_written(self, tmp_path: Path) -> None:
         history = write_history(tmp_path / "fleet")
         assert (history.created, history.deleted, history.isrs) == (["orders"], ["orders"], [ISR])
         assert history.outcomes["CreateTopics", NO_RESPONSE] == 1
         assert history.outcomes["AlterPartition", "NEW_LEADER_ELECTED (108)"] == 1
 
-    def test_what_was_promised_is_in_the_log(self, tmp_path: Path) -> None:
+    def test_acknowledged_changes_are_in_the_log(self, tmp_path: Path) -> None:
         partition = Partition((1, 2, 3), (1, 2), 1, 3, 7)
         end_offset = write_log(tmp_path, *records(partition), RemoveTopicRecord(TOPIC))
         folded = fold(tmp_path, [end_offset])
         assert list(unfulfilled_acknowledgements(write_history(tmp_path / "fleet"), folded)) == []
 
-    def test_what_was_promised_is_missed_in_the_log(self, tmp_path: Path) -> None:
+    def test_acknowledged_changes_missing_in_the_log_are_reported(self, tmp_path: Path) -> None:
         partition = Partition((1, 2, 3), (1, 2, 3), 1, 3, 7)
         history = write_history(tmp_path / "fleet")
         end_offset = write_log(tmp_path, *records(partition))
@@ -201,7 +201,7 @@ def heartbeats(fleet: FleetProcess) -> int:
     return fleet.so_far().outcomes["BrokerHeartbeat", OK]
 
 
-def test_a_fleet_works_with_a_real_node_across_its_death(tmp_path: Path) -> None:
+def test_fleet_works_with_a_real_node_across_its_death(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, 1, "broker.session.timeout.ms=3000\n")
     machine = MachineWatch(tmp_path)
     try:

@@ -39,7 +39,7 @@ def test_growing_files_are_read_and_incomplete_lines_wait(tmp_path: Path) -> Non
     assert histories.entries == [first, second]
 
 
-def test_the_longest_gap_is_between_acknowledged_writes_and_the_ends() -> None:
+def test_longest_gap_is_between_acknowledged_writes_and_the_ends() -> None:
     histories = history_of(
         write("r", "b", 350, 400),
         write("r", "a", 50, 100),

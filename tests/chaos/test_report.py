@@ -71,7 +71,7 @@ def test_reassignments_are_grouped_by_whether_processes_were_killed(run: Run) ->
     assert "- round 3: node 1 sent no response to AlterQuorum" in text
 
 
-def test_anomalies_come_first(run: Run) -> None:
+def test_anomalies_are_listed_first(run: Run) -> None:
     run.verdict.anomalies.append("nodes 1 and 2 both led epoch 3")
     lines = report(run).splitlines()
     assert "**1 anomalies**" in lines[2]

@@ -40,7 +40,7 @@ def test_every_target_handles_some_hundred_inputs(target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_a_seed_gives_the_same_inputs(target: Target) -> None:
+def test_seed_gives_the_same_inputs(target: Target) -> None:
     first, again, other = (list(islice(inputs_of(target, seed, 3), 50)) for seed in (1, 1, 2))
     assert first == again
     assert first != other
@@ -71,13 +71,13 @@ def exit_for_ones(data: bytes) -> None:
         signal.raise_signal(signal.SIGKILL)
 
 
-def test_an_exception_that_is_not_allowed_is_found() -> None:
+def test_exception_that_is_not_allowed_is_found() -> None:
     findings = run_block(target_of(fail_for_ones), SEED, 0, COUNT).findings
     assert {finding.signature.partition(":")[0] for finding in findings} == {"KeyError at test_fuzz.py"}
     assert all(1 in finding.data for finding in findings)
 
 
-def test_a_hang_is_found() -> None:
+def test_hang_is_found() -> None:
     findings = run_block(target_of(spin), SEED, 0, 1).findings
     assert [finding.signature for finding in findings] == ["TooSlow at test_fuzz.py"]
 

@@ -52,7 +52,7 @@ def test_child_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> N
     assert in_child(loops) == Verdict(KILLED, "endless")
 
 
-def test_tests_of_the_module_come_first_and_property_tests_last() -> None:
+def test_tests_of_the_module_run_first_and_property_tests_last() -> None:
     names = [
         "tests/property/test_a.py::p",
         "tests/unit/log/test_voters.py::other_package",

@@ -229,7 +229,7 @@ def test_5_3_one_response_skips_all_conflicting_records_of_an_epoch() -> None:
     assert response.diverging == OffsetAndEpoch(3, 1)
 
 
-def test_5_3_slow_follower_does_not_hold_up_the_others() -> None:
+def test_5_3_slow_follower_does_not_delay_the_others() -> None:
     quorum, leader = elected()
     slow = next(n for n in quorum.nodes if n != leader)
     quorum.isolate(slow)

@@ -38,7 +38,7 @@ class TestUncommittedRemoval:
         return quorum, leaving
 
     @pytest.mark.parametrize(("voters", "dead"), [(2, 0), (3, 0), (4, 0), (4, 1)])
-    def test_the_quorum_elects_a_leader(self, voters: int, dead: int) -> None:
+    def test_quorum_elects_a_leader(self, voters: int, dead: int) -> None:
         """Four voters of which one is dead: figure 4.6."""
         quorum, _ = self.removed_with_the_only_record(voters, dead)
         assert quorum.run(60_000, lambda: quorum.leader_of_voters() is not None)

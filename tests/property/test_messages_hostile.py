@@ -26,7 +26,7 @@ MEMORY_PER_BYTE = 400
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],
 )
-def test_a_value_or_malformed(name: str, version: int, data: st.DataObject) -> None:
+def test_value_or_malformed(name: str, version: int, data: st.DataObject) -> None:
     decoded = message_class(name)
     encoded = encode(data.draw(message_values(name, version)), version)[:1000]
     dice = random.Random(len(encoded))

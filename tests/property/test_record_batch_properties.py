@@ -26,7 +26,7 @@ controls = st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=300)), m
 
 
 @given(offsets, epochs, times, payloads)
-def test_a_data_batch_is_what_construct_builds_and_reads(
+def test_data_batch_equals_that_of_construct(
     base_offset: int, epoch: int, time: int, payload: list[bytes]
 ) -> None:
     data = encode_batch(base_offset, epoch, time, payload)
@@ -60,7 +60,7 @@ def test_values_round_trip(base_offset: int, epoch: int, time: int, payload: lis
 
 
 @given(offsets, epochs, times, controls)
-def test_a_control_batch_is_what_construct_builds_and_reads(
+def test_control_batch_equals_that_of_construct(
     base_offset: int, epoch: int, time: int, pairs: list[tuple[bytes, bytes]]
 ) -> None:
     data = encode_control_batch(base_offset, epoch, time, pairs)

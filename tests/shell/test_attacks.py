@@ -35,6 +35,6 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
 @pytest.mark.parametrize(
     "attack", [each for each in ATTACKS if each.name in NAMES], ids=lambda each: each.name
 )
-def test_attack_does_no_harm(attacked: Field, attack: Attack) -> None:
+def test_attack_stays_within_the_bounds(attacked: Field, attack: Attack) -> None:
     done = execute(attack, attacked, SCALE)
     assert [each for each in done.harm if not each.startswith(UNTIMED)] == []

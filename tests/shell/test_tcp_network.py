@@ -157,7 +157,7 @@ def test_paused_reader_makes_the_unsent_bytes_of_its_peer_grow(loop_factory: Loo
     run(scenario, loop_factory)
 
 
-def test_paused_reader_learns_that_its_client_is_gone(loop_factory: LoopFactory) -> None:
+def test_paused_reader_learns_that_its_client_has_closed(loop_factory: LoopFactory) -> None:
     """Also if the client has sent more than was read."""
 
     async def scenario() -> None:

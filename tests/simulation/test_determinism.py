@@ -39,7 +39,7 @@ def in_another_process(hash_seed: int) -> str:
     return done.stdout
 
 
-def test_a_seed_gives_the_same_trace_and_the_same_draws_in_every_process() -> None:
+def test_seed_gives_the_same_trace_and_the_same_draws_in_every_process() -> None:
     expected = [in_this_process(seed) for seed in SEEDS]
     assert [in_this_process(seed) for seed in SEEDS] == expected
     assert in_another_process(1) == in_another_process(2) == "".join(expected)
@@ -49,7 +49,7 @@ def test_different_seeds_give_different_traces() -> None:
     assert len({Simulation(seed).run().trace_hash for seed in SEEDS}) == len(SEEDS)
 
 
-def test_a_draw_that_changes_nothing_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draw_without_other_effects_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trace hash alone would not detect it; the hash of draws does."""
     before = Simulation(SEEDS[0])
     trace_hash = before.run().trace_hash

@@ -35,7 +35,7 @@ def simulate(seed: int, options: SimulationOptions) -> Report:
     return Simulation(seed, options).run()
 
 
-def test_a_run_is_the_same_with_and_without_a_timeline(explained: tuple[Report, Timeline]) -> None:
+def test_run_is_the_same_with_and_without_a_timeline(explained: tuple[Report, Timeline]) -> None:
     assert explained[0].trace_hash == Simulation(SEED).run().trace_hash
 
 
@@ -132,7 +132,7 @@ def test_idle_messages_are_folded_and_windows_cut(explained: tuple[Report, Timel
     assert all(1000.0 <= entry.time_ms <= 2000.0 for entry in cut)
 
 
-def test_the_page_holds_everything_and_needs_nothing(explained: tuple[Report, Timeline]) -> None:
+def test_page_holds_everything_and_needs_nothing(explained: tuple[Report, Timeline]) -> None:
     timeline = explained[1]
     text = page("a title <&>", ["it <broke>"], timeline.lanes, timeline.entries)
     assert "a title &lt;&amp;&gt;" in text

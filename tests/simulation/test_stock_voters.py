@@ -20,7 +20,7 @@ def test_leadership_moves_between_stock_and_other_voters() -> None:
     assert counters["leads handed back"] >= 1
 
 
-def test_a_leader_reads_with_no_voter_but_a_stock_one() -> None:
+def test_leader_reads_with_no_voter_but_a_stock_one() -> None:
     """Its fetches carry no read round: records prove that they were sent after a read."""
     workload = WorkloadOptions(clients=2, readers=1, read_share=0.9, think_ms=(5.0, 50.0))
     options = SimulationOptions(voters=2, stock_voters=1, safety_ms=4000.0, workload=workload)

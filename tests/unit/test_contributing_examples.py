@@ -62,7 +62,7 @@ def test_examples_show_the_present_code(kind: str) -> None:
         assert is_in(lines, (ROOT / path).read_text()), f"{path} has no longer:\n" + "\n".join(lines)
 
 
-def test_a_changed_line_is_found() -> None:
+def test_changed_line_is_found() -> None:
     diff = "--- a/x.py\n+++ b/x.py\n@@\n a = 1\n+b = 2\n@@\n+d = 4\n"
     first, second = hunks(diff)
     assert (first, second) == (Hunk("x.py", ["a = 1", "b = 2"]), Hunk("x.py", ["d = 4"]))

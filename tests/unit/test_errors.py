@@ -20,6 +20,6 @@ def test_every_public_code_is_kafkas() -> None:
     assert ours.items() - kafkas.items() == SINCE_KAFKA_4_4.items()
 
 
-def test_a_code_is_described_by_name_where_it_has_one() -> None:
+def test_code_is_described_by_name_where_it_has_one() -> None:
     assert ErrorCode.describe(107) == "INELIGIBLE_REPLICA (107)"
     assert ErrorCode.describe(999) == "error 999"

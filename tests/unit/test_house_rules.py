@@ -68,18 +68,18 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_sample_is_found_once(name: str) -> None:
+def test_bad_sample_is_found_once(name: str) -> None:
     path, source = BAD[name]
     assert [finding.rule for finding in house_rules.check_source(path, source)] == [name.partition(":")[0]]
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_good_sample_is_left_alone(name: str) -> None:
+def test_good_sample_has_no_findings(name: str) -> None:
     path, source = GOOD[name]
     assert house_rules.check_source(path, source) == []
 
 
-def test_a_stray_file_at_the_top_or_in_tests_is_found(tmp_path: Path) -> None:
+def test_stray_file_at_the_top_or_in_tests_is_found(tmp_path: Path) -> None:
     for folder in ("quorumd", "docs", "tests/unit", "tests/misc", ".venv", "build", "x.egg-info"):
         (tmp_path / folder).mkdir(parents=True)
     for name in ("notes.txt", "CONTRIBUTING.md"):
@@ -121,7 +121,7 @@ def test_pure_packages_are_checked(package: str) -> None:
     assert [each.rule for each in found] == ["pure"]
 
 
-def test_a_package_with_more_untyped_lines_than_allowed_is_found(tmp_path: Path) -> None:
+def test_package_with_more_untyped_lines_than_allowed_is_found(tmp_path: Path) -> None:
     (tmp_path / "quorumd" / "log" / "files").mkdir(parents=True)
     (tmp_path / "quorumd" / "log" / "a.py").write_text(f"{DOC}from typing import Any\nx: Any = 1\n")
     (tmp_path / "quorumd" / "log" / "files" / "b.py").write_text(
@@ -133,9 +133,7 @@ def test_a_package_with_more_untyped_lines_than_allowed_is_found(tmp_path: Path)
     assert [package for package, _ in over(tmp_path, {"raft": 3})] == ["log"]
 
 
-def test_the_command_prints_path_and_line_and_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_prints_path_and_line_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "quorumd").mkdir()
     (tmp_path / "quorumd" / "a.py").write_text(f"{DOC}\nprint(1)\n")
     assert house_rules.main([str(tmp_path)]) == 1

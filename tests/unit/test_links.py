@@ -39,7 +39,7 @@ def test_links_resolve(page: Path) -> None:
     assert broken_links(page) == []
 
 
-def test_a_missing_file_and_a_missing_heading_are_broken_links(tmp_path: Path) -> None:
+def test_missing_file_and_a_missing_heading_are_broken_links(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "# A heading, with `code`\n[a](#a-heading-with-code) [b](nowhere.md) [c](#nowhere) [d](https://x.org)\n"

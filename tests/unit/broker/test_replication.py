@@ -40,7 +40,7 @@ def test_followers_have_what_the_leader_acknowledged(cluster: SimulatedBrokers) 
     assert cluster.partition("events").isr == REPLICAS
 
 
-def test_dead_follower_leaves_the_isr_and_comes_back(cluster: SimulatedBrokers) -> None:
+def test_dead_follower_leaves_the_isr_and_rejoins(cluster: SimulatedBrokers) -> None:
     cluster.produce_and_wait("events")
     cluster.brokers[3].kill()
     results = cluster.produce("events", timeout_ms=30_000.0)

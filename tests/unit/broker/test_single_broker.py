@@ -47,7 +47,7 @@ def test_flush_messages_delays_the_acknowledgement_until_the_flush() -> None:
     assert hosted.log.recovery_point >= 2
 
 
-def test_failed_flush_is_no_acknowledgement() -> None:
+def test_failed_flush_is_not_an_acknowledgement() -> None:
     cluster = SimulatedBrokers()
     cluster.start()
     cluster.create_topic("events", (1,), flush_messages="1")

@@ -178,7 +178,7 @@ def test_folder_without_cluster_is_reported(tmp_path: Path, content: str | None)
         LocalCluster.open(tmp_path)
 
 
-def test_process_of_another_user_is_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_of_another_user_is_not_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any user may start a process with the arguments of a daemon; its id may be in an old pid file."""
     node = made(tmp_path).nodes[0]
     process = run_as_daemon_of(node, WAIT_FOR_A_SIGNAL)

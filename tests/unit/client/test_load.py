@@ -208,7 +208,7 @@ def test_possibly_written_resources_are_known() -> None:
     assert written == {"quorumd-load-0-0", "quorumd-load-0-1", "quorumd-load-1-0"}
 
 
-def test_write_rejected_for_good_ends_run() -> None:
+def test_write_rejected_permanently_ends_run() -> None:
     with pytest.raises(RequestFailed, match="INVALID_CONFIG") as caught:
         asyncio.run(
             load(lambda number, _: response(number, ErrorCode.INVALID_CONFIG), in_flight=4, connections=2)

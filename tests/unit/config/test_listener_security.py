@@ -38,7 +38,7 @@ def refusal(tmp_path: Path, lines: str) -> str:
     return str(refused.value)
 
 
-def test_properties_of_a_listener_come_before_those_of_all(tmp_path: Path) -> None:
+def test_properties_of_a_listener_take_precedence_over_those_of_all(tmp_path: Path) -> None:
     own = "listener.name.second.ssl.keystore.location=/second.pem\nlistener.name.SECOND.ssl.client.auth=requested\n"
     found = settings(tmp_path, TWO + own).security()
     first, second = found["CONTROLLER"], found["SECOND"]

@@ -59,7 +59,7 @@ def errors(reply: Any) -> list[int]:
     ]
 
 
-def test_a_new_replica_has_no_directory_where_a_broker_has_several(cluster: PartitionHarness) -> None:
+def test_new_replica_has_no_directory_where_a_broker_has_several(cluster: PartitionHarness) -> None:
     assert cluster.partition.directories[0] == UNASSIGNED
     assert cluster.partition.directories[1] == cluster.controller.image.brokers[2].directories[0]
 
@@ -77,7 +77,7 @@ def test_assignment_records_the_directory_of_a_replica(cluster: PartitionHarness
     assert cluster.partition.partition_epoch == before.partition_epoch + 1
 
 
-def test_what_is_known_is_no_change(cluster: PartitionHarness) -> None:
+def test_known_state_is_not_a_change(cluster: PartitionHarness) -> None:
     assign(cluster, (SECOND, TOPIC_ID, [0]))
     before = cluster.partition
     assert errors(assign(cluster, (SECOND, TOPIC_ID, [0]))) == [0]
@@ -97,7 +97,7 @@ def test_errors_are_reported_per_replica(cluster: PartitionHarness) -> None:
     assert cluster.partition.directories[0] == FIRST
 
 
-def test_a_broker_cannot_place_a_replica_that_it_has_not(cluster: PartitionHarness) -> None:
+def test_broker_cannot_place_a_replica_that_it_does_not_have(cluster: PartitionHarness) -> None:
     own = cluster.controller.image.brokers[4].directories[0]
     reply = assign(cluster, (own, TOPIC_ID, [0]), broker_id=4)
     assert errors(reply) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

@@ -11,7 +11,7 @@ from quorumd.controller.effective_configs import ConfigSource, ConfigValue, merg
 from quorumd.errors import ErrorCode
 
 
-def test_first_layer_comes_first() -> None:
+def test_first_layer_takes_precedence() -> None:
     own = (ConfigSource.BROKER, {"log.retention.ms": "1", "made.up": "x"})
     all_brokers = (ConfigSource.ALL_BROKERS, {"log.retention.ms": "2", "ssl.keystore.password": "secret"})
     found = {config.name: config for config in merge_layers(BROKER_CONFIGS, own, all_brokers)}

@@ -20,7 +20,7 @@ def test_first_partitions_are_on_different_brokers() -> None:
     assert first == {0, 1, 2, 3, 4}
 
 
-def test_a_rack_of_one_broker_gets_a_replica_of_everything() -> None:
+def test_rack_of_one_broker_gets_a_replica_of_everything() -> None:
     brokers = [*(a_broker(number, "abc"[number % 2]) for number in range(6)), a_broker(6, "c")]
     placement = Placement(brokers, 3, SEED)
     assert all(6 in placement.replicas_of(number) for number in range(20))

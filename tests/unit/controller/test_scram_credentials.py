@@ -13,7 +13,7 @@ def no_salt() -> NoReturn:
     raise AssertionError("a salt was given")
 
 
-def test_the_example_of_rfc_7677() -> None:
+def test_example_of_rfc_7677() -> None:
     """User `user`, password `pencil`: its client proof and server signature follow from these keys."""
     salt = "W22ZaJ0SNY7soEsUEjb6gQ=="
     found = parse_credential(f"SCRAM-SHA-256=[name=user,password=pencil,salt={salt}]", no_salt)

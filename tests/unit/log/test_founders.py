@@ -58,7 +58,7 @@ def test_folder_with_records_takes_no_founders(disk: Disk, folder: str, name: st
     assert saved(disk, folder) == (OTHER,)
 
 
-def test_empty_segment_is_no_record(disk: Disk, folder: str) -> None:
+def test_empty_segment_is_not_a_record(disk: Disk, folder: str) -> None:
     make(disk, folder, OTHER)
     write_atomically(disk, f"{partition_folder(folder)}/00000000000000000000.log", bytes(100))
     make(disk, folder, Founder(1, ONE, "a", 1))

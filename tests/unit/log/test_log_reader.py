@@ -49,7 +49,7 @@ def test_hint_skips_earlier_batches_without_changing_the_result(start: int) -> N
 
 @pytest.mark.parametrize("start", [0, 1, 10, 11, 12, 25, 29])
 @pytest.mark.parametrize("end", [1, 11, 12, 22, 30])
-def test_the_batches_between_two_offsets(disk: SimulatedDisk, start: int, end: int) -> None:
+def test_batches_between_two_offsets(disk: SimulatedDisk, start: int, end: int) -> None:
     before = disk.changes
     assert offsets(disk, start, end) == list(range(start, end))
     assert disk.changes == before

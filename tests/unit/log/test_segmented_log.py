@@ -296,7 +296,7 @@ class TestTruncate:
 
 
 class TestClose:
-    def test_the_folder_is_what_a_stock_reader_expects(self, disk: Disk, folder: str) -> None:
+    def test_folder_is_what_a_stock_reader_expects(self, disk: Disk, folder: str) -> None:
         log = open_log(disk, folder)
         data = [batch(0, 3, 2, at=500), batch(2, 3, 2, at=400), batch(4, 4, at=600)]
         log.append(b"".join(data), 5)

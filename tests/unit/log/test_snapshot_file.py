@@ -161,7 +161,7 @@ def test_impossible_batch_size_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
     assert max(lengths) <= 16 << 20
 
 
-def test_the_age_is_read_from_the_header() -> None:
+def test_age_is_read_from_the_header() -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID)
     assert read_timestamp(disk, PATH, ID) == TIMESTAMP_MS
@@ -225,7 +225,7 @@ def test_file_that_becomes_shorter_while_it_is_read_is_refused(monkeypatch: pyte
         check_snapshot(disk, PATH, ID)
 
 
-def test_records_that_are_no_metadata_records_are_corrupt() -> None:
+def test_records_other_than_metadata_records_are_corrupt() -> None:
     disk = fresh_disk(1)
     write_snapshot(disk, "log", ID, [b"\x07cut"])
     with pytest.raises(CorruptSnapshot, match="frame version 7"):

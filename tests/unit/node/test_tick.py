@@ -41,7 +41,7 @@ def test_what_the_end_leaves_again_is_done_in_the_same_end() -> None:
     assert done == ["late"]
 
 
-def test_how_long_an_event_was_handled_is_measured_with_what_it_left_for_the_end() -> None:
+def test_event_processing_time_includes_deferred_callbacks() -> None:
     times = [100.0]
     durations = Histogram()
     scheduled: list[Callable[[], None]] = []

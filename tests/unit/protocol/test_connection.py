@@ -470,7 +470,7 @@ class TestHandshake:
         ({}, None),
     ],
 )
-def test_the_highest_common_version(ranges: dict[int, tuple[int, int]], version: int | None) -> None:
+def test_highest_common_version(ranges: dict[int, tuple[int, int]], version: int | None) -> None:
     assert choose_version(ApiKey.DESCRIBE_CLUSTER, ranges) == version
 
 

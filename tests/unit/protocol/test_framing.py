@@ -87,7 +87,7 @@ def test_large_frame_is_not_copied_per_chunk() -> None:
     assert [len(frame) for frame in found] == [size]
 
 
-def test_frames_beyond_the_limit_come_with_the_next_call() -> None:
+def test_frames_beyond_the_limit_are_returned_by_the_next_call() -> None:
     reader = FrameReader(100)
     data = b"".join(bytes((0, 0, 0, 1, number)) for number in range(5))
     assert reader.feed(data + b"\0\0", 2) == [b"\0", b"\1"]

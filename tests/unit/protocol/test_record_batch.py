@@ -249,7 +249,7 @@ def test_validate_names_the_fault() -> None:
         validate(sealed(fewer))
 
 
-def test_the_epoch_may_be_restamped_without_the_crc() -> None:
+def test_epoch_may_be_restamped_without_the_crc() -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
     data[12:16] = (4).to_bytes(4, "big")
     assert validate(bytes(data))[0].epoch == 4

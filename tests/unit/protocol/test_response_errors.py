@@ -26,7 +26,7 @@ def test_errors_of_all_levels_are_found_outermost_first() -> None:
     assert errors_in(response) == [(FENCED, None)]
 
 
-def test_error_messages_come_with_their_codes() -> None:
+def test_error_messages_have_their_codes() -> None:
     wire = create_topics_response
     topics = [
         wire.CreatableTopicResult(name="orders", error_code=FENCED, error_message="why"),

@@ -82,7 +82,7 @@ def test_proposal_to_non_leader_is_fatal() -> None:
     assert "unattached" in (EngineHarness().engine.step(Propose(b"", 9), 0.0).fatal or "")
 
 
-def test_fatal_comes_alone() -> None:
+def test_fatal_effect_is_the_only_one() -> None:
     effects = EngineHarness().to_follower(2).engine.step(Propose(b"", 9), 0.0)
     assert effects.fatal
     assert (effects.save, effects.append, effects.send, effects.send_after_flush) == (None, None, [], [])

@@ -152,7 +152,7 @@ class TestDivergence:
 
 
 class TestLosingTheLeader:
-    def test_the_fetch_timeout_leads_to_a_pre_vote(self) -> None:
+    def test_fetch_timeout_leads_to_a_pre_vote(self) -> None:
         bench = follower()
         bench.now += bench.settings.fetch_timeout_ms - 1
         bench.respond(2, bench.records())
@@ -303,7 +303,7 @@ class TestBegin:
 
 
 class TestEnd:
-    def test_the_first_successor_campaigns_immediately(self) -> None:
+    def test_first_successor_campaigns_immediately(self) -> None:
         bench = follower()
         assert bench.deliver(end(2, 5, 1, 3)).error is ErrorCode.NONE
         assert bench.engine.role is Role.PROSPECTIVE
@@ -331,7 +331,7 @@ class TestEnd:
     def test_of_an_old_epoch(self) -> None:
         assert follower().deliver(end(2, 4, 1)).error is ErrorCode.FENCED_LEADER_EPOCH
 
-    def test_running_pre_vote_goes_on(self) -> None:
+    def test_running_pre_vote_continues(self) -> None:
         bench = follower()
         bench.now += 5000
         bench.to_prospective()

@@ -41,7 +41,7 @@ def test_new_leader_appends_and_announces_itself() -> None:
     assert (bench.engine.leader_epoch_start, bench.engine.high_watermark) == (1, -1)
 
 
-def test_the_first_leader_writes_the_voter_set_in_the_same_batch() -> None:
+def test_first_leader_writes_the_voter_set_in_the_same_batch() -> None:
     bench = EngineHarness(())
     bench.discover(key(2), ReplicaKey(3))
     bench.to_leader(committed=False)

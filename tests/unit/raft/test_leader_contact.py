@@ -33,7 +33,7 @@ def test_replica_without_a_leader_campaigns_by_rank_when_the_leader_of_its_epoch
     assert bench.engine.role is Role.PROSPECTIVE
 
 
-def test_leader_that_announces_itself_again_is_not_lost_any_more() -> None:
+def test_leader_that_announces_itself_again_is_not_lost() -> None:
     bench = follower()
     bench.respond(2, bench.records())
     bench.fail(2, refused=True)

@@ -70,7 +70,7 @@ class TestHole8:
         assert step is not None
         assert step.current.ids == (1, 3, 4)
 
-    def test_the_leader_is_removed_last(self) -> None:
+    def test_leader_is_removed_last(self) -> None:
         assert path((1, 2, 3), (4,), leader=3)[-2:] == [(3, 4), (4,)]
 
     def test_no_removal_while_an_addition_is_not_caught_up(self) -> None:
@@ -100,7 +100,7 @@ class TestDeadVoters:
         latest = VoterAssignment(voter_set(1, 2, 3), (1, 2))
         assert next_assignment(latest, 1, {}, fetching(1, 3)) is None
 
-    def test_the_leader_is_not_removed_while_the_others_are_dead(self) -> None:
+    def test_leader_is_not_removed_while_the_others_are_dead(self) -> None:
         latest = VoterAssignment(voter_set(1, 2), (2,))
         assert next_assignment(latest, 1, {}, fetching(1)) is None
 

@@ -132,7 +132,7 @@ def test_strangers_raise_the_epoch_once_per_election_timeout() -> None:
 
 
 @pytest.mark.parametrize("epoch", [EPOCH, EPOCH + 1])
-def test_stranger_is_no_leader_before_a_voter_names_it(epoch: int) -> None:
+def test_stranger_is_not_a_leader_before_a_voter_names_it(epoch: int) -> None:
     bench = EngineHarness((1, EPOCH), QuorumState(EPOCH))
     for announcement in requests(STRANGER, epoch)[2:]:
         assert bench.deliver(announcement).error is ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -157,7 +157,7 @@ class TestServing:
             requested(bench)
         assert bench.engine.is_leader
 
-    def test_snapshot_fetch_of_an_observer_is_no_voter_contact(self) -> None:
+    def test_snapshot_fetch_of_an_observer_is_not_voter_contact(self) -> None:
         bench = leader_with_snapshot()
         for _ in range(20):
             bench.wait(bench.settings.fetch_timeout_ms / 2)

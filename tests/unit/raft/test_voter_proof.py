@@ -45,7 +45,7 @@ def test_fetch_without_the_token_acknowledges_nothing(token: int) -> None:
     assert acknowledged(bench)
 
 
-def test_fetch_without_the_token_is_no_contact() -> None:
+def test_fetch_without_the_token_is_not_contact() -> None:
     bench = leader()
     for _ in range(8):
         bench.wait(bench.settings.fetch_timeout_ms / 2)

@@ -74,7 +74,7 @@ def test_taken_address_is_an_error(endpoint: HttpEndpoint) -> None:
         HttpEndpoint(("127.0.0.1", endpoint.port))
 
 
-def test_clients_that_send_nothing_do_not_keep_others_out(endpoint: HttpEndpoint) -> None:
+def test_idle_clients_do_not_block_others(endpoint: HttpEndpoint) -> None:
     """The client that has been connected for the longest time is replaced."""
     silent = [socket.create_connection(("127.0.0.1", endpoint.port)) for _ in range(MAX_CLIENTS)]
     try:

@@ -31,6 +31,6 @@ def test_large_blocks_are_returned_when_they_are_freed() -> None:
     assert int(result.stdout) < 4 * LARGE_BLOCK
 
 
-def test_another_c_library_has_no_such_option(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_option_is_absent_in_other_c_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     return_large_blocks()

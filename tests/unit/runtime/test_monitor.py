@@ -76,7 +76,7 @@ def make_monitor(node: Any, clocks: Clocks, watchdog_s: float | None = None) -> 
 
 
 @pytest.mark.parametrize(("cpu_used", "idle"), [(0.0, 1.0), (0.5, 0.75), (2.0, 0.0), (2.5, 0.0)])
-def test_the_idle_ratio_is_the_share_of_time_without_cpu(cpu_used: float, idle: float) -> None:
+def test_idle_ratio_is_the_share_of_time_without_cpu(cpu_used: float, idle: float) -> None:
     clocks = Clocks()
     monitor, _ = make_monitor(make_node(), clocks)
     clocks.now_s += 2.0
@@ -107,7 +107,7 @@ def test_lag_of_the_image_is_the_age_of_its_last_record_and_none_on_the_leader()
     assert monitor.sampled.applied_lag_s == 0.0, "nothing is applied"
 
 
-def test_delay_of_the_loop_is_how_late_it_comes_to_a_look() -> None:
+def test_loop_delay_is_the_lateness_of_its_check() -> None:
     clocks = Clocks()
     monitor, loop = make_monitor(make_node(), clocks)
     monitor.start()

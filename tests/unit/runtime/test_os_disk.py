@@ -78,7 +78,7 @@ class TestFileContract:
         file.allocate(3)
         assert file.size() == 5
 
-    def test_removed_or_replaced_file_lives_on_while_it_is_open(self, disk: Disk, folder: str) -> None:
+    def test_removed_or_replaced_file_stays_readable_while_it_is_open(self, disk: Disk, folder: str) -> None:
         file = disk.open(f"{folder}/file", create=True)
         file.write_at(0, b"ab")
         disk.remove(f"{folder}/file")
@@ -254,7 +254,7 @@ class TestSubmit:
         assert failure.errno == 5
         assert results.get(timeout=PATIENCE_S) == "fine"
 
-    def test_continues_after_event_loop_is_gone(self) -> None:
+    def test_continues_after_event_loop_is_closed(self) -> None:
         ran: list[int] = []
 
         def gone(callback: Callable[[], None]) -> None:

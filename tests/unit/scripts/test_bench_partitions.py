@@ -83,7 +83,7 @@ class Responses:
 DRAINING = BrokerHeartbeatResponse(0, 0, True, False, False)
 
 
-def test_a_broker_with_many_partitions_is_fenced_by_several_heartbeats() -> None:
+def test_broker_with_many_partitions_is_fenced_by_several_heartbeats() -> None:
     controller = Responses(DRAINING, DRAINING, BrokerHeartbeatResponse(0, 0, True, True, False))
     assert asyncio.run(fence_broker(controller.send)) == 3
 
@@ -91,7 +91,7 @@ def test_a_broker_with_many_partitions_is_fenced_by_several_heartbeats() -> None
 @pytest.mark.parametrize(
     "response", [DRAINING, BrokerHeartbeatResponse(0, int(ErrorCode.STALE_BROKER_EPOCH))], ids=str
 )
-def test_a_broker_that_is_not_fenced_fails_the_benchmark(response: BrokerHeartbeatResponse) -> None:
+def test_broker_that_is_not_fenced_fails_the_benchmark(response: BrokerHeartbeatResponse) -> None:
     controller = Responses(response)
     with pytest.raises(BenchError):
         asyncio.run(fence_broker(controller.send))

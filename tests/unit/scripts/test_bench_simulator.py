@@ -40,7 +40,7 @@ def test_medians_of_rounds() -> None:
     assert measured.writes_per_second == 50.0
 
 
-def test_a_load_below_its_target_is_missed() -> None:
+def test_load_below_its_target_is_missed() -> None:
     assert SimulatorReport("compiled", [result(0.5)]).missed() == []
     (sentence,) = SimulatorReport("compiled", [result(0.6)]).missed()
     assert shows(sentence, "16.7 x", "20 x")

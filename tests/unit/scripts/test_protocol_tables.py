@@ -19,7 +19,7 @@ def test_every_table_is_on_the_page(name: str) -> None:
     assert f"<!-- {name} -->\n| " in PAGE.read_text()
 
 
-def test_a_changed_row_is_rewritten() -> None:
+def test_changed_row_is_rewritten() -> None:
     page = PAGE.read_text()
     changed = page.replace("| 52 | Vote | 0 to 2 |", "| 52 | Vote | 0 to 9 |")
     assert changed != page

@@ -222,7 +222,7 @@ def test_client_without_rights_is_refused(key: int, version: int, image: Cluster
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=str)
-def test_client_with_all_rights_is_not_hindered(key: int, version: int, image: ClusterImage) -> None:
+def test_client_with_all_rights_is_served(key: int, version: int, image: ClusterImage) -> None:
     everything = [Acl(kind, 3, "*", "User:alice", "*", Operation.ALL, 3) for kind in ResourceType]
     request = request_of(key, version)
     checked = check(request, version, everything, image)

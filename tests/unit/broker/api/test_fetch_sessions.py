@@ -99,7 +99,7 @@ def test_every_kind_of_news_is_sent() -> None:
         assert list(fetch.respond({A: news, B: Result()}, 0.0)[2]) == [A], news
 
 
-def test_partition_is_sent_again_once_its_error_has_gone() -> None:
+def test_partition_is_sent_again_once_its_error_is_resolved() -> None:
     broker = Broker()
     session_id = broker.open(A)
     broker.fetch(session_id, 1, {}).respond({A: Result(error_code=3)}, 0.0)

@@ -148,7 +148,7 @@ def test_many_partitions_are_described_in_slices(large: SimulatedBrokers, versio
     assert client.session.held
 
 
-def test_listing_of_a_client_that_is_gone_ends(large: SimulatedBrokers) -> None:
+def test_listing_for_a_closed_connection_ends(large: SimulatedBrokers) -> None:
     client = Client(large)
     client.send(MetadataRequest(None), 12)
     (cancel,) = client.session.on_unblocked

@@ -222,7 +222,7 @@ def test_group_survives_a_failover(groups: Groups) -> None:
     assert state(groups) == "Empty", "sessions begin when the log is loaded"
 
 
-def test_classic_group_with_members_is_no_consumer_group(groups: Groups) -> None:
+def test_classic_group_with_members_is_not_a_consumer_group(groups: Groups) -> None:
     (classic,) = stable_group(groups, 1)
     client = ConsumerClient(groups, "m1", "a")
     assert client.beat().error is ErrorCode.GROUP_ID_NOT_FOUND
@@ -298,7 +298,7 @@ def test_group_has_a_maximal_size(topics: FixedTopics) -> None:
     assert ConsumerClient(groups, "m2", "a").beat().error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_group_that_was_deleted_is_gone_after_a_failover(groups: Groups) -> None:
+def test_deleted_group_is_absent_after_a_failover(groups: Groups) -> None:
     client = ConsumerClient(groups, "m1", "a")
     client.beat()
     client.beat(epoch=LEAVING)

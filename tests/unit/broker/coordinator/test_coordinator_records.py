@@ -100,7 +100,7 @@ def test_legacy_offsets_are_read() -> None:
     assert not store.replay(LoadedRecord(1, TransactionLogKey("t"), None))
 
 
-def test_deleted_offset_is_gone_in_open_transactions_too() -> None:
+def test_deleted_offset_is_removed_from_open_transactions_too() -> None:
     store = OffsetStore()
     store.commit("g", T0, stored(1))
     store.commit("g", T0, stored(2), 9)

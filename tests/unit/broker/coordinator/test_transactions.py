@@ -180,7 +180,7 @@ def test_transaction_that_lasts_too_long_is_aborted(coordinator: Coordinator) ->
     assert coordinator.transaction.state is TransactionState.COMPLETE_ABORT
 
 
-def test_transaction_that_began_by_a_clock_ahead_times_out_by_the_own_one(coordinator: Coordinator) -> None:
+def test_transaction_begun_by_a_clock_ahead_times_out_by_the_local_clock(coordinator: Coordinator) -> None:
     begun(coordinator)
     coordinator.shard.time.machine.wall_offset_ms -= 1_000_000
     coordinator.shard.fail_over()
@@ -200,7 +200,7 @@ def test_new_producer_aborts_the_open_transaction_once(coordinator: Coordinator)
     assert coordinator.markers == [], "the decision is not replicated"
 
 
-def test_id_that_is_not_used_any_more_is_forgotten(coordinator: Coordinator) -> None:
+def test_unused_id_is_forgotten(coordinator: Coordinator) -> None:
     begun(coordinator)
     coordinator.shard.pass_ms(60_000)
     coordinator.write_markers()

@@ -46,7 +46,7 @@ def test_compaction_keeps_the_last_record_of_each_key(cluster: SimulatedBrokers)
     assert OffsetCheckpoint(cluster.brokers[1].disk, path, CLEANER_OFFSETS).load() == {("events", 0): 4}
 
 
-def test_failed_compaction_does_not_hold_up_other_logs(
+def test_failed_compaction_does_not_block_other_logs(
     cluster: SimulatedBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, jobs = cluster.brokers[1].disk, list[object]()
@@ -70,9 +70,7 @@ def test_failed_compaction_does_not_hold_up_other_logs(
     assert first.directory.is_online
 
 
-def test_log_that_is_gone_is_not_compacted(
-    cluster: SimulatedBrokers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deleted_log_is_not_compacted(cluster: SimulatedBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
     finish: list[Callable[[object], None]] = []
     monkeypatch.setattr(cluster.brokers[1].disk, "run_in_subprocess", lambda job, done: finish.append(done))
     hosted = compacted(cluster)

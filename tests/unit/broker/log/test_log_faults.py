@@ -171,7 +171,7 @@ class FailingFile:
         return getattr(self._file, name)
 
 
-def test_failed_write_is_no_full_disk(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_failed_write_is_not_a_full_disk(memory_disk: SimulatedDisk, folder: str) -> None:
     log = opened(memory_disk, folder)
     append(log)
     segment = log.segments()[-1]
@@ -254,7 +254,7 @@ def test_read_obeys_the_maximum_offset_inside_of_a_batch(disk: Disk, folder: str
 # Markers and keys
 
 
-def test_control_batch_that_is_no_marker(disk: Disk, folder: str) -> None:
+def test_control_batch_that_is_not_a_marker(disk: Disk, folder: str) -> None:
     other = batch_of(encode_record(0, 0, b"\0\0\0\7", bytes(6)), CONTROL_BIT)
     assert read_marker(other, read_batch(other)) is None
     short = batch_of(encode_record(0, 0, b"\0", b"\0"), CONTROL_BIT)

@@ -83,7 +83,7 @@ def test_broker_stops_with_the_directory_of_its_metadata_log() -> None:
     assert shows(failure, "/second", "metadata log")
 
 
-def test_replica_in_a_directory_that_fails_before_it_is_reported_is_no_leader() -> None:
+def test_replica_in_a_directory_that_fails_before_it_is_reported_does_not_lead() -> None:
     cluster = with_two_directories(1, 2)
     cluster.abandons_request = lambda request: request.API_KEY == ApiKey.ASSIGN_REPLICAS_TO_DIRS
     cluster.create_topic("events", (1, 2))

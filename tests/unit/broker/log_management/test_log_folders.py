@@ -102,7 +102,7 @@ def test_directories_of_another_node_or_without_a_format_are_offline(memory_disk
     assert directories.choose(own, {}) is directories.all[0]
 
 
-def test_topic_config_that_is_no_number_is_the_default() -> None:
+def test_topic_config_that_is_not_a_number_is_the_default() -> None:
     image = ClusterImage()
     for name in ("min.cleanable.dirty.ratio", "segment.bytes"):
         image.apply(ConfigRecord(2, "events", name, "no number"), [])

@@ -62,7 +62,7 @@ def test_removed_topic_has_its_former_partitions() -> None:
     assert delta == MetadataDelta(4, removed_topics=(RemovedTopic(FIRST, "first", (0, 1)),))
 
 
-def test_topic_that_comes_and_goes_in_one_batch_is_no_change() -> None:
+def test_topic_created_and_deleted_in_one_batch_is_not_a_change() -> None:
     delta = apply(BrokerMetadata(), *topic(FIRST, "first"), RemoveTopicRecord(FIRST))
     assert delta == MetadataDelta(2)
 

@@ -110,7 +110,7 @@ def test_previous_leader_truncates_to_the_batches_of_the_next(brokers: Brokers) 
     assert logs[0] == logs[1]
 
 
-def test_epoch_without_records_is_no_divergence(brokers: Brokers) -> None:
+def test_epoch_without_records_is_not_a_divergence(brokers: Brokers) -> None:
     brokers.append(1, 2)
     brokers.fetch()
     brokers.elect(2)

@@ -276,7 +276,7 @@ def test_unwritable_plan_is_failed_job(
 
 
 @pytest.mark.parametrize("error", [RequestFailed("none"), UnsupportedVersion("old"), MalformedMessage("bad")])
-def test_failed_request_is_no_finding(
+def test_failed_request_is_not_a_finding(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: QuorumdError
 ) -> None:
     def request_cluster(servers: Any, question: Any) -> Any:

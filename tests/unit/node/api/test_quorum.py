@@ -267,7 +267,7 @@ def describe(topic: str = METADATA_TOPIC, partition: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_leader_describes_the_quorum(harness: QuorumApiHarness, version: int) -> None:
+def test_leader_describes_the_quorum(harness: QuorumApiHarness, version: int) -> None:
     reply = harness.send(describe(), version)
     (partition,) = reply.topics[0].partitions
     assert (reply.error_code, partition.error_code) == (0, 0)

@@ -93,7 +93,7 @@ def has_items(message: Any) -> bool:
 
 
 @pytest.mark.parametrize(("key", "version"), NODE_APIS, ids=str)
-def test_client_with_all_rights_is_not_hindered(key: int, version: int, image: ClusterImage) -> None:
+def test_client_with_all_rights_is_served(key: int, version: int, image: ClusterImage) -> None:
     everything = [Acl(kind, 3, "*", "User:alice", "*", Operation.ALL, 3) for kind in ResourceType]
     request = full_request(key, version)
     checked = check(request, version, everything, image)

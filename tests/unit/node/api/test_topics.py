@@ -396,7 +396,7 @@ def test_concurrent_requests_are_served_in_separate_slices(harness: TopicApiHarn
     assert len(harness.session.responses) == 3
 
 
-def test_listing_for_a_client_that_is_gone_ends(harness: TopicApiHarness) -> None:
+def test_listing_for_a_closed_connection_ends(harness: TopicApiHarness) -> None:
     """Its turns would delay those of others."""
     harness.add("large", 10 * SLICE_PARTITIONS)
     harness.request_metadata()

@@ -186,7 +186,7 @@ def test_refused_votes_are_logged_with_candidate_and_epochs_at_intervals(watched
     assert len(watched.lines()) == 1
 
 
-def test_a_flood_of_refusals_with_invented_ids_is_not_logged_whole(watched: Watched) -> None:
+def test_refusals_of_many_ids_are_logged_in_part(watched: Watched) -> None:
     for node_id in range(3 * MAX_LOGGED_REFUSALS):
         watched.monitor.refused(
             RequestRefused("vote", node_id, "10.0.0.9:1", 4, "it is not a recorded voter")

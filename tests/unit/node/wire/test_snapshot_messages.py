@@ -66,7 +66,7 @@ def test_response_has_the_fields_of_stock_kafka(version: int, golden: str) -> No
 
 
 @pytest.mark.parametrize("replica_id", [-1, -2, -(2**31)])
-def test_negative_replica_id_is_no_replica(replica_id: int) -> None:
+def test_negative_replica_id_is_not_a_replica(replica_id: int) -> None:
     message = snapshot_messages.snapshot_request_to_wire(REQUEST, None, 1)
     message.replica_id = replica_id
     parsed = snapshot_messages.snapshot_request_from_wire(message)

@@ -35,7 +35,7 @@ def test_damaged_copy_is_skipped_and_reported_with_place(tmp_path: Path) -> None
     assert shows(text, "node 1 is damaged", "node 2", f"offset {END}", f"{tmp_path}/1/", "position ")
 
 
-def test_the_next_best_copy_may_have_less(tmp_path: Path) -> None:
+def test_next_best_copy_may_have_less(tmp_path: Path) -> None:
     source, reported = write_copies(tmp_path, 1, 2), list[str]()
     found = without_damaged(source, 0, reported.append)
     assert found is not None

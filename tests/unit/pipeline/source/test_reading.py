@@ -197,7 +197,7 @@ def test_index_prunes_reading_and_is_not_trusted(
     assert late or end - start < file.size / 4
 
 
-def test_a_missing_segment_is_a_gap(folder: Path, tmp_path: Path) -> None:
+def test_missing_segment_is_a_gap(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     first, second, third = segments(copy)[:3]

@@ -73,7 +73,7 @@ def test_token_proves_its_owner_until_it_expires(mechanism: scram.Mechanism) -> 
         )
 
 
-def test_name_of_a_token_is_no_user() -> None:
+def test_name_of_a_token_is_not_an_user() -> None:
     mechanism = scram.MECHANISMS[0]
     with pytest.raises(AuthenticationFailed):
         exchange(scram.ScramClient(mechanism, "token-1", "secret", "client"), server(mechanism))
@@ -149,7 +149,7 @@ def test_server_refuses_a_changed_final_message(change: tuple[str, str]) -> None
     assert side.proof is None
 
 
-def test_exchange_cannot_go_on_after_its_end() -> None:
+def test_exchange_cannot_continue_after_its_end() -> None:
     client, side = (
         scram.ScramClient(scram.MECHANISMS[0], "alice", "secret", "client"),
         server(scram.MECHANISMS[0]),

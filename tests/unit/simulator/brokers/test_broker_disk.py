@@ -69,7 +69,7 @@ def test_every_misplaced_replica_is_reported_to_the_controller() -> None:
     assert reported == {IDS[0]: {TOPIC: [0]}, IDS[1]: {TOPIC: [1, 2], OTHER_TOPIC: [0]}}
 
 
-def test_a_lost_directory_keeps_its_replicas_until_it_is_replaced() -> None:
+def test_lost_directory_keeps_its_replicas_until_it_is_replaced() -> None:
     disk = Disk(IDS, knows_cordons=True)
     for where in PARTITIONS:
         disk.place(where)

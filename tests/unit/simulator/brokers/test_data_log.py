@@ -52,7 +52,7 @@ def test_truncation_removes_epochs_and_flushed_records() -> None:
     assert log.end_offset == 1
 
 
-def test_an_epoch_without_records_is_forgotten_when_older_records_come() -> None:
+def test_epoch_without_records_is_forgotten_when_older_records_come() -> None:
     log = DataLog()
     log.begin_epoch(4)
     log.append([Record(2, 1), Record(2, 2)])

@@ -126,7 +126,7 @@ def test_reassignment_keeps_in_sync_replicas() -> None:
     )
 
 
-def test_the_end_of_a_reassignment() -> None:
+def test_end_of_a_reassignment() -> None:
     checker = metadata.ReassignmentsEndAtTargetOrOriginal()
     before = row((1,), replicas=(4, 1, 2), adding=(4,), removing=(1,), original=(2, 1))
     assert not step(checker, before, row((1,), replicas=(4, 2)))
@@ -295,7 +295,7 @@ def test_reassignments_that_can_be_completed() -> None:
     assert not batch(checker, row((1, 2)))
 
 
-def test_the_default_of_min_isr() -> None:
+def test_default_of_min_isr() -> None:
     checker, view = metadata.MinIsrDefaultIsSet(), view_with()
     assert breaks(checker.batch_committed, view, [])
     view.image.set_config(ALL_BROKERS, "min.insync.replicas", "1", [])

@@ -174,6 +174,6 @@ def test_configs_of_deleted_topics_are_gone() -> None:
     assert not breaks(checker.admin_request_completed, view, request, response)
 
 
-def test_the_id_of_a_new_topic_is_known() -> None:
+def test_id_of_a_new_topic_is_known() -> None:
     other = CreatableTopicResult(NAME, KafkaUuid(bytes(15) + b"\x09"))
     assert not is_valid_response(requested(1, 2, 3), other)

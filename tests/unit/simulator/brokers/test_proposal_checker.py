@@ -101,7 +101,7 @@ def test_proposals_get_errors_of_their_version(version: int) -> None:
         assert is_violated is (is_newer and version < 2)
 
 
-def test_a_partition_changes_once_per_request() -> None:
+def test_partition_changes_once_per_request() -> None:
     twice = [proposal((1, 10)), proposal((1, 10))]
     assert is_reported(ErrorCode.NONE, ErrorCode.NONE, partitions=twice)
     assert not is_reported(ErrorCode.NONE, ErrorCode.INVALID_REQUEST, partitions=twice)

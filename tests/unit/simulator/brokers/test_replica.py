@@ -72,7 +72,7 @@ def fetch(replica: Replica, who: int, offset: int, epoch: int | None = None, **m
     return replica.serve(request, 1.0).error
 
 
-def test_a_write_is_acknowledged_when_all_in_sync_have_it() -> None:
+def test_write_is_acknowledged_once_all_in_sync_replicas_have_it() -> None:
     replica, around = leader()
     replica.append(7, 100.0)
     assert fetch(replica, 2, 0) is ErrorCode.NONE

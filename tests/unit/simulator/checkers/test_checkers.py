@@ -106,7 +106,7 @@ def elected(leader_id: int, epoch: int, granting: Sequence[int], high_watermark:
     return leader(leader_id, epoch, batches_in(data), high_watermark=high_watermark)
 
 
-def test_a_leader_with_votes_that_were_not_durable() -> None:
+def test_leader_with_votes_that_were_not_durable() -> None:
     checker = VotesAreDurable()
     checker.saved(SavedVote(1, 5, 1))
     checker.saved(SavedVote(2, 5, 1))
@@ -116,7 +116,7 @@ def test_a_leader_with_votes_that_were_not_durable() -> None:
     assert breaks(checker, elected(1, 5, [1, 2, 3]))
 
 
-def test_a_leader_that_commits_before_its_own_vote_is_durable() -> None:
+def test_leader_that_commits_before_its_own_vote_is_durable() -> None:
     assert breaks(VotesAreDurable(), elected(1, 5, [1]), elected(1, 5, [1], high_watermark=1))
     checker = VotesAreDurable()
     checker.observed(elected(1, 5, [1]))
@@ -124,7 +124,7 @@ def test_a_leader_that_commits_before_its_own_vote_is_durable() -> None:
     assert not breaks(checker, elected(1, 5, [1], high_watermark=1))
 
 
-def test_an_epoch_that_decreases() -> None:
+def test_epoch_that_decreases() -> None:
     assert breaks(EpochMonotonic(), seen(1, 5), seen(1, 4))
     assert not breaks(EpochMonotonic(), seen(1, 5), seen(2, 4), seen(1, 5))
     checker = EpochMonotonic()
@@ -153,7 +153,7 @@ def test_epoch_without_a_candidate() -> None:
     assert breaks(OnlyCandidatesStartEpochs(), led, seen(1, 7, role="unattached"))
 
 
-def test_a_fetch_in_an_epoch_that_is_not_durable() -> None:
+def test_fetch_in_an_epoch_that_is_not_durable() -> None:
     checker = EpochsAreDurable()
     checker.saved(SavedVote(2, 5, -1))
     fetches = fetched({2: 10.0, 3: inf})
@@ -173,7 +173,7 @@ FIRST, SECOND = KafkaUuid(bytes([1]) * 16), KafkaUuid(bytes([2]) * 16)
     (ZERO_UUID, {FIRST: 5, SECOND: 1}, False),
     (ZERO_UUID, {FIRST: 1, SECOND: 5}, True),
 ])  # fmt: skip
-def test_the_epoch_on_the_disk_that_votes_counts(
+def test_epoch_on_the_disk_that_votes_counts(
     voter: KafkaUuid, saved: dict[KafkaUuid, int], violation: bool
 ) -> None:
     checker = EpochsAreDurable()
@@ -184,7 +184,7 @@ def test_the_epoch_on_the_disk_that_votes_counts(
     assert breaks(checker, leader(1, 5, last_fetches_ms_ago=fetches)) is violation
 
 
-def test_the_vote_of_a_later_disk_counts_where_that_is_the_voter() -> None:
+def test_vote_of_a_later_disk_counts_where_that_is_the_voter() -> None:
     for voter in (FIRST, SECOND):
         checker = VotesAreDurable()
         for directory_id in (FIRST, SECOND):
@@ -216,7 +216,7 @@ def lonely(now_ms: float, fetches: dict[int, float], **more: object) -> Observat
     )  # fmt: skip
 
 
-def test_a_leader_that_no_majority_fetches_from() -> None:
+def test_leader_that_no_majority_fetches_from() -> None:
     silent = lonely(1000.0, {2: 300.0, 3: 400.0})
     assert breaks(LeaderHasMajority(), silent, lonely(1011.0, {2: 311.0, 3: 411.0}))
     assert not breaks(LeaderHasMajority(), silent, lonely(1009.0, {2: 309.0, 3: 409.0}))
@@ -225,7 +225,7 @@ def test_a_leader_that_no_majority_fetches_from() -> None:
     assert not breaks(LeaderHasMajority(), silent, seen(1, 5, now_ms=1011.0, role="resigned"))
 
 
-def test_a_leader_that_had_no_time_to_resign() -> None:
+def test_leader_that_had_no_time_to_resign() -> None:
     silent, later = lonely(1000.0, {2: 300.0, 3: 400.0}), {2: 311.0, 3: 411.0}
     for awake_since_ms in (1005.0, inf):
         assert not breaks(LeaderHasMajority(), silent, lonely(1011.0, later, awake_since_ms=awake_since_ms))
@@ -252,12 +252,12 @@ def test_batch_lost_before_it_was_replicated_is_forgotten() -> None:
     assert breaks(copied, seen(1, 2, [first, other], incarnation=2))
 
 
-def test_a_log_with_a_gap_or_epochs_that_decrease() -> None:
+def test_log_with_a_gap_or_epochs_that_decrease() -> None:
     assert breaks(LogMatching(), seen(1, 1, [batch(0, 1), batch(2, 1)]))
     assert breaks(LogMatching(), seen(1, 1, [batch(0, 2), batch(1, 1)]))
 
 
-def test_a_leader_that_removes_from_its_log() -> None:
+def test_leader_that_removes_from_its_log() -> None:
     gone = [batch(1, 1)]
     assert breaks(LeaderAppendOnly(), leader(1, 2), leader(1, 2, removed=gone))
     assert not breaks(LeaderAppendOnly(), seen(1, 2), leader(1, 2, removed=gone))
@@ -277,14 +277,14 @@ def test_committed_data_that_changes() -> None:
     assert breaks(CommittedDataIsImmutable(), seen(2, 1, [batch(3, 1)], high_watermark=4))
 
 
-def test_the_committed_log_is_kept_for_the_other_checkers() -> None:
+def test_committed_log_is_kept_for_the_other_checkers() -> None:
     checker = CommittedDataIsImmutable()
     log = [batch(0, 1), batch(1, 1), batch(2, 1)]
     checker.observed(leader(1, 1, log, high_watermark=2))
     assert (checker.batches, checker.end_offset) == (log[:2], 2)
 
 
-def test_a_leader_without_committed_data() -> None:
+def test_leader_without_committed_data() -> None:
     committed = CommittedDataIsImmutable()
     log = [batch(0, 1), batch(1, 1)]
     committed.observed(leader(1, 3, log, high_watermark=2))
@@ -295,7 +295,7 @@ def test_a_leader_without_committed_data() -> None:
     assert not breaks(LeaderCompleteness(committed), leader(2, 2, log[:1])), late
 
 
-def test_a_high_watermark_that_falls_or_passes_the_log() -> None:
+def test_high_watermark_that_falls_or_passes_the_log() -> None:
     log = [batch(0, 1), batch(1, 1)]
     assert breaks(
         HighWatermarkMonotonic(), seen(1, 1, log, high_watermark=2), seen(1, 1, log, high_watermark=1)
@@ -339,9 +339,7 @@ def test_committed_data_that_is_not_on_a_majority_of_disks() -> None:
 
 
 @pytest.mark.parametrize(("voter", "violation"), [(FIRST, False), (SECOND, True), (ZERO_UUID, False)])
-def test_a_lost_disk_counts_with_what_it_had_where_that_is_the_voter(
-    voter: KafkaUuid, violation: bool
-) -> None:
+def test_lost_disk_counts_with_its_content_while_it_is_the_voter(voter: KafkaUuid, violation: bool) -> None:
     log = [batch(0, 1), batch(1, 1)]
     committed = CommittedDataIsImmutable()
     disks = {1: disk_with(log, synced=True), 2: disk_with([], synced=True), 3: disk_with([], synced=True)}
@@ -356,7 +354,7 @@ def test_a_lost_disk_counts_with_what_it_had_where_that_is_the_voter(
     assert breaks(checker, observation) is violation
 
 
-def test_a_disk_that_is_the_voter_now_counts_with_what_it_has() -> None:
+def test_disk_of_the_current_voter_counts_with_its_content() -> None:
     log = [batch(0, 1), batch(1, 1)]
     committed = CommittedDataIsImmutable()
     disks = {1: disk_with(log, synced=True), 2: disk_with(log, synced=True), 3: disk_with([], synced=True)}
@@ -396,7 +394,7 @@ def test_durable_logs_are_followed_over_segments_truncation_and_rewriting() -> N
     assert durable.holds([log[0], other]) == 2
 
 
-def test_a_recovery_that_loses_durable_batches() -> None:
+def test_recovery_that_loses_durable_batches() -> None:
     log = [batch(0, 1), batch(1, 1)]
     checker = RecoveryKeepsDurable()
     checker.stopped(1, log)
@@ -407,7 +405,7 @@ def test_a_recovery_that_loses_durable_batches() -> None:
     assert not breaks(checker, seen(1, 1, log, incarnation=2), seen(1, 1, [], incarnation=2))
 
 
-def test_a_read_of_what_is_not_committed() -> None:
+def test_read_of_what_is_not_committed() -> None:
     committed = CommittedDataIsImmutable()
     checker = ReadsReturnCommitted(committed)
     log = [batch(0, 1, "w1-1;"), batch(1, 1, "w1-2;")]
@@ -417,7 +415,7 @@ def test_a_read_of_what_is_not_committed() -> None:
         checker.read("w1-2;")
 
 
-def test_a_checkpoint_ahead_of_the_disk() -> None:
+def test_checkpoint_ahead_of_the_disk() -> None:
     heap = EventHeap()
     disk = SimulatedDisk(heap, Random(1))
     disk.mount(Process("node-1", 1, 1))
@@ -439,7 +437,7 @@ def test_a_checkpoint_ahead_of_the_disk() -> None:
     checker.checkpointed(1, 2)
 
 
-def test_an_acknowledged_write_that_is_not_committed() -> None:
+def test_acknowledged_write_that_is_not_committed() -> None:
     committed = CommittedDataIsImmutable()
     checker = AcknowledgedWrites(committed)
     log = [batch(0, 1, "..w1-1;.."), batch(1, 1, "..w1-2;..")]
@@ -464,7 +462,7 @@ def test_images_that_differ_at_the_same_offset() -> None:
     )
 
 
-def test_a_leader_that_commits_earlier_epochs_by_count() -> None:
+def test_leader_that_commits_earlier_epochs_by_count() -> None:
     old, own = batch(0, 4), batch(1, 5)
     assert not breaks(OwnEpochCommitsFirst(), leader(1, 5, [old, own], high_watermark=2))
     assert not breaks(OwnEpochCommitsFirst(), leader(1, 5, [old, own], high_watermark=-1))

@@ -95,7 +95,7 @@ def test_refused_level_counts_as_unrequested() -> None:
         observed_log.commit(AT_30)
 
 
-def test_an_acknowledged_level_is_committed() -> None:
+def test_acknowledged_level_is_committed() -> None:
     observed_log = ObservedLog(AT_25)
     number = observed_log.checker.requested({METADATA_VERSION: 30})
     with pytest.raises(InvariantViolation, match="were acknowledged"):

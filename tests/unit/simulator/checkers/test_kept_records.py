@@ -57,7 +57,7 @@ TWO_TOKENS = (
 )
 
 
-def test_an_image_has_what_was_written_and_not_removed_below_its_offset() -> None:
+def test_image_has_the_records_below_its_offset_that_were_not_removed() -> None:
     checker = checker_of(*TWO_TOKENS)
     for offset, frames in enumerate([(), (TOKEN,), (TOKEN,), (TOKEN, OTHER), (OTHER,)]):
         checker.observed(image_at(offset, *frames))
@@ -72,7 +72,7 @@ def test_image_with_missing_or_unexpected_records_is_reported(frames: tuple[byte
         checker_of(*TWO_TOKENS).observed(image_at(4, *frames))
 
 
-def test_an_image_in_the_middle_of_a_batch_is_compared_at_its_end() -> None:
+def test_image_in_the_middle_of_a_batch_is_compared_at_its_end() -> None:
     committed = CommittedDataIsImmutable()
     log = batches_in(encode_batch(0, 1, 0, [TOKEN, OTHER]))
     committed.observed(Observation(1, 1, 1, high_watermark=2, log=log, appended=log))
@@ -89,7 +89,7 @@ def test_snapshot_without_them_is_reported() -> None:
         checker.snapshot_seen(2, snapshot, encode_batch(0, 1, 0, [TOKEN]))
 
 
-def test_the_oracle_knows_what_the_image_keeps() -> None:
+def test_oracle_knows_what_the_image_keeps() -> None:
     for api_key in RECORDS:
         record = record_class(api_key)()
         assert (named(record) is not None) == (type(record) in OPAQUE_KEYS)
@@ -109,13 +109,13 @@ def test_all_kinds_are_drawn() -> None:
     assert {type(decode_record(frame)) for frame in kept} == set(OPAQUE_KEYS)
 
 
-def test_a_leader_writes_them() -> None:
+def test_leader_writes_them() -> None:
     report = Simulation(1, SimulationOptions(voters=1, safety_ms=3000.0, kept_records_ms=50.0)).run()
     assert report.ok
     assert report.counters["batches of kept records"] > 10
 
 
-def test_a_leader_writes_many_at_once() -> None:
+def test_leader_writes_many_at_once() -> None:
     few, many = (
         Simulation(
             1, SimulationOptions(voters=1, safety_ms=2000.0, kept_records_ms=50.0, kept_records_at_once=most)

@@ -91,7 +91,7 @@ def explains(order: tuple[Operation, ...]) -> bool:
     return True
 
 
-def test_agrees_with_the_naive_search_on_random_histories() -> None:
+def test_agrees_with_exhaustive_search_on_random_histories() -> None:
     verdicts = {True: 0, False: 0}
     for seed in range(1500):
         random = Random(seed)
@@ -119,7 +119,7 @@ def test_long_history_with_many_open_writes_is_checked_quickly() -> None:
     assert not check_register([*history, read("done7", 500, 501)])
 
 
-def test_the_first_contradiction_is_the_shortest_beginning_that_no_order_explains() -> None:
+def test_first_contradiction_is_the_shortest_beginning_that_no_order_explains() -> None:
     history = [
         write("a", 0, 1),
         write("b", 2, 3),

@@ -107,7 +107,7 @@ def test_no_change_before_a_commit_of_the_epoch(high_watermark: int, violation: 
     assert breaks(SingleVoterChanges(), leader(log[:2], 2, 1), leader(log, 1, high_watermark)) is violation
 
 
-def test_a_voter_record_that_was_cut_off_is_not_compared_with() -> None:
+def test_voter_record_that_was_cut_off_is_not_compared_with() -> None:
     checker = SingleVoterChanges()
     cut = voters(2, 1, 1, 2)
     checker.observed(leader([FIRST, data(1, 1), cut], 3, 2))

@@ -31,7 +31,7 @@ def checker_at(now_ms: float, fetches: dict[int, float], high_watermark: int = 1
     return checker
 
 
-def test_a_node_with_leader_state_and_vote_is_right() -> None:
+def test_node_with_leader_state_and_vote_is_accepted() -> None:
     checker = checker_at(9900.0, {1: 10.0, 3: 5000.0})
     checker.claimed(CLAIM, VOTERS)
     checker.claimed(replace(CLAIM, key=ReplicaKey(7, OTHER_DISK)), VOTERS)
@@ -54,7 +54,7 @@ def test_claims_that_the_cluster_contradicts(claim: ReadyClaim, seen: str) -> No
         checker.claimed(claim, VOTERS)
 
 
-def test_a_node_that_is_ready_has_applied_what_was_committed_long_ago() -> None:
+def test_node_that_is_ready_has_applied_what_was_committed_long_ago() -> None:
     checker = checker_at(9900.0, {1: 10.0, 3: 5000.0})
     checker.claimed(replace(CLAIM, applied_offset=79), VOTERS)
     checker.leads(2, 4, [0.0, 0.0, 900.0], 14_000.0)
@@ -63,7 +63,7 @@ def test_a_node_that_is_ready_has_applied_what_was_committed_long_ago() -> None:
         checker.claimed(replace(CLAIM, now_ms=14_000.0, applied_offset=79), VOTERS)
 
 
-def test_a_node_without_the_vote_of_its_id_is_given_the_time_to_learn_it() -> None:
+def test_node_without_the_vote_of_its_id_has_time_to_learn_it() -> None:
     voters = (ReplicaKey(1, OTHER_DISK), ReplicaKey(2), ReplicaKey(3))
     checker = checker_at(9900.0, {1: 10.0})
     checker.claimed(CLAIM, voters)

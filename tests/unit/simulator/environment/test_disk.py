@@ -56,7 +56,7 @@ def test_what_was_synced_survives_every_power_loss() -> None:
     assert outcomes_of_power_loss(prepare, "/a") == {b"x" * 5000}
 
 
-def test_a_write_without_sync_can_vanish_tear_and_survive() -> None:
+def test_write_without_sync_can_vanish_tear_and_survive() -> None:
     new = b"n" * (4 * SECTOR_BYTES)
 
     def prepare(disk: SimulatedDisk) -> None:
@@ -82,7 +82,7 @@ def test_unsynced_writes_can_survive_without_the_ones_before_them() -> None:
     assert bytes(SECTOR_BYTES) + b"2" * SECTOR_BYTES in outcomes_of_power_loss(prepare, "/a")
 
 
-def test_a_truncation_and_an_allocation_without_sync_can_vanish() -> None:
+def test_truncation_and_an_allocation_without_sync_can_vanish() -> None:
     def truncate(disk: SimulatedDisk) -> None:
         write_synced(disk, "/a", b"x" * 1000)
         disk.open("/a").truncate(10)
@@ -95,7 +95,7 @@ def test_a_truncation_and_an_allocation_without_sync_can_vanish() -> None:
     assert outcomes_of_power_loss(allocate, "/a") == {b"x" * 10, b"x" * 10 + bytes(10)}
 
 
-def test_a_synced_file_whose_name_was_not_synced_can_vanish() -> None:
+def test_synced_file_whose_name_was_not_synced_can_vanish() -> None:
     def prepare(disk: SimulatedDisk) -> None:
         file = disk.open("/a", create=True)
         file.write_at(0, b"data")
@@ -119,7 +119,7 @@ def test_rename_without_directory_sync_can_be_lost_but_is_atomic() -> None:
         assert disk.exists("/state.tmp") == (read_all(disk, "/state") == b"old")
 
 
-def test_a_renamed_file_that_was_not_synced_can_be_there_and_empty() -> None:
+def test_renamed_file_that_was_not_synced_can_be_there_and_empty() -> None:
     def prepare(disk: SimulatedDisk) -> None:
         write_synced(disk, "/state", b"old")
         file = disk.open("/state.tmp", create=True)
@@ -130,7 +130,7 @@ def test_a_renamed_file_that_was_not_synced_can_be_there_and_empty() -> None:
     assert outcomes_of_power_loss(prepare, "/state") == {b"", b"new"}
 
 
-def test_a_removal_without_directory_sync_can_come_back() -> None:
+def test_removal_without_directory_sync_can_be_undone() -> None:
     def prepare(disk: SimulatedDisk) -> None:
         write_synced(disk, "/a", b"data")
         disk.remove("/a")
@@ -149,7 +149,7 @@ def test_names_of_one_folder_vanish_from_the_latest_on() -> None:
         assert left == list("abcd"[: len(left)])
 
 
-def test_a_folder_whose_name_was_not_synced_can_vanish_with_all_in_it() -> None:
+def test_folder_whose_name_was_not_synced_can_vanish_with_its_files() -> None:
     def prepare(disk: SimulatedDisk) -> None:
         disk.make_directory("/data/log")
         write_synced(disk, "/data/log/a", b"x")
@@ -192,7 +192,7 @@ def test_certain_bytes_are_what_every_power_loss_leaves() -> None:
         assert left.startswith(certain)
 
 
-def test_a_name_is_certain_only_after_the_folder_was_synced() -> None:
+def test_name_is_certain_only_after_the_folder_was_synced() -> None:
     disk = make_disk()
     write_synced(disk, "/state", b"old")
     write_synced(disk, "/state.tmp", b"new")
@@ -232,7 +232,7 @@ def test_power_can_fail_when_something_is_about_to_become_durable() -> None:
     assert not disk.has_power
 
 
-def test_a_full_disk_refuses_what_grows_and_takes_what_does_not() -> None:
+def test_full_disk_refuses_only_writes_that_need_space() -> None:
     disk = make_disk()
     write_synced(disk, "/a", b"x" * 100)
     disk.capacity = 150
@@ -248,7 +248,7 @@ def test_a_full_disk_refuses_what_grows_and_takes_what_does_not() -> None:
     assert disk.free_bytes("/") == 140
 
 
-def test_a_failed_sync_raises_once_and_loses_pages_for_good() -> None:
+def test_failed_sync_raises_once_and_discards_its_pages() -> None:
     kept = set()
     for seed in SEEDS:
         disk = make_disk(seed)
@@ -264,7 +264,7 @@ def test_a_failed_sync_raises_once_and_loses_pages_for_good() -> None:
     assert kept == {b"old", b"new"}
 
 
-def test_a_lock_is_held_until_it_is_closed_or_its_process_is_gone() -> None:
+def test_lock_is_held_until_it_is_closed_or_its_process_ends() -> None:
     disk = make_disk()
     lock = disk.lock("/.lock")
     with pytest.raises(BlockingIOError):
@@ -275,7 +275,7 @@ def test_a_lock_is_held_until_it_is_closed_or_its_process_is_gone() -> None:
     disk.lock("/.lock")
 
 
-def test_a_killed_process_loses_nothing_it_had_written_but_its_open_files() -> None:
+def test_killed_process_loses_only_its_open_files() -> None:
     disk = make_disk()
     file = disk.open("/a", create=True)
     file.write_at(0, b"data")
@@ -306,7 +306,7 @@ def test_submitted_operations_run_in_order_and_finish_on_the_event_thread() -> N
     assert len(set(times)) == 6, "an operation takes effect at a moment between its submission and its end"
 
 
-def test_a_stalled_disk_delays_what_is_submitted() -> None:
+def test_stalled_disk_delays_what_is_submitted() -> None:
     heap = EventHeap()
     disk = make_disk(heap=heap)
     disk.stall(5000.0)
@@ -329,7 +329,7 @@ def test_missing_files_are_named_in_the_error() -> None:
             call()
 
 
-def test_a_power_loss_counts_what_it_took() -> None:
+def test_power_loss_counts_lost_writes() -> None:
     lost = Loss()
     for seed in SEEDS:
         disk = make_disk(seed)
@@ -387,7 +387,7 @@ def _refuse(disk: Disk) -> None:
 
 
 class TestSubprocess:
-    def test_a_job_runs_on_the_same_files_after_a_while(self) -> None:
+    def test_job_runs_on_the_same_files_after_a_while(self) -> None:
         disk = SimulatedDisk(heap := EventHeap(), Random(1))
         disk.mount(Process("node"))
         outcomes: list[object] = []
@@ -400,7 +400,7 @@ class TestSubprocess:
         assert set(outcomes) == {"done", ValueError}
         assert disk.contents() == {"/apart": b"x"}
 
-    def test_a_process_that_is_killed_takes_its_job_with_it(self) -> None:
+    def test_killed_process_ends_its_job(self) -> None:
         disk = SimulatedDisk(heap := EventHeap(), Random(1))
         process = Process("node")
         disk.mount(process)
@@ -409,7 +409,7 @@ class TestSubprocess:
         heap.step(10_000)
         assert not disk.exists("apart")
 
-    def test_a_power_loss_stops_it_at_one_of_its_calls(self) -> None:
+    def test_power_loss_stops_it_at_one_of_its_calls(self) -> None:
         disk = SimulatedDisk(heap := EventHeap(), Random(1))
         disk.mount(Process("node"))
         disk.run_in_subprocess(_write_and_report, lambda outcome: pytest.fail("it is gone"))
@@ -418,7 +418,7 @@ class TestSubprocess:
             heap.step(10_000)
         assert not heap.step(10_000)
 
-    def test_a_job_does_not_wait_for_the_process_that_started_it(self) -> None:
+    def test_job_does_not_wait_for_the_process_that_started_it(self) -> None:
         disk = SimulatedDisk(heap := EventHeap(), Random(1))
         disk.mount(process := Process("node"))
         disk.run_in_subprocess(_write_and_report, lambda outcome: None)
@@ -428,7 +428,7 @@ class TestSubprocess:
 
 
 class TestThread:
-    def test_an_operation_runs_while_the_event_loop_is_stalled(self) -> None:
+    def test_operation_runs_while_the_event_loop_is_stalled(self) -> None:
         disk = SimulatedDisk(heap := EventHeap(), Random(1))
         disk.mount(process := Process("node"))
         process.busy_until_ms = 1000.0
@@ -443,7 +443,7 @@ class TestThread:
         assert ran_ms < 100.0
         assert done == ("done", 1000.0)
 
-    def test_an_operation_waits_for_a_stopped_process(self) -> None:
+    def test_operation_waits_for_a_stopped_process(self) -> None:
         disk = SimulatedDisk(heap := EventHeap(), Random(1))
         disk.mount(Process("node"))
         disk.stop_thread(1000.0)

@@ -25,7 +25,7 @@ def test_callbacks_run_by_deadline_then_in_order_of_scheduling() -> None:
     assert seen[-1] == "late"
 
 
-def test_a_cancelled_callback_does_not_come() -> None:
+def test_cancelled_callback_is_not_called() -> None:
     heap = EventHeap()
     seen: list[int] = []
     heap.call_at(1.0, lambda: seen.append(1), b"test").cancel()
@@ -68,7 +68,7 @@ def test_trace_hash_covers_time_kind_process_and_payload() -> None:
     assert trace_of(lambda heap: heap.call_at(1.0, nothing, b"data", Process("a", 1, 1), b"x")) == variants[0]
 
 
-def test_a_clock_with_offset_and_drift_never_fires_before_its_own_deadline() -> None:
+def test_clock_with_offset_and_drift_never_fires_before_its_own_deadline() -> None:
     for rate in (0.9, 0.999, 1.0, 1.0001, 1.37):
         heap = EventHeap()
         clock = SimulatedClock(heap, Process("node"), MachineTime(offset_ms=123_456.789, rate=rate))
@@ -86,7 +86,7 @@ def test_a_clock_with_offset_and_drift_never_fires_before_its_own_deadline() -> 
         assert heap.events == 200
 
 
-def test_a_fast_clock_sees_its_deadline_earlier() -> None:
+def test_fast_clock_sees_its_deadline_earlier() -> None:
     heap = EventHeap()
     clock = SimulatedClock(heap, Process("node"), MachineTime(rate=2.0))
     at: list[float] = []

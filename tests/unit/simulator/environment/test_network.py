@@ -135,7 +135,7 @@ def test_connection_over_a_blocked_path_times_out_or_is_retried() -> None:
     assert near.closings == []
 
 
-def test_a_one_way_partition_stalls_one_direction_in_order_and_loses_nothing() -> None:
+def test_one_way_partition_stalls_one_direction_in_order_and_loses_nothing() -> None:
     for seed in SEEDS:
         hosts = TwoHosts(seed)
         near = hosts.connect()
@@ -215,7 +215,7 @@ def test_bytes_of_an_ended_writer_arrive_once_the_path_is_open() -> None:
     assert hosts.accepted[0].closings == [("", False)]
 
 
-def test_a_reader_that_pauses_makes_the_writer_wait() -> None:
+def test_reader_that_pauses_makes_the_writer_wait() -> None:
     hosts = TwoHosts()
     near = hosts.connect()
     hosts.run(1000.0)
@@ -244,7 +244,7 @@ def test_broken_link_is_reported_once_to_both_ends() -> None:
     assert hosts.network.links == {}
 
 
-def test_an_address_is_taken_once_and_port_0_takes_a_free_one() -> None:
+def test_address_is_taken_once_and_port_0_takes_a_free_one() -> None:
     hosts = TwoHosts()
     with pytest.raises(OSError, match="b:9092"):
         hosts.server.listen("b", 9092, hosts.accept)

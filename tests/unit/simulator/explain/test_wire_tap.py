@@ -158,7 +158,7 @@ def test_refused_envelope_has_its_own_error() -> None:
     )
 
 
-def test_an_envelope_without_a_request_inside_is_an_envelope() -> None:
+def test_envelope_without_a_request_inside_is_an_envelope() -> None:
     tapped = TappedConnection()
     tapped.client.send(EnvelopeRequest(b"no request"))
     tapped.run(10.0)

@@ -34,7 +34,7 @@ def replace(cluster: Cluster, node_id: int) -> Machine:
     return machine
 
 
-def test_a_voter_can_be_replaced_once_the_committed_voters_name_its_folder() -> None:
+def test_voter_can_be_replaced_once_the_committed_voters_name_its_folder() -> None:
     cluster = make_cluster(voters=3, observers=1)
     assert not any(data_folders.is_dispensable(cluster, cluster.machines[voter]) for voter in cluster.voters)
     assert data_folders.is_dispensable(cluster, cluster.machines[4])
@@ -44,7 +44,7 @@ def test_a_voter_can_be_replaced_once_the_committed_voters_name_its_folder() -> 
 
 
 @pytest.mark.parametrize(("voters", "lost"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (7, 3)])
-def test_a_majority_of_the_voters_keeps_its_folders(voters: int, lost: int) -> None:
+def test_majority_of_the_voters_keeps_its_folders(voters: int, lost: int) -> None:
     cluster = settled(voters)
     for node_id in range(1, lost + 1):
         replace(cluster, node_id)
@@ -53,7 +53,7 @@ def test_a_majority_of_the_voters_keeps_its_folders(voters: int, lost: int) -> N
     )
 
 
-def test_a_replaced_voter_has_the_log_again_and_no_vote() -> None:
+def test_replaced_voter_has_the_log_without_a_vote() -> None:
     cluster = settled(3)
     lost = replace(cluster, 3)
     assert lost.node is not None
@@ -69,7 +69,7 @@ def test_a_replaced_voter_has_the_log_again_and_no_vote() -> None:
     assert elect(cluster).node_id in (1, 2)
 
 
-def test_a_replaced_disk_is_empty_and_another_replica() -> None:
+def test_replaced_disk_is_empty_and_another_replica() -> None:
     cluster = settled(3)
     before = {machine.directory_id for machine in cluster.machines.values()}
     ReplacedDisk().inject(cluster, Random(1))
@@ -83,7 +83,7 @@ def test_a_replaced_disk_is_empty_and_another_replica() -> None:
 
 
 @pytest.mark.parametrize("fault", [SwappedFolders(), CopiedFolder()], ids=lambda fault: fault.name)
-def test_a_folder_of_another_node_is_refused_and_the_own_one_used_again(
+def test_folder_of_another_node_is_refused_and_the_original_accepted(
     fault: SwappedFolders | CopiedFolder,
 ) -> None:
     for seed in range(6):
@@ -95,7 +95,7 @@ def test_a_folder_of_another_node_is_refused_and_the_own_one_used_again(
         assert leader_of(cluster) is not None
 
 
-def test_a_node_with_another_cluster_id_stays_alone_until_it_has_its_folder_back() -> None:
+def test_node_with_another_cluster_id_stays_alone_until_it_has_its_folder_back() -> None:
     cluster = settled(3)
     alone = cluster.machines[2]
     kept = alone.disk.contents()

@@ -31,7 +31,7 @@ def test_ring_needs_four_machines() -> None:
     assert RingPartition().available(make_cluster(voters=3, observers=1))
 
 
-def test_a_delayed_connection_is_late_both_ways_for_as_long_as_it_lives() -> None:
+def test_delay_of_a_connection_applies_in_both_directions_until_it_closes() -> None:
     cluster = make_cluster(voters=2)
     elect(cluster)
     DelayedConnection().inject(cluster, Random(3))

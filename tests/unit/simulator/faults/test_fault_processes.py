@@ -30,7 +30,7 @@ def test_paused_leader_is_replaced_and_learns_it_when_resumed() -> None:
     assert old.node.engine.epoch > epoch
 
 
-def test_a_paused_process_is_stopped_and_goes_on_by_itself() -> None:
+def test_paused_process_resumes_by_itself() -> None:
     cluster = make_cluster(voters=1)
     machine = elect(cluster)
     PausedProcess().inject(cluster, Random(1))
@@ -42,7 +42,7 @@ def test_a_paused_process_is_stopped_and_goes_on_by_itself() -> None:
     assert machine.process.busy_until_ms < cluster.heap.now_ms
 
 
-def test_a_stalled_event_loop_turns_again_by_itself() -> None:
+def test_stalled_event_loop_resumes_by_itself() -> None:
     cluster = make_cluster(voters=1)
     machine = elect(cluster)
     StalledEventLoop().inject(cluster, Random(1))
@@ -64,7 +64,7 @@ def test_processor_time_of_transfers_slows_a_cluster_down() -> None:
     assert 1.0 < max(machine.slowness for machine in slow.machines.values()) <= 4.0
 
 
-def test_a_signal_waits_for_a_paused_process_and_kill_does_not() -> None:
+def test_signal_waits_for_a_paused_process_and_kill_does_not() -> None:
     cluster = make_cluster(voters=2)
     elect(cluster)
     for machine in cluster.machines.values():
@@ -78,7 +78,7 @@ def test_a_signal_waits_for_a_paused_process_and_kill_does_not() -> None:
     assert cluster.counters["exits with code 0"] == 1
 
 
-def test_a_slow_process_takes_long_for_a_while() -> None:
+def test_slow_process_takes_long_for_a_while() -> None:
     cluster = make_cluster(voters=1)
     machine = elect(cluster)
     SlowProcess().inject(cluster, Random(5))

@@ -34,7 +34,7 @@ def test_copied_file_is_not_durable() -> None:
     assert {0, 2000} < lost
 
 
-def test_a_snapshot_counts_for_the_durable_log_once_it_is_synced() -> None:
+def test_snapshot_counts_for_the_durable_log_once_it_is_synced() -> None:
     disk = SimulatedDisk(EventHeap(), Random(1))
     disk.mount(Process("node-1"))
     disk.make_directory(PARTITION)

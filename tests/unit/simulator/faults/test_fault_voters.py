@@ -23,7 +23,7 @@ def silent_voters(cluster: Cluster, leader: Machine) -> list[int]:
 
 
 @pytest.mark.parametrize(("voters", "silent"), [(3, 1), (5, 2)])
-def test_reachable_voters_are_no_majority_after_the_removal(voters: int, silent: int) -> None:
+def test_reachable_voters_are_not_a_majority_after_the_removal(voters: int, silent: int) -> None:
     ended = 0
     for seed in range(6):
         cluster = make_cluster(voters=voters)

@@ -73,7 +73,7 @@ class TestMirror:
 
 
 class TestDurable:
-    def test_a_log_behind_a_snapshot_is_held_whole(self) -> None:
+    def test_log_after_a_snapshot_is_held_completely(self) -> None:
         disk, log, batches = filled()
         durable = DurableLog(disk, "log")
         assert durable.holds(batches) == 30
@@ -102,7 +102,7 @@ class TestDurable:
         log.begin_flush()()
         assert durable.holds(more) == 23
 
-    def test_a_snapshot_that_a_crash_may_take_does_not_count(self) -> None:
+    def test_snapshot_that_a_crash_may_take_does_not_count(self) -> None:
         disk, log, batches = filled()
         put_snapshot(disk, log)
         log.delete_before(SNAPSHOT)

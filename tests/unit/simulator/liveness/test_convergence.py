@@ -100,7 +100,7 @@ def test_missing_checkpoint_is_reported() -> None:
         require_checkpoints(cluster, {(1, machine.incarnation): 8})
 
 
-def test_a_checkpoint_waits_for_a_disk_that_holds_up_the_log() -> None:
+def test_checkpoint_waits_for_a_disk_that_delays_the_log() -> None:
     cluster = settled(1, 1)
     machine = cluster.machines[1]
     machine.disk.stall(10_000.0)

@@ -36,7 +36,7 @@ def last_unregistrations(cluster: Cluster) -> LastUnregistrations:
 
 
 @pytest.mark.parametrize("metadata_version", [UNREGISTER_SINCE, UNREGISTER_SINCE - 1])
-def test_a_controller_that_is_gone_is_unregistered(metadata_version: int) -> None:
+def test_controller_that_has_left_is_unregistered(metadata_version: int) -> None:
     cluster = registered_cluster(metadata_version)
     cluster.retire(3)
     elect(cluster)

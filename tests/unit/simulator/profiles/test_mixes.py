@@ -54,7 +54,7 @@ def test_mixes_are_a_share_of_plain_swarm() -> None:
     assert {profile.name for profile in profiles} == {"swarm"}
 
 
-def test_a_mix_has_all_faults_and_takes_each_group_from_one_profile() -> None:
+def test_mix_has_all_faults_and_takes_each_group_from_one_profile() -> None:
     chosen = [PROFILES[name] for name in ("operators", "voters", "snapshots")]
     for seed in range(50):
         mix = mixed(Random(seed), ALL, chosen)
@@ -65,7 +65,7 @@ def test_a_mix_has_all_faults_and_takes_each_group_from_one_profile() -> None:
             assert values in [[getattr(each, field) for field in group] for each in (*chosen, ALL)]
 
 
-def test_a_mix_with_brokers_has_the_load_of_a_profile_with_brokers() -> None:
+def test_mix_with_brokers_has_the_load_of_a_profile_with_brokers() -> None:
     load = GROUPS["load"]
     chosen = [PROFILES["failovers"], PROFILES["large snapshots"]]
     for seed in range(20):

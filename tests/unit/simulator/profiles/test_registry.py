@@ -21,7 +21,7 @@ from quorumd.simulator.simulation import Simulation
 SEEDS = range(400)
 
 
-def test_the_default_draws_every_size_every_fault_and_every_workload() -> None:
+def test_default_draws_every_size_every_fault_and_every_workload() -> None:
     drawn = [draw_options(seed) for seed in SEEDS]
     assert {options.voters for options in drawn} == set(range(1, 8))
     assert {options.observers for options in drawn} == set(range(6))
@@ -40,7 +40,7 @@ def test_the_default_draws_every_size_every_fault_and_every_workload() -> None:
     assert {options.workload.append_attempts for options in drawn} == {1, 2, 3, 4}
 
 
-def test_the_default_draws_every_kind_of_controller_work() -> None:
+def test_default_draws_every_kind_of_controller_work() -> None:
     drawn = [draw_options(seed) for seed in SEEDS]
     for chosen in (
         [options.idle_interval_ms > 0 for options in drawn],
@@ -79,14 +79,14 @@ def test_probabilities_are_drawn() -> None:
         assert max(values) > 5 * min(values)
 
 
-def test_a_seed_draws_the_same_every_time_and_another_in_every_profile() -> None:
+def test_seed_draws_the_same_every_time_and_another_in_every_profile() -> None:
     for name in PROFILES:
         assert draw_options(7, name) == draw_options(7, name)
     assert len({str(draw_options(7, name)) for name in PROFILES}) == len(PROFILES)
 
 
 @pytest.mark.parametrize("name", [name for name in PROFILES if name != DEFAULT])
-def test_a_profile_draws_only_its_faults(name: str) -> None:
+def test_profile_draws_only_its_faults(name: str) -> None:
     profile = PROFILES[name]
     assert set(profile.faults) <= {*FAULT_NAMES, *RARE_FAULT_NAMES, *BROKER_NODE_FAULT_NAMES}
     drawn = {fault for seed in SEEDS for fault in draw_options(seed, name).faults}
@@ -115,7 +115,7 @@ def test_brokers_are_of_all_kinds() -> None:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_seed_of_every_profile_holds(name: str) -> None:
+def test_seed_of_every_profile_holds(name: str) -> None:
     report = Simulation(11, draw_options(11, name)).run()
     assert report.ok, str(report)
     assert report.options.profile == name
