@@ -1,12 +1,15 @@
-"""Principals in Envelopes, serialized as by Kafka's DefaultKafkaPrincipalBuilder: a version, then the principal."""
+"""Requests in Envelopes (KIP-590), and their principals, serialized as by Kafka's DefaultKafkaPrincipalBuilder: a
+version, then the principal."""
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from quorumd.errors import MalformedMessage
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages.default_principal_data import DefaultPrincipalData
+from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 
 VERSION: Final = 0
 
@@ -32,3 +35,16 @@ def deserialize(data: bytes) -> ForwardedPrincipal:
     if not found.type or ":" in found.type:
         raise MalformedMessage(f"the principal of a forwarded request has the type {found.type!r}")
     return ForwardedPrincipal(f"{found.type}:{found.name}", found.token_authenticated)
+
+
+def envelope(frame: bytes, principal: str, is_token: bool, host: str) -> EnvelopeRequest:
+    """Put the request in `frame` into an Envelope on behalf of its client, at the address `host`."""
+    return EnvelopeRequest(frame, serialize(principal, is_token), _address_bytes(host))
+
+
+def _address_bytes(host: str) -> bytes:
+    """The client's address as 4 or 16 bytes; the unspecified address if it is unknown."""
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return bytes(4)

@@ -18,7 +18,7 @@ from quorumd.broker.api.topic_listing import (
     requested_topic,
 )
 from quorumd.broker.api.topic_messages import SharedLists, metadata_partitions
-from quorumd.broker.controller_requests.topic_creation import NewTopic
+from quorumd.broker.controller_requests.topic_creation import NewTopic, RequestingClient
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
@@ -65,7 +65,14 @@ class MetadataApis:
                 all_topics, lambda: self._context.metadata.image
             )
         else:
-            entries = partial(self._requested_topics, requested, request.message.allow_auto_topic_creation)
+            creator = (
+                RequestingClient(
+                    session.principal, session.token_authenticated, session.host, request.client_id or ""
+                )
+                if request.message.allow_auto_topic_creation and self._context.settings.auto_create_topics
+                else None
+            )
+            entries = partial(self._requested_topics, requested, creator)
         self._listings.respond(session, request, entries, partial(self._response, session.listener))
 
     def _response(self, listener: str, topics: list[MetadataResponseTopic]) -> MetadataResponse:
@@ -85,18 +92,18 @@ class MetadataApis:
         return own_id if self._context.unfenced(own_id) is not None else NO_LEADER
 
     def _requested_topics(
-        self, requested: list[MetadataRequestTopic], may_create: bool
+        self, requested: list[MetadataRequestTopic], creator: RequestingClient | None
     ) -> Iterator[TopicEntry]:
+        """Yield the topics; those that do not exist are created for `creator`."""
         metadata = self._context.metadata
-        may_create = may_create and self._context.settings.auto_create_topics
         missing: dict[str, NewTopic] = {}
         for topic_id, name in dict.fromkeys((each.topic_id, each.name or "") for each in requested):
             entry = requested_topic(metadata.image, topic_id, name)
-            if may_create and entry.head.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if creator is not None and entry.head.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 missing[name] = self._context.topic_defaults(name)
             yield entry
         if missing:
-            self._context.topic_creation.create(missing)
+            self._context.topic_creation.create(missing, creator)
 
     def _describe(self, entry: TopicEntry, numbers: list[int], shared: SharedLists) -> Described:
         context, topic_id = self._context, entry.head.topic_id

@@ -1,23 +1,31 @@
-"""Creation of topics on behalf of clients: `auto.create.topics.enable`, and the topics of coordinators."""
+"""Creation of topics that clients name (`auto.create.topics.enable`), and of the topics of coordinators.
+
+The former are requested in an Envelope, as if the client did it: its rights and its quota of mutations apply.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from quorumd.broker.channels.controller_channel import ControllerChannel, NoResponse
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.framing import SIZE
 from quorumd.protocol.messages.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
 from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
+from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.wire import Message
+from quorumd.security.forwarded_principals import envelope
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -37,24 +45,41 @@ class NewTopic:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
+class RequestingClient(NamedTuple):
+    """The client that named a topic; see `Session`."""
+
+    principal: str
+    is_token: bool
+    host: str
+    client_id: str
+
+
+class _WantedTopic(NamedTuple):
+    """`client`: None for a topic that the broker needs itself."""
+
+    topic: NewTopic
+    client: RequestingClient | None
+
+
 class TopicCreation:
-    """Sends one request at a time, for all topics requested in the meantime."""
+    """Sends one request at a time, for all topics that the same client requested in the meantime."""
 
     def __init__(self, channel: ControllerChannel, clock: Clock) -> None:
         self._channel = channel
         self._clock = clock
-        self._waiting: dict[str, NewTopic] = {}
+        self._waiting: dict[str, _WantedTopic] = {}
         self._in_flight: dict[str, NewTopic] = {}
         self._refused_ms: dict[str, float] = {}
         """Topic -> the time at which it was refused, oldest first."""
 
-    def create(self, topics: Mapping[str, NewTopic]) -> None:
-        """Request topics that do not exist. Their partitions appear in the metadata if they are created."""
+    def create(self, topics: Mapping[str, NewTopic], client: RequestingClient | None = None) -> None:
+        """Request topics that do not exist, for a client or for the broker itself. Their partitions appear in the
+        metadata if they are created."""
         self._forget_refusals()
         for name, topic in topics.items():
             is_pending = name in self._in_flight or name in self._refused_ms
             if not is_pending and len(self._waiting) < MAX_WAITING:
-                self._waiting[name] = topic
+                self._waiting.setdefault(name, _WantedTopic(topic, client))
         self._send()
 
     def _forget_refusals(self) -> None:
@@ -67,7 +92,9 @@ class TopicCreation:
     def _send(self) -> None:
         if self._in_flight or not self._waiting:
             return
-        self._in_flight, self._waiting = self._waiting, {}
+        client = next(iter(self._waiting.values())).client
+        together = [name for name, wanted in self._waiting.items() if wanted.client == client]
+        self._in_flight = {name: self._waiting.pop(name).topic for name in together}
         request = CreateTopicsRequest(
             [
                 CreatableTopic(
@@ -81,12 +108,28 @@ class TopicCreation:
             ],
             TIMEOUT_MS,
         )
+        if client is None:
+            self._channel.send(
+                ApiKey.CREATE_TOPICS, lambda version: request, self._on_response, self._on_failure
+            )
+            return
+        connection = ClientConnection(client.client_id)
+        _, framed = connection.request(request, CreateTopicsRequest.MAX_VERSION)
+        forwarded = envelope(framed[SIZE.size :], client.principal, client.is_token, client.host)
+        on_response = partial(self._on_envelope, connection)
+        self._channel.send(ApiKey.ENVELOPE, lambda version: forwarded, on_response, self._on_failure)
 
-        def build(version: int) -> Message:
-            del version
-            return request
-
-        self._channel.send(ApiKey.CREATE_TOPICS, build, self._on_response, self._on_failure)
+    def _on_envelope(self, connection: ClientConnection, response: Message) -> None:
+        assert isinstance(response, EnvelopeResponse)
+        data = response.response_data or b""
+        try:
+            if response.error_code:
+                raise MalformedMessage(ErrorCode.describe(response.error_code))
+            ((_, created),) = connection.receive(SIZE.pack(len(data)) + data)
+        except MalformedMessage as fault:
+            self._fail(str(fault))
+            return
+        self._on_response(created)
 
     def _on_response(self, response: Message) -> None:
         assert isinstance(response, CreateTopicsResponse)
@@ -103,7 +146,10 @@ class TopicCreation:
         self._complete(refused)
 
     def _on_failure(self, failure: NoResponse) -> None:
-        logger.info("topics are not created: %s", failure.reason)
+        self._fail(failure.reason)
+
+    def _fail(self, reason: str) -> None:
+        logger.info("topics are not created: %s", reason)
         self._complete(list(self._in_flight))
 
     def _complete(self, refused: Iterable[str]) -> None:

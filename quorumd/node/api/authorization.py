@@ -70,7 +70,7 @@ class RequestAuthorization:
         is_forwarded = key in ENVELOPE_APIS
 
         def handle(session: Session, request: Request[Message]) -> None:
-            if is_forwarded and not self._role.is_leader:
+            if session.is_internal or (is_forwarded and not self._role.is_leader):
                 handler(session, request)
                 return
             admitted = self._apply(rule, session, request)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from ipaddress import ip_address
 
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.node.consensus.leader_role import LeaderRole
@@ -17,12 +16,11 @@ from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey, response_class, response_header_version
 from quorumd.protocol.codec import decode
 from quorumd.protocol.connection import Request
-from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.primitives import skip_tagged_fields
 from quorumd.protocol.routes import Handler, Session
 from quorumd.protocol.wire import Message
-from quorumd.security.forwarded_principals import serialize
+from quorumd.security.forwarded_principals import envelope
 
 logger = logging.getLogger("quorumd.forwarding")
 
@@ -76,8 +74,7 @@ class Forwarder:
         if self._role.is_active_controller:
             self._route(session, request)
             return
-        principal = serialize(session.principal, session.token_authenticated)
-        envelope = EnvelopeRequest(request.frame, principal, _address_bytes(session.host))
+        forwarded = envelope(request.frame, session.principal, session.token_authenticated, session.host)
 
         def retry() -> None:
             if self._clock.now_ms() >= deadline_ms:
@@ -107,7 +104,7 @@ class Forwarder:
                 self._return_response(session, request, hook, data)
 
         deadline = self._clock.now_ms() + self._request_timeout_ms
-        call = Call(ApiKey.ENVELOPE, lambda version: envelope, on_response, on_failure, deadline)
+        call = Call(ApiKey.ENVELOPE, lambda version: forwarded, on_response, on_failure, deadline)
         if not self._call_leader(call):
             retry()
 
@@ -167,11 +164,3 @@ def decode_response(request: Request[Message], data: bytes) -> Message:
         except IndexError:
             raise MalformedMessage("the header of a forwarded response is truncated") from None
     return decode(response_class(request.api_key), request.api_version, data, position)
-
-
-def _address_bytes(host: str) -> bytes:
-    """The client's address as 4 or 16 bytes; the unspecified address if it is unknown."""
-    try:
-        return ip_address(host).packed
-    except ValueError:
-        return bytes(4)

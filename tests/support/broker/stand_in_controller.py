@@ -14,7 +14,11 @@ from quorumd.controller.record_versions import encode_for_version
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.node.api.controller_table import CONTROLLER_APIS
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder, ConnectionOrder
+from quorumd.protocol.apis import api
+from quorumd.protocol.connection import encode_response, read_request
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
+from quorumd.protocol.messages.envelope_request import EnvelopeRequest
+from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, encode_batch, headers
 from quorumd.protocol.wire import Message
@@ -25,6 +29,7 @@ CLUSTER_ID = "cluster"
 SESSION_MS = 9_000.0
 SESSION_CHECK_MS = 500.0
 Batch = tuple[bytes, BatchHeader]
+SUPPORTED = {key: (api(key).min_version, api(key).max_version) for key in CONTROLLER_APIS}
 
 
 class StandInController:
@@ -74,16 +79,20 @@ class StandInController:
     def handle(self, message: Message, version: int, connection: int | None = None) -> Message | None:
         """Handle a request of an admin client, or of a broker with the number of its connection. None if the
         connection is closed."""
+        if isinstance(message, EnvelopeRequest):
+            inner = read_request(message.request_data, SUPPORTED)
+            response = self.handle(inner.message, inner.api_version, connection)
+            return None if response is None else EnvelopeResponse(encode_response(inner, response))
         self.requests.append(message)
         assert message.API_KEY is not None
         if isinstance(message, AlterPartitionRequest) and connection is not None:
             order = self._order.check(connection, message.broker_id, message.broker_epoch)
             if order is not ConnectionOrder.CURRENT:
                 return None
-        api = CONTROLLER_APIS[message.API_KEY]
-        if api.on_request is not None:
-            api.on_request(self.controller, message)
-        plan = api.plan(self.controller, message, version)
+        handler = CONTROLLER_APIS[message.API_KEY]
+        if handler.on_request is not None:
+            handler.on_request(self.controller, message)
+        plan = handler.plan(self.controller, message, version)
         assert plan.prepared is None
         if self.is_deposed and connection is not None:
             self._apply_and_undo(plan.records)

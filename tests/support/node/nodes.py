@@ -184,6 +184,10 @@ class Client:
         assert self._transport is not None
         self._transport.write(data)
 
+    def wait(self, duration_ms: float) -> None:
+        """Let the cluster run for a while."""
+        self._cluster.run(duration_ms)
+
     def close(self) -> None:
         assert self._transport is not None
         self._transport.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,15 +11,25 @@ import pytest
 from quorumd.broker.controller_requests.directory_reports import RETRY_MS as REPORT_RETRY_MS
 from quorumd.broker.controller_requests.directory_reports import DirectoryReports
 from quorumd.broker.controller_requests.producer_ids import NO_ID, RETRY_MS, ProducerIds
-from quorumd.broker.controller_requests.topic_creation import REPEAT_MS, NewTopic, TopicCreation
+from quorumd.broker.controller_requests.topic_creation import (
+    REPEAT_MS,
+    NewTopic,
+    RequestingClient,
+    TopicCreation,
+)
 from quorumd.broker.partitions.partition_listener import Transition
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import encode_response, read_request
 from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from quorumd.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
 from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.wire import Message
+from quorumd.security.forwarded_principals import deserialize
 from tests.support.broker.channels import HeldChannel
 from tests.support.node.virtual_time import VirtualTime
 
@@ -85,6 +96,56 @@ def test_topic_that_cannot_be_created_is_requested_again_later(
     time.pass_ms(REPEAT_MS)
     creation.create({"b": NewTopic(), "c": NewTopic()})
     assert [topic.name for topic in channel.requests[2].topics] == ["b", "c"]
+
+
+ALICE, BOB = (RequestingClient(f"User:{name}", False, "10.0.0.7", "app") for name in ("alice", "bob"))
+
+
+def created_by(request: Any) -> tuple[str, str, list[str]]:
+    """Return principal and address of an Envelope, and the topics of the request in it."""
+    inner = read_request(request.request_data, {ApiKey.CREATE_TOPICS: (2, 7)})
+    assert isinstance(inner.message, CreateTopicsRequest)
+    assert inner.client_id == "app"
+    principal = deserialize(request.request_principal).principal
+    return (
+        principal,
+        str(ip_address(request.client_host_address)),
+        [each.name for each in inner.message.topics],
+    )
+
+
+def response_to(request: Any, *results: CreatableTopicResult) -> EnvelopeResponse:
+    inner = read_request(request.request_data, {ApiKey.CREATE_TOPICS: (2, 7)})
+    return EnvelopeResponse(encode_response(inner, CreateTopicsResponse(0, list(results))))
+
+
+def test_topics_of_each_client_are_one_request_in_its_name(time: VirtualTime, channel: HeldChannel) -> None:
+    creation = TopicCreation(channel, time.clock)
+    creation.create({"a": NewTopic()}, ALICE)
+    creation.create({"b": NewTopic()}, ALICE)
+    creation.create({"c": NewTopic(), "b": NewTopic()}, BOB)
+    creation.create({"d": NewTopic()}, ALICE)
+    for expected in (["a"], ["b", "d"]):
+        request = channel.requests[-1]
+        assert created_by(request) == ("User:alice", "10.0.0.7", expected)
+        channel.respond(response_to(request, *map(CreatableTopicResult, expected)))
+    assert created_by(channel.requests[-1]) == ("User:bob", "10.0.0.7", ["c"])
+
+
+@pytest.mark.parametrize(
+    "response", [EnvelopeResponse(None, int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)), EnvelopeResponse(b"?")]
+)
+def test_topics_of_a_refused_envelope_are_requested_again_later(
+    time: VirtualTime, channel: HeldChannel, response: EnvelopeResponse
+) -> None:
+    creation = TopicCreation(channel, time.clock)
+    creation.create({"a": NewTopic()}, ALICE)
+    channel.respond(response)
+    creation.create({"a": NewTopic()}, ALICE)
+    assert len(channel.requests) == 1
+    time.pass_ms(REPEAT_MS)
+    creation.create({"a": NewTopic()}, ALICE)
+    assert created_by(channel.requests[1])[2] == ["a"]
 
 
 # Directories

@@ -380,6 +380,17 @@ def test_envelopes_need_cluster_action() -> None:
     assert len(leader.routed) == 1
 
 
+def test_envelopes_of_this_process_need_no_rights() -> None:
+    leader = LeaderHarness()
+    gate = RequestAuthorization(authorizer_of(), lambda: leader.image, leader.context.role, leader.statistics)
+    (route,) = gate.guard(leader.envelopes.routes())
+    session = RecordingSession()
+    session.is_internal = True
+    route.handler(session, request_of(EnvelopeRequest(write().frame, leader.principal, leader.address), 0))
+    ((inner_session, _),) = leader.routed
+    assert not inner_session.is_internal, "the client inside needs its own rights"
+
+
 def test_follower_reports_not_controller_in_the_envelope() -> None:
     """Stock brokers read the error code of the envelope and expect no data with it."""
     leader = LeaderHarness(is_leader=False)
