@@ -54,7 +54,7 @@ def _shown(codes: type[IntEnum], code: int) -> str:
 def _row(acl: Acl) -> JsonObject:
     """An ACL in `--output json`."""
     return {
-        "resource": _shown(ResourceType, acl.kind),
+        "resource": _shown(ResourceType, acl.resource_type),
         "name": acl.name,
         "pattern": _shown(PatternType, acl.pattern_type),
         "principal": acl.principal,

@@ -70,7 +70,7 @@ def _filter_fields(
     selected: AclFilter,
 ) -> tuple[int, str | None, int, str | None, str | None, int, int]:
     return (
-        selected.kind,
+        selected.resource_type,
         selected.name,
         selected.pattern_type,
         selected.principal,
@@ -84,7 +84,13 @@ async def add_acls(admin: ClusterClient, acls: Sequence[Acl]) -> None:
     """Create ACLs; existing ones stay."""
     creations = [
         AclCreation(
-            acl.kind, acl.name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission
+            acl.resource_type,
+            acl.name,
+            acl.pattern_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission,
         )
         for acl in acls
     ]

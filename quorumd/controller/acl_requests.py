@@ -88,7 +88,14 @@ def _acl(creation: AclCreation) -> Acl:
 
 def _record(id: KafkaUuid, acl: Acl) -> AccessControlEntryRecord:
     return AccessControlEntryRecord(
-        id, acl.kind, acl.name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission
+        id,
+        acl.resource_type,
+        acl.name,
+        acl.pattern_type,
+        acl.principal,
+        acl.host,
+        acl.operation,
+        acl.permission,
     )
 
 
@@ -106,7 +113,7 @@ def _check(controller: Controller, acl: Acl) -> None:
 
 def _problem(acl: Acl) -> str | None:
     codes = (
-        ("resource type", acl.kind, _KINDS),
+        ("resource type", acl.resource_type, _KINDS),
         ("pattern type", acl.pattern_type, _PATTERNS),
         ("operation", acl.operation, _OPERATIONS),
         ("permission", acl.permission, _PERMISSIONS),
@@ -114,7 +121,7 @@ def _problem(acl: Acl) -> str | None:
     for what, code, known in codes:
         if code not in known:
             return f"Invalid {what} {code}."
-    if acl.kind == ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
+    if acl.resource_type == ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name of the CLUSTER resource is {CLUSTER_NAME}."
     if not acl.name:
         return "The resource name is empty."
@@ -154,7 +161,7 @@ def _matching(acl: Acl) -> DeleteAclsMatchingAcl:
     return DeleteAclsMatchingAcl(
         0,
         None,
-        acl.kind,
+        acl.resource_type,
         acl.name,
         acl.pattern_type,
         acl.principal,

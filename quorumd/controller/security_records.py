@@ -75,7 +75,7 @@ class SecurityState:
         count = index.counts.get(acl.pattern, 0)
         assign(index.counts, acl.pattern, count + 1, changes)
         if acl.pattern_type == PatternType.PREFIXED and not count:
-            _count_prefix(index, acl.kind, len(acl.name), 1, changes)
+            _count_prefix(index, acl.resource_type, len(acl.name), 1, changes)
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord, changes: list[UndoEntry]) -> None:
         _drop(self.acls, self.acls.acls[record.id], changes)
@@ -138,7 +138,7 @@ def _drop(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
         return
     remove(index.counts, acl.pattern, changes)
     if acl.pattern_type == PatternType.PREFIXED:
-        _count_prefix(index, acl.kind, len(acl.name), -1, changes)
+        _count_prefix(index, acl.resource_type, len(acl.name), -1, changes)
 
 
 def _count_prefix(index: AclIndex, kind: int, length: int, change: int, changes: list[UndoEntry]) -> None:

@@ -1,9 +1,10 @@
-"""Client quotas (KIP-13, KIP-124, KIP-546, KIP-599, KIP-612), pure: what a client has used, and how long it waits.
+"""Client quotas (KIP-13, KIP-124, KIP-546, KIP-599, KIP-612), pure: the usage of each client, and for how long it is
+throttled.
 
     rates           a rate over windows and a token bucket, with the time as argument
     entities        the quota that applies to a client, by Kafka's precedence
     client_quotas   the usage of all clients of one node
 
-Times are monotonic milliseconds. Who waits, and how, is not decided here: sessions stop reading a connection for the
-time that a method returns.
+Times are monotonic milliseconds. Throttling itself is done by sessions, which mute a connection for the time that
+a method returns.
 """

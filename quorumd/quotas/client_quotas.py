@@ -19,7 +19,7 @@ from quorumd.quotas.entities import (
 from quorumd.quotas.rates import TokenBucket, WindowedRate
 
 MAX_TRACKED: Final = 10_000
-"""Clients whose usage is known; beyond them the one unused for longest is forgotten."""
+"""Maximum number of clients whose usage is tracked; beyond it the least recently used is forgotten."""
 
 _Key = tuple[str, str, str]
 """Key of the quota, user and client id."""
@@ -54,9 +54,8 @@ class QuotaCounters:
 class MutationQuota:
     """The quota of one request that creates or deletes partitions (KIP-599).
 
-    A strict one refuses what comes once the bucket is overdrawn; a permissive one only throttles, for clients that do
-    not know the error THROTTLING_QUOTA_EXCEEDED.
-    """
+    A strict quota rejects topics once the bucket is overdrawn; a permissive one only throttles, for clients that do
+    not know the error THROTTLING_QUOTA_EXCEEDED."""
 
     def __init__(self, bucket: TokenBucket, rate: float, is_strict: bool, now_ms: float) -> None:
         self.throttle_ms = 0
@@ -66,7 +65,7 @@ class MutationQuota:
         self._now_ms = now_ms
 
     def take(self, partitions: int) -> bool:
-        """Use the quota for one topic; returns False if the topic is refused."""
+        """Use the quota for one topic; return False if the topic is rejected."""
         if self._is_strict:
             self.throttle_ms = self._bucket.throttle_ms(self._rate, self._now_ms)
             if self.throttle_ms > 0:
@@ -78,7 +77,10 @@ class MutationQuota:
 
 
 class ClientQuotas:
-    """`quotas()`: the limits at present. Principals are `Type:Name`. Methods return how long the client waits."""
+    """The usage of all clients. `quotas()`: the current limits. Principals are `Type:Name`.
+
+    Methods that record usage return the throttle time in milliseconds.
+    """
 
     def __init__(
         self, settings: QuotaSettings, quotas: Callable[[], Quotas], counters: QuotaCounters | None = None
@@ -106,8 +108,8 @@ class ClientQuotas:
             throttle_ms = min(throttle_ms, self._settings.window_s * 1000)
         return self.counters.count(key, throttle_ms)
 
-    def take_back(self, key: str, principal: str, client_id: str | None, value: float, now_ms: float) -> None:
-        """Take back what was recorded and not used after all."""
+    def unrecord(self, key: str, principal: str, client_id: str | None, value: float, now_ms: float) -> None:
+        """Subtract usage that was recorded but did not happen."""
         quota = self._quota(key, principal, client_id)
         if quota is not None:
             self._rate((key, quota.user, quota.client_id)).record(-value, now_ms)
@@ -117,8 +119,8 @@ class ClientQuotas:
         quota = self._quota(key, principal, client_id)
         return quota is None or self._rate((key, quota.user, quota.client_id)).rate(now_ms) == 0
 
-    def most_at_once(self, key: str, principal: str, client_id: str | None) -> float:
-        """Return the largest amount that a client may ever use at once: more could never be within its quota."""
+    def max_burst(self, key: str, principal: str, client_id: str | None) -> float:
+        """Return the largest amount that a client may use at once: a larger one could never be within its quota."""
         quota = self._quota(key, principal, client_id)
         settings = self._settings
         return inf if quota is None else quota.limit * (settings.windows - 1) * settings.window_s
@@ -136,7 +138,8 @@ class ClientQuotas:
         return MutationQuota(bucket, quota.limit, is_strict, now_ms)
 
     def connected(self, host: str, now_ms: float) -> int:
-        """Record a new connection, unless it exceeds the rate of its address: then it is closed after a wait."""
+        """Record a new connection, unless it exceeds the rate of its address: then it is to be closed after the
+        throttle time."""
         limit = connection_rate(self._quotas(), host)
         if limit is None:
             return 0
@@ -170,4 +173,4 @@ def _recently_used(tracked: dict[_Key, T], key: _Key, make: Callable[[], T]) -> 
 
 
 NO_QUOTAS: Final = ClientQuotas(QuotaSettings(), dict)
-"""For parts that run without clients' quotas."""
+"""For parts that run without client quotas."""

@@ -1,7 +1,7 @@
-"""The entities that quotas are set for, and which of them applies to a client.
+"""Quota entities, and which of them applies to a client.
 
-The most specific quota applies: of user and client id, then of the user, then of the client id, with the default
-entities behind the named ones (KIP-13, KIP-55, KIP-546).
+The most specific quota applies: of user and client id, then of the user, then of the client id, each named
+entity before the default one (KIP-13, KIP-55, KIP-546).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Quota | Non
 
 
 def _candidates(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, str, str]]:
-    """Yield entities and whose usage counts, the most specific first."""
+    """Yield entities with the user and client id whose usage counts, the most specific first."""
     if client_id:
         yield ((CLIENT_ID, client_id), (USER, user)), user, client_id
         yield ((CLIENT_ID, None), (USER, user)), user, client_id

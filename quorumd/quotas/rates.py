@@ -26,7 +26,7 @@ class WindowedRate:
         self._windows: deque[_Window] = deque()
 
     def record(self, value: float, now_ms: float) -> None:
-        """Add what was used; a negative value takes it back."""
+        """Add usage; a negative value subtracts it."""
         windows = self._windows
         if not windows or now_ms - windows[-1].start_ms >= self._window_ms:
             windows.append(_Window(now_ms))
@@ -34,7 +34,7 @@ class WindowedRate:
         windows[-1].last_ms = now_ms
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
-        """Return the time after which the rate is within the limit if nothing more is used."""
+        """Return the time after which the rate is within the limit again, without further usage."""
         total, measured_ms = self._measure(now_ms)
         rate = total / measured_ms * 1000.0
         return round((rate - limit) / limit * measured_ms) if rate > limit else 0
@@ -45,7 +45,7 @@ class WindowedRate:
         return total / measured_ms * 1000.0
 
     def _measure(self, now_ms: float) -> tuple[float, float]:
-        """Return what was used, and the time that this counts for: at least all windows but the present one."""
+        """Return the usage and the time to which it is related: at least all windows but the current one."""
         windows = self._windows
         while windows and now_ms - windows[0].last_ms >= self._count * self._window_ms:
             windows.popleft()
@@ -58,7 +58,7 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """Tokens, refilled at a rate per second, up to what the rate gives in `burst_s` seconds; full at first."""
+    """Tokens that are refilled at a rate per second, at most those of `burst_s` seconds; initially full."""
 
     __slots__ = ("_burst_s", "_tokens", "_updated_ms")
 
@@ -68,14 +68,14 @@ class TokenBucket:
         self._updated_ms = 0.0
 
     def tokens(self, rate: float, now_ms: float) -> float:
-        """Return the tokens that are left; negative if more were taken."""
+        """Return the remaining tokens; negative if the bucket is overdrawn."""
         refilled = self._tokens + rate * (now_ms - self._updated_ms) / 1000.0
         self._tokens = min(rate * self._burst_s, refilled)
         self._updated_ms = now_ms
         return self._tokens
 
     def take(self, count: float, rate: float, now_ms: float) -> None:
-        """Take tokens, even more than are left."""
+        """Take tokens; this may overdraw the bucket."""
         self.tokens(rate, now_ms)
         self._tokens -= count
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from quorumd.ids import KafkaUuid
 
 ANY: Final = 1
-"""The code that matches everything in a filter, of every kind of code."""
+"""The code that matches everything in a filter, for each of the enums."""
 
 
 class Operation(IntEnum):
@@ -65,7 +65,7 @@ class Permission(IntEnum):
 
 
 WILDCARD: Final = "*"
-"""As a resource name every resource, as a host every host."""
+"""As a resource name: every resource. As a host: every host."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """The only name of a CLUSTER resource."""
 ANY_USER: Final = "User:*"
@@ -79,10 +79,10 @@ OPERATIONS: Final = {
     ResourceType.DELEGATION_TOKEN: (8,),
     ResourceType.USER: (13, 14),
 }
-"""The codes of the operations that each kind of resource has."""
+"""The codes of the operations on each resource type."""
 
 Pattern = tuple[int, int, str]
-"""Kind of resource, pattern type, name."""
+"""Resource type, pattern type, name."""
 
 
 class AclEntry(NamedTuple):
@@ -96,7 +96,7 @@ class AclEntry(NamedTuple):
 class Acl(NamedTuple):
     """One ACL."""
 
-    kind: int
+    resource_type: int
     pattern_type: int
     name: str
     principal: str
@@ -107,7 +107,7 @@ class Acl(NamedTuple):
     @property
     def pattern(self) -> Pattern:
         """The pattern of its resources."""
-        return self.kind, self.pattern_type, self.name
+        return self.resource_type, self.pattern_type, self.name
 
     @property
     def entry(self) -> AclEntry:
@@ -118,7 +118,7 @@ class Acl(NamedTuple):
 class AclFilter(NamedTuple):
     """Selects ACLs. ANY and None match everything."""
 
-    kind: int = ANY
+    resource_type: int = ANY
     pattern_type: int = ANY
     name: str | None = None
     principal: str | None = None
@@ -130,16 +130,16 @@ class AclFilter(NamedTuple):
     def is_known(self) -> bool:
         """Whether all of its codes are known."""
         return (
-            (self.kind == ANY or self.kind in _KINDS)
+            (self.resource_type == ANY or self.resource_type in _RESOURCE_TYPES)
             and (self.pattern_type == ANY or self.pattern_type in _PATTERN_TYPES)
             and (self.operation == ANY or self.operation in _OPERATIONS)
             and (self.permission == ANY or self.permission in _PERMISSIONS)
         )
 
     def matches(self, acl: Acl) -> bool:
-        """Whether it selects the ACL."""
+        """Whether the filter selects the ACL."""
         return (
-            self.kind in (ANY, acl.kind)
+            self.resource_type in (ANY, acl.resource_type)
             and self._matches_name(acl)
             and (self.principal is None or self.principal == acl.principal)
             and (self.host is None or self.host == acl.host)
@@ -160,7 +160,7 @@ class AclFilter(NamedTuple):
         return name.startswith(acl.name)
 
 
-_KINDS: Final = frozenset(int(each) for each in ResourceType)
+_RESOURCE_TYPES: Final = frozenset(int(each) for each in ResourceType)
 _PATTERN_TYPES: Final = frozenset(int(each) for each in PatternType)
 _OPERATIONS: Final = frozenset(int(each) for each in Operation)
 _PERMISSIONS: Final = frozenset(int(each) for each in Permission)
@@ -168,7 +168,7 @@ _PERMISSIONS: Final = frozenset(int(each) for each in Permission)
 
 class AclIndex:
     """All ACLs of a cluster. `acls`: by id. `counts`: the number of ACLs per pattern. `entries`: by pattern and
-    principal. `prefix_lengths`: by kind of resource, the number of prefixes of each length, longest first."""
+    principal. `prefix_lengths`: by resource type, the number of prefixes of each length, longest first."""
 
     __slots__ = ("acls", "counts", "entries", "prefix_lengths")
 
@@ -178,22 +178,22 @@ class AclIndex:
         self.entries: dict[tuple[Pattern, str], tuple[AclEntry, ...]] = {}
         self.prefix_lengths: dict[int, tuple[tuple[int, int], ...]] = {}
 
-    def patterns_of(self, kind: int, name: str) -> Iterator[Pattern]:
+    def patterns_of(self, resource_type: int, name: str) -> Iterator[Pattern]:
         """Iterate over the patterns with ACLs that apply to a resource.
 
         As in Kafka, the name `*` does not apply to other names that begin with `*`.
         """
         counts = self.counts
-        pattern = (kind, int(PatternType.LITERAL), name)
+        pattern = (resource_type, int(PatternType.LITERAL), name)
         if pattern in counts:
             yield pattern
         if not name.startswith(WILDCARD):
-            pattern = (kind, int(PatternType.LITERAL), WILDCARD)
+            pattern = (resource_type, int(PatternType.LITERAL), WILDCARD)
             if pattern in counts:
                 yield pattern
-        for length, _ in self.prefix_lengths.get(kind, ()):
+        for length, _ in self.prefix_lengths.get(resource_type, ()):
             if length <= len(name):
-                pattern = (kind, int(PatternType.PREFIXED), name[:length])
+                pattern = (resource_type, int(PatternType.PREFIXED), name[:length])
                 if pattern in counts:
                     yield pattern
 

@@ -1,7 +1,7 @@
 """Decides whether a principal may do something, by the rules of Kafka's StandardAuthorizer.
 
-Super users may do everything. For all other principals the ACLs that apply to the resource decide: an entry that
-denies beats all that allow. Without any entry for the principal it is denied; if the resource has no ACL at all,
+Super users may do everything. For all other principals the ACLs that apply to the resource decide: DENY takes
+precedence over ALLOW. Without an entry for the principal the operation is denied; if the resource has no ACL at all,
 `allow.everyone.if.no.acl.found` decides.
 """
 
@@ -28,7 +28,7 @@ from quorumd.security.acls import (
 )
 
 Rule = str | tuple[Pattern, str, AclEntry]
-"""Why: a fixed rule, or the pattern, principal and entry of an ACL."""
+"""The reason of a decision: a fixed rule, or the pattern, principal and entry of an ACL."""
 
 audit = logging.getLogger("quorumd.authorizer")
 
@@ -57,7 +57,7 @@ class AuthorizerNotReady(Exception):
 
 
 class Client(NamedTuple):
-    """On whose behalf something is done. `api`: the name of the request, for the audit log."""
+    """The client that requests an operation. `api`: the name of its request, for the audit log."""
 
     principal: str
     host: str
@@ -65,7 +65,7 @@ class Client(NamedTuple):
 
 
 class AuthorizerCounters:
-    """Decisions so far. `denied`: by name of the API, denials of what was requested explicitly."""
+    """Counts decisions. `denied`: denials by name of the API, of operations that were requested explicitly."""
 
     def __init__(self) -> None:
         self.allowed_total = 0
@@ -77,7 +77,7 @@ class AuthorizerCounters:
 
 
 class Authorizer:
-    """`acls()` returns the present ACLs; they decide only once `is_loaded()`."""
+    """Decides by the ACLs that `acls()` returns, once `is_loaded()`."""
 
     def __init__(
         self,
@@ -95,15 +95,15 @@ class Authorizer:
         self,
         client: Client,
         operation: int,
-        kind: int,
+        resource_type: int,
         name: str,
         logs_allowed: bool = True,
         logs_denied: bool = True,
     ) -> bool:
         """Whether the client may do this. Raises AuthorizerNotReady.
 
-        `logs_allowed`, `logs_denied`: whether the result means access, and whether the client named this
-        resource, rather than for those that it may see.
+        `logs_allowed`: whether the client gets access if it is allowed. `logs_denied`: whether the client named this
+        resource itself.
         """
         if client.principal in self.settings.super_users:
             is_allowed = True
@@ -111,7 +111,7 @@ class Authorizer:
         elif not self.is_loaded():
             raise AuthorizerNotReady
         else:
-            is_allowed, rule = self._decide(client, operation, kind, name)
+            is_allowed, rule = self._decide(client, operation, resource_type, name)
         counters = self.counters
         if is_allowed:
             counters.allowed_total += logs_allowed
@@ -123,15 +123,15 @@ class Authorizer:
         elif not (is_allowed and logs_allowed):
             return is_allowed
         if audit.isEnabledFor(level):
-            _log(level, client, operation, kind, name, is_allowed, rule)
+            _log(level, client, operation, resource_type, name, is_allowed, rule)
         return is_allowed
 
-    def _decide(self, client: Client, operation: int, kind: int, name: str) -> tuple[bool, Rule]:
+    def _decide(self, client: Client, operation: int, resource_type: int, name: str) -> tuple[bool, Rule]:
         index = self._acls()
         entries = index.entries
         allowed_by: Rule = ""
         has_acls = False
-        for pattern in index.patterns_of(kind, name):
+        for pattern in index.patterns_of(resource_type, name):
             has_acls = True
             for principal in (client.principal, ANY_USER):
                 for entry in entries.get((pattern, principal), ()):
@@ -146,24 +146,24 @@ class Authorizer:
             return True, "DefaultAllow"
         return False, "DefaultDeny"
 
-    def authorize_any(self, client: Client, operation: int, kind: int) -> bool:
-        """Whether the client may do this with some resource of this kind, named or not yet."""
-        if self.authorize(client, operation, kind, "hardcode", True, False):
+    def authorize_any(self, client: Client, operation: int, resource_type: int) -> bool:
+        """Whether the client may do this with some resource of this type, existing or not."""
+        if self.authorize(client, operation, resource_type, "hardcode", True, False):
             return True
-        allowed, denied = self._patterns_by_permission(client, operation, kind)
-        everything = (kind, int(PatternType.LITERAL), WILDCARD)
+        allowed, denied = self._patterns_by_permission(client, operation, resource_type)
+        everything = (resource_type, int(PatternType.LITERAL), WILDCARD)
         if everything in denied:
             return False
         return everything in allowed or any(not _is_dominated(pattern, denied) for pattern in allowed)
 
     def _patterns_by_permission(
-        self, client: Client, operation: int, kind: int
+        self, client: Client, operation: int, resource_type: int
     ) -> tuple[set[Pattern], set[Pattern]]:
-        """The patterns of a kind whose entries allow and deny the operation to the client."""
+        """The patterns of a resource type whose entries allow and deny the operation to the client."""
         allowed: set[Pattern] = set()
         denied: set[Pattern] = set()
         for (pattern, principal), entries in self._acls().entries.items():
-            if pattern[0] != kind or principal not in (client.principal, ANY_USER):
+            if pattern[0] != resource_type or principal not in (client.principal, ANY_USER):
                 continue
             for entry in entries:
                 if entry.operation in (operation, Operation.ALL) and is_host_in(client.host, entry.host):
@@ -172,7 +172,7 @@ class Authorizer:
 
 
 def _applies(entry: AclEntry, operation: int) -> bool:
-    """Whether an entry is about the operation. What it allows implies some other operations, what it denies none."""
+    """Whether an entry applies to the operation. ALLOW of an operation may imply others, DENY does not."""
     own = entry.operation
     if own in (operation, Operation.ALL):
         return True
@@ -184,29 +184,29 @@ def _applies(entry: AclEntry, operation: int) -> bool:
 
 
 def _is_dominated(pattern: Pattern, denied: set[Pattern]) -> bool:
-    """Whether denied patterns cover everything that this one allows."""
-    kind, pattern_type, name = pattern
+    """Whether denied patterns cover everything that this pattern allows."""
+    resource_type, pattern_type, name = pattern
     if pattern_type == PatternType.LITERAL and pattern in denied:
         return True
     prefixed = int(PatternType.PREFIXED)
-    return any((kind, prefixed, name[:length]) in denied for length in range(1, len(name) + 1))
+    return any((resource_type, prefixed, name[:length]) in denied for length in range(1, len(name) + 1))
 
 
 def _describe(rule: Rule) -> str:
-    """A rule for the audit log."""
+    """Format a rule for the audit log."""
     if isinstance(rule, str):
         return rule
     pattern, principal, entry = rule
-    kind, pattern_type, name = pattern
+    resource_type, pattern_type, name = pattern
     permission = "ALLOW" if entry.permission == Permission.ALLOW else "DENY"
     return (
-        f"{permission} {_name(Operation, entry.operation)} on {_name(ResourceType, kind)}:"
+        f"{permission} {_name(Operation, entry.operation)} on {_name(ResourceType, resource_type)}:"
         f"{_name(PatternType, pattern_type)}:{name} to {principal} from {entry.host}"
     )
 
 
 def _log(
-    level: int, client: Client, operation: int, kind: int, name: str, is_allowed: bool, rule: Rule
+    level: int, client: Client, operation: int, resource_type: int, name: str, is_allowed: bool, rule: Rule
 ) -> None:
     audit.log(
         level,
@@ -215,7 +215,7 @@ def _log(
         client.host,
         "allowed" if is_allowed else "denied",
         _name(Operation, operation),
-        _name(ResourceType, kind),
+        _name(ResourceType, resource_type),
         name,
         client.api,
         _describe(rule),
@@ -230,7 +230,7 @@ def _name(codes: type[Operation] | type[ResourceType] | type[PatternType], code:
 
 
 class Access:
-    """The rights of one client, for the handler of its request."""
+    """Authorizes the operations of one client, for the handler of its request."""
 
     __slots__ = ("_authorizer", "client")
 
@@ -239,30 +239,42 @@ class Access:
         self.client = client
 
     def allows(
-        self, operation: int, kind: int, name: str, *, logs_allowed: bool = True, logs_denied: bool = True
+        self,
+        operation: int,
+        resource_type: int,
+        name: str,
+        *,
+        logs_allowed: bool = True,
+        logs_denied: bool = True,
     ) -> bool:
         """See `Authorizer.authorize`."""
-        return self._authorizer.authorize(self.client, operation, kind, name, logs_allowed, logs_denied)
+        return self._authorizer.authorize(
+            self.client, operation, resource_type, name, logs_allowed, logs_denied
+        )
 
     def allows_cluster(self, operation: int, *, logs_denied: bool = True) -> bool:
-        """Whether the client may do this with the cluster."""
+        """Whether the client may do this on the cluster."""
         return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=logs_denied)
 
-    def allows_any(self, operation: int, kind: int) -> bool:
+    def allows_any(self, operation: int, resource_type: int) -> bool:
         """See `Authorizer.authorize_any`."""
-        return self._authorizer.authorize_any(self.client, operation, kind)
+        return self._authorizer.authorize_any(self.client, operation, resource_type)
 
     def allowed(
-        self, operation: int, kind: int, names: Iterable[str], *, logs_denied: bool = True
+        self, operation: int, resource_type: int, names: Iterable[str], *, logs_denied: bool = True
     ) -> set[str]:
-        """Return those of the names with which the client may do this."""
-        return {name for name in set(names) if self.allows(operation, kind, name, logs_denied=logs_denied)}
+        """Return those of the names on which the client may do this."""
+        return {
+            name
+            for name in set(names)
+            if self.allows(operation, resource_type, name, logs_denied=logs_denied)
+        }
 
-    def operations(self, kind: ResourceType, name: str) -> int:
-        """The operations that the client may do with a resource, as bits at the positions of their codes."""
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """The operations that the client may do on a resource, as a bit field by their codes."""
         bits = 0
-        for operation in OPERATIONS[kind]:
-            if self.allows(operation, kind, name, logs_allowed=False, logs_denied=False):
+        for operation in OPERATIONS[resource_type]:
+            if self.allows(operation, resource_type, name, logs_allowed=False, logs_denied=False):
                 bits |= 1 << operation
         return bits
 
@@ -271,7 +283,7 @@ def parse_super_users(text: str) -> frozenset[str]:
     """Parse `super.users`: principals like `User:alice`, separated by semicolons. Raises ValueError."""
     users = [each.strip() for each in text.split(";") if each.strip()]
     for user in users:
-        kind, colon, name = user.partition(":")
-        if not colon or not kind or not name:
+        type_name, colon, name = user.partition(":")
+        if not colon or not type_name or not name:
             raise ValueError(f"{user!r} is not a principal like User:alice")
     return frozenset(users)

@@ -28,7 +28,7 @@ def serialize(principal: str, is_token: bool) -> bytes:
 
 
 def deserialize(data: bytes) -> ForwardedPrincipal:
-    """Read a principal. Raises MalformedMessage."""
+    """Deserialize a principal. Raises MalformedMessage."""
     if int.from_bytes(data[:2], "big") != VERSION or len(data) < 2:
         raise MalformedMessage("the principal of a forwarded request has an unknown version")
     found = decode(DefaultPrincipalData, VERSION, data, 2)

@@ -132,7 +132,7 @@ class _Rule(NamedTuple):
 
 
 def _expand(replacement: str, match: re.Match[str]) -> str:
-    """Fill in a replacement as Java does: `$12` is group 1 and a 2 if there are fewer than 12 groups."""
+    """Expand a replacement as Java does: `$12` is group 1 followed by a 2 if there are fewer than 12 groups."""
     groups = match.re.groups
 
     def fill(part: re.Match[str]) -> str:
@@ -149,7 +149,7 @@ def _expand(replacement: str, match: re.Match[str]) -> str:
 
 
 class PrincipalMapper:
-    """The rules of `ssl.principal.mapping.rules`; the first that matches gives the name."""
+    """The rules of `ssl.principal.mapping.rules`; the first match applies."""
 
     def __init__(self, rules: str) -> None:
         """Raises ValueError."""

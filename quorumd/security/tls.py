@@ -1,4 +1,4 @@
-"""TLS of one listener name, as values: where keys and trusted certificates are, and what is accepted."""
+"""The TLS settings of one listener name: keys, trusted certificates, and what is accepted."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ CLIENT_AUTH = ("none", "requested", "required")
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """The own certificate chain and its key: in a file (PEM or PKCS12), or as PEM text."""
+    """The certificate chain of a node or client and its key: in a file (PEM or PKCS12), or as PEM text."""
 
     location: str = ""
     password: str = field(default="", repr=False)
-    """Of a PKCS12 file."""
+    """The password of a PKCS12 file."""
     key_password: str = field(default="", repr=False)
     certificate_chain: str = ""
     key: str = field(default="", repr=False)
 
     @property
     def is_given(self) -> bool:
+        """Whether there is a certificate chain."""
         return bool(self.location or self.certificate_chain)
 
 

@@ -162,7 +162,7 @@ class _Fetch:
         most = min(message.max_bytes, apis.context.settings.api.fetch_max_bytes)
         if not fetcher.is_follower:
             quotas, client = apis.context.quotas, (session.principal, request.client_id)
-            most = int(min(most, quotas.most_at_once(CONSUMER_BYTE_RATE, *client)))
+            most = int(min(most, quotas.max_burst(CONSUMER_BYTE_RATE, *client)))
         self._max_bytes = max(0, most)
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._results: dict[PartitionKey, ReadPartition] = {}
@@ -317,7 +317,7 @@ class _Fetch:
         throttle_ms = quotas.record(CONSUMER_BYTE_RATE, *client, self._size, now_ms)
         if throttle_ms == 0 or is_unused:
             return throttle_ms, False
-        quotas.take_back(CONSUMER_BYTE_RATE, *client, self._size, now_ms)
+        quotas.unrecord(CONSUMER_BYTE_RATE, *client, self._size, now_ms)
         return throttle_ms, True
 
     def _withhold(self, throttle_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""SASL as state machines: a token comes in, a token goes out.
+"""SASL exchanges as state machines: each takes a token and returns the next one.
 
 exchange.py      the interfaces of both sides, and what an exchange proves
 plain.py         PLAIN (RFC 4616)

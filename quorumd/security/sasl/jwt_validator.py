@@ -22,7 +22,7 @@ MISSING_PACKAGE: Final = "needs the packages PyJWT and cryptography: pip install
 
 
 class JwtRules(NamedTuple):
-    """The contents that a token needs."""
+    """The claims that a token must have."""
 
     audience: tuple[str, ...]
     issuer: str
@@ -33,7 +33,7 @@ class JwtRules(NamedTuple):
 class JwtValidator:
     """Verifies tokens with the newest keys; `keys_by_id` is replaced when the provider rotates them.
 
-    `on_unknown_key` is called when a token names a key that is not there, so that the keys are read again.
+    `on_unknown_key` is called when a token names an unknown key, so that the keys are read again.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class JwtValidator:
         self._keys: Mapping[str, Any] = {}
 
     def load_keys(self, document: str) -> None:
-        """Take over a JSON web key set. Raises ValueError."""
+        """Replace the keys by those of a JSON web key set. Raises ValueError."""
         self._keys = parse_key_set(document)
 
     def validate(self, token: str) -> Proof:
@@ -72,7 +72,7 @@ class JwtValidator:
             raise AuthenticationFailed(f"the token is invalid: {error}") from None
         name = claims[self._rules.principal_claim]
         if not isinstance(name, str) or not name:
-            raise AuthenticationFailed(f"the claim {self._rules.principal_claim} is not a name")
+            raise AuthenticationFailed(f"the claim {self._rules.principal_claim} is not a non-empty string")
         return Proof(user(name), self._check_times(claims))
 
     def _key(self, header: Mapping[str, Any]) -> Any:
@@ -91,11 +91,11 @@ class JwtValidator:
         """Return when the token expires, Unix time in milliseconds."""
         now_s, leeway_s = self._now_ms() / 1000, self._rules.leeway_s
         expires_s, begins_s = claims["exp"], claims.get("nbf", 0)
-        # JSON also has NaN, which is below and above nothing, and numbers without a limit.
+        # JSON numbers may be NaN, for which every comparison is false, or arbitrarily large.
         if not all(
             isinstance(each, int | float) and abs(each) < MAX_TIME_S for each in (expires_s, begins_s)
         ):
-            raise AuthenticationFailed("the times of the token are not times")
+            raise AuthenticationFailed("the exp or nbf claim of the token is not a time")
         if expires_s + leeway_s <= now_s:
             raise AuthenticationFailed("the token has expired")
         if begins_s - leeway_s > now_s:
@@ -115,7 +115,7 @@ def parse_key_set(document: str) -> dict[str, Any]:
 
 
 def _jwt() -> Any:
-    """PyJWT, loaded when it is first needed: a node without OAUTHBEARER does without it."""
+    """Import PyJWT when it is first needed: nodes without OAUTHBEARER need not have it."""
     try:
         import jwt
     except ImportError:

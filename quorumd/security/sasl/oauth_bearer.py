@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from quorumd.errors import AuthenticationFailed
-from quorumd.security.sasl.exchange import Proof
+from quorumd.security.sasl.exchange import Proof, user
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 _SEPARATOR: Final = "\x01"
@@ -20,11 +20,12 @@ class TokenValidator(Protocol):
     """Verifies tokens."""
 
     def validate(self, token: str) -> Proof:
-        """Return what the token proves. Raises AuthenticationFailed."""
+        """Verify a token and return the principal that it proves. Raises AuthenticationFailed."""
 
 
 class OAuthBearerServer:
-    """The server's side. As RFC 7628 requires, a client learns of an invalid token by a message that it confirms."""
+    """The server's side. As RFC 7628 requires, an invalid token is reported by a message that the client
+    acknowledges."""
 
     def __init__(self, validator: TokenValidator) -> None:
         self.proof: Proof | None = None
@@ -41,7 +42,7 @@ class OAuthBearerServer:
         except AuthenticationFailed as failure:
             self._failure = failure
             return _INVALID_TOKEN
-        if authorization_id and f"User:{authorization_id}" != proof.principal:
+        if authorization_id and user(authorization_id) != proof.principal:
             raise AuthenticationFailed("a client cannot act as another user")
         self.proof = proof
         return b""

@@ -1,4 +1,4 @@
-"""PLAIN: name and password in one token. Protects nothing without TLS."""
+"""PLAIN: name and password in one token, unprotected without TLS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLAIN: Final = "PLAIN"
 
 
 class PlainServer:
-    """Checks the password against those of `users`."""
+    """The server's side; `users` has the passwords by name."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self.proof: Proof | None = None
@@ -29,7 +29,7 @@ class PlainServer:
             raise AuthenticationFailed("the PLAIN token needs a name and a password")
         authorization_id, name, password = parts
         expected = self._users.get(name)
-        # The comparison takes as long for an unknown name.
+        # Compare for an unknown name too, so that timing does not reveal which names exist.
         is_equal = hmac.compare_digest(password.encode(), (expected or "").encode())
         if expected is None or not is_equal:
             raise AuthenticationFailed("invalid name or password")
@@ -40,7 +40,7 @@ class PlainServer:
 
 
 class PlainClient:
-    """Sends the password."""
+    """The client's side."""
 
     mechanism = PLAIN
 

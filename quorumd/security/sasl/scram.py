@@ -1,8 +1,8 @@
 """SCRAM (RFC 5802, RFC 7677): both sides prove that they know the password without sending it.
 
 A delegation token authenticates by the same exchange: the client adds `tokenauth=true`, its name is the token's id
-and its password the token's HMAC in base64 (KIP-48). The exchange takes milliseconds of a client, since it salts and
-hashes the password, and microseconds of a server.
+and its password the token's HMAC in base64 (KIP-48). The exchange costs a client milliseconds, since it salts and
+hashes the password, and a server microseconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 
 _CLIENT_ITERATIONS_LIMIT: Final = 1_000_000
-"""A server must not keep its clients busy with more."""
+"""A server cannot make its clients compute more."""
 _NO_BINDING: Final = "n,,"
 _TOKEN_SALT: Final = b"delegation token"
 _FAILED: Final = "invalid credentials"
@@ -53,7 +53,7 @@ def scram_credential(mechanism: Mechanism, salted: bytes, salt: bytes, iteration
 
 @lru_cache(maxsize=256)
 def _salted_once(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """Clients log in again and again with the same password and salt."""
+    """As `salted_password`, cached: clients log in repeatedly with the same password and salt."""
     return salted_password(mechanism, password, salt, iterations)
 
 
@@ -132,13 +132,13 @@ class ScramServer:
         unsigned, _, signature = message.rpartition(",p=")
         attributes = _attributes(unsigned)
         binding = b64encode(self._binding.encode()).decode()
-        is_ours = attributes.get("c") == binding and attributes.get("r") == self._nonce
+        is_bound = attributes.get("c") == binding and attributes.get("r") == self._nonce
         signed = f"{self._messages},{unsigned}".encode()
         digest = self._mechanism.digest
         client_signature = hmac.digest(credential.stored_key, signed, digest)
         client_key = _xor(_decode_base64(signature), client_signature)
         stored_key = hashlib.new(digest, client_key).digest()
-        if not hmac.compare_digest(stored_key, credential.stored_key) or not is_ours:
+        if not hmac.compare_digest(stored_key, credential.stored_key) or not is_bound:
             raise AuthenticationFailed(_FAILED)
         self.proof = self._candidate
         return b"v=" + b64encode(hmac.digest(credential.server_key, signed, digest))
@@ -203,7 +203,7 @@ def _decode(token: bytes) -> str:
 
 
 def _attributes(message: str) -> dict[str, str]:
-    """The attributes of a message by name; the first of several with the same name counts."""
+    """The attributes of a message by name; of duplicates the first applies."""
     found: dict[str, str] = {}
     for part in message.split(","):
         name, equals, value = part.partition("=")
@@ -222,7 +222,7 @@ def _decode_base64(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except ValueError:
-        raise AuthenticationFailed("the SCRAM message is not base64 where it should be") from None
+        raise AuthenticationFailed("the SCRAM message has invalid base64") from None
 
 
 def _xor(left: bytes, right: bytes) -> bytes:

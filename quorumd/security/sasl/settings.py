@@ -1,4 +1,4 @@
-"""SASL of a listener: the mechanisms that it accepts as a server, and the login that its clients use."""
+"""The SASL settings of a listener: the mechanisms that it accepts, and the login of its clients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ServerSasl:
         new_nonce: Callable[[], str],
         now_ms: Callable[[], int],
     ) -> SaslServer:
-        """Begin an exchange by one of `mechanisms`."""
+        """Begin an exchange with one of `mechanisms`."""
         if mechanism == PLAIN:
             return PlainServer(self.plain_users)
         if mechanism == OAUTHBEARER:

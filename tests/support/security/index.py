@@ -14,7 +14,7 @@ def acl_record(acl: Acl, number: int) -> AccessControlEntryRecord:
     """The record of an ACL with an id of its own."""
     return AccessControlEntryRecord(
         KafkaUuid(number.to_bytes(16, "big")),
-        acl.kind,
+        acl.resource_type,
         acl.name,
         acl.pattern_type,
         acl.principal,

@@ -91,7 +91,7 @@ def allows_any(cluster: Cluster, question: Question) -> bool:
     relevant = [
         acl
         for acl in cluster.acls
-        if acl.kind == question.kind
+        if acl.resource_type == question.kind
         and acl.principal in (question.principal, "User:*")
         and _covers_host(acl.host, question.host)
         and acl.operation in (question.operation, ALL_OPERATIONS)
@@ -109,7 +109,7 @@ def allows_any(cluster: Cluster, question: Question) -> bool:
 
 
 def _is_about(acl: Acl, question: Question) -> bool:
-    if acl.kind != question.kind:
+    if acl.resource_type != question.kind:
         return False
     if acl.pattern_type == PREFIXED:
         return question.name.startswith(acl.name)

@@ -93,7 +93,7 @@ def test_filters_delete_what_they_select(controller: SecurityController) -> None
         ["orders"],
         [],
     ]
-    assert [acl.kind for acl in controller.image.security.acls.acls.values()] == [3]
+    assert [acl.resource_type for acl in controller.image.security.acls.acls.values()] == [3]
 
 
 def test_acls_are_described_by_pattern(controller: SecurityController) -> None:

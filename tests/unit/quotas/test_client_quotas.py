@@ -37,14 +37,14 @@ def test_time_is_throttled_for_one_window_at_most() -> None:
 def test_used_amounts_are_taken_back() -> None:
     used = quotas()
     used.record(PRODUCER_BYTE_RATE, ALICE, None, 1e6, 0)
-    used.take_back(PRODUCER_BYTE_RATE, ALICE, None, 1e6, 0)
-    used.take_back(PRODUCER_BYTE_RATE, "User:bob", None, 1e6, 0)
+    used.unrecord(PRODUCER_BYTE_RATE, ALICE, None, 1e6, 0)
+    used.unrecord(PRODUCER_BYTE_RATE, "User:bob", None, 1e6, 0)
     assert used.record(PRODUCER_BYTE_RATE, ALICE, None, 1000, 0) == 0
 
 
 def test_most_at_once_leaves_the_present_window_out() -> None:
-    assert quotas().most_at_once(PRODUCER_BYTE_RATE, ALICE, None) == 1000
-    assert quotas().most_at_once("consumer_byte_rate", ALICE, None) == inf
+    assert quotas().max_burst(PRODUCER_BYTE_RATE, ALICE, None) == 1000
+    assert quotas().max_burst("consumer_byte_rate", ALICE, None) == inf
 
 
 def test_strict_mutations_are_refused_once_the_bucket_is_overdrawn() -> None:

@@ -31,7 +31,7 @@ def acl(name: str = "orders", pattern_type: int = LITERAL, host: str = "*") -> A
         (AclFilter(), True),
         (AclFilter(name="orders"), True),
         (AclFilter(name="ord"), False),
-        (AclFilter(kind=ResourceType.GROUP), False),
+        (AclFilter(resource_type=ResourceType.GROUP), False),
         (AclFilter(pattern_type=PREFIXED), False),
         (AclFilter(pattern_type=LITERAL, name="orders"), True),
         (AclFilter(pattern_type=PatternType.MATCH, name="orders"), True),
@@ -55,7 +55,7 @@ def test_match_filter_selects_wildcards_and_prefixes() -> None:
     assert not by_name.matches(acl("x", PREFIXED))
 
 
-@pytest.mark.parametrize("field", ["kind", "pattern_type", "operation", "permission"])
+@pytest.mark.parametrize("field", ["resource_type", "pattern_type", "operation", "permission"])
 def test_codes_of_filters_are_checked(field: str) -> None:
     assert AclFilter().is_known
     assert not AclFilter()._replace(**{field: 0}).is_known
