@@ -8,7 +8,7 @@
     properties      Java's properties format, with line numbers
     environment     QUORUMD_NODE_ID and the like, which override the file
     references      ${file:/path:key}, ${dir:/path:name}, ${env:NAME}
-    kafka_keys      Kafka's keys that are not settings here: ignored or rejected
+    kafka_keys      Kafka's keys that are not settings of quorumd: ignored or rejected
     values          kinds of values, such as durations, sizes, listeners and voters, and their allowed values
     settings        the model of all settings; the fields are in the modules that it names
     contradictions  settings that depend on each other

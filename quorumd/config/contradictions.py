@@ -23,7 +23,7 @@ def is_loopback(host: str) -> bool:
 
 
 def problems(settings: Settings) -> Iterator[Problem]:
-    """Settings that contradict each other. Later checks rely on the earlier ones."""
+    """Yield the contradictions between settings. Later checks rely on the earlier ones."""
     yield from _folder_problems(settings)
     roles = list(_role_problems(settings))
     yield from roles
@@ -115,7 +115,7 @@ def _listener_problems(settings: Settings) -> Iterator[Problem]:
 
 
 def _early_listener_problems(settings: Settings, names: list[str]) -> Iterator[Problem]:
-    """Check that the quorum can elect a leader before the ACLs are loaded: they come from it."""
+    """Check that the quorum can elect a leader before the ACLs, which it has, are loaded."""
     early = settings.early_start_listeners
     unknown = [each for each in early if each not in (*names, *settings.controller_listener_names)]
     field = ("early_start_listeners", "listeners")
@@ -192,7 +192,7 @@ def _quorum_problems(settings: Settings) -> Iterator[Problem]:
 
 
 def suspicions(settings: Settings) -> Iterator[str]:
-    """Warnings about settings that are probably unintended."""
+    """Yield warnings about settings that are probably unintended."""
     if settings.fetch_timeout_ms < settings.election_timeout_ms:
         yield (
             f"quorum.fetch.timeout.ms ({settings.fetch_timeout_ms}) is shorter than "
@@ -211,7 +211,7 @@ def suspicions(settings: Settings) -> Iterator[str]:
 
 
 def exposure(settings: Settings) -> str | None:
-    """The warning about listeners without security that other machines reach, None if there are none."""
+    """Return a warning about listeners without security that other machines can reach, None if there are none."""
     exposed = [
         f"{each.name}://{each.host}:{each.port}"
         for each in settings.listeners
@@ -220,6 +220,6 @@ def exposure(settings: Settings) -> str | None:
     if not exposed:
         return None
     return (
-        f"{', '.join(exposed)} has no TLS: every client that reaches it reads the traffic, and without an authorizer "
-        "changes everything; use SSL or SASL_SSL, or a network that only nodes and administrators reach"
+        f"{', '.join(exposed)} has no TLS: others on the network can read the traffic, and without an authorizer "
+        "every client can change everything; use SSL or SASL_SSL, or a network of nodes and administrators only"
     )

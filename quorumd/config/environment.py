@@ -1,6 +1,6 @@
 """Settings from the environment: QUORUMD_ and the key in capitals, with `_` for each `.`.
 
-`QUORUMD_NODE_ID=3` is `node.id=3`, under whichever of its names the file gives that setting, and wins over the file.
+`QUORUMD_NODE_ID=3` is `node.id=3`, whichever of its keys the file uses for that setting, and overrides the file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from quorumd.config.properties import Property
 
 PREFIX = "QUORUMD_"
 OTHERS = ("QUORUMD_BOOTSTRAP_SERVER", "QUORUMD_COMMAND_CONFIG", "QUORUMD_COMPILE")
-"""Variables with another meaning: options of commands and the build of the package."""
+"""Variables with another meaning: options of commands and of the package build."""
 
 
 def variable_name(key: str) -> str:

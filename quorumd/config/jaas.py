@@ -1,4 +1,4 @@
-"""JAAS configuration strings, as `sasl.jaas.config` has them: one login module and its options."""
+"""Parses JAAS configuration strings, the values of `sasl.jaas.config`: one login module and its options."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ from quorumd.config.settings import BROKER_ONLY_FIELDS, Settings, documentation,
 from quorumd.errors import ConfigError
 from quorumd.security.sasl.settings import MECHANISMS
 
-# Stand in for a required setting that is missing or bad, so that the rest of the file is still checked.
 PLACEHOLDERS = {
     "node_id": "2147483647",
     "log_directories": "placeholder",
     "listeners": "PLAINTEXT://placeholder:1",
 }
+"""Values that replace required settings that are missing or invalid, so that the rest of the file is checked too."""
 
 MAX_FILE_BYTES = 64 * 1024
 MAX_FAULTS = 20
@@ -176,7 +176,7 @@ class _Loader:
             self._add_fault(given, str(error), kind.allowed)
 
     def _read_unknown(self, given: Property) -> None:
-        """A key that is not a setting of quorumd."""
+        """Handle a key that is not a setting of quorumd."""
         entry = kafka_keys.find(given.key)
         if entry is None:
             self._unknown.setdefault(given.key, given)
@@ -222,7 +222,8 @@ class _Loader:
         )
 
     def _validate(self, texts: dict[str, Any]) -> Settings | None:
-        """The settings, or None and faults. An invalid value does not hide problems of others."""
+        """Return the settings, or None after adding faults. An invalid value does not hide problems of other
+        settings."""
         try:
             return Settings.model_validate(texts | {"listener_properties": tuple(self._of_listeners)})
         except ValidationError as error:
@@ -237,7 +238,7 @@ class _Loader:
         return None
 
     def _add_validation_faults(self, error: ValidationError, ignored: frozenset[str]) -> frozenset[str]:
-        """Returns the fields with invalid values. Problems that involve an `ignored` field are not reported."""
+        """Return the fields with invalid values. Problems that involve an `ignored` field are not reported."""
         bad_fields = set()
         for details in error.errors():
             context = details.get("ctx", {})

@@ -13,7 +13,7 @@ from quorumd.security.sasl.plain import PLAIN
 from quorumd.security.tls import PROTOCOLS, KeyStore, TlsSettings, TrustStore
 
 PROTOCOL_NUMBERS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""Kafka's numbers of the security protocols, as registrations have them."""
+"""Kafka's numbers of the security protocols, used in registrations."""
 _MODULES: Final = {PLAIN: "Plain", OAUTHBEARER: "OAuthBearer"}
 
 
@@ -27,7 +27,7 @@ class ListenerProperty(NamedTuple):
 
 
 class JwksSource(NamedTuple):
-    """Where the keys of an identity provider are, and what its tokens need."""
+    """The URL of an identity provider's keys, and the rules for its tokens."""
 
     url: str
     refresh_ms: int
@@ -62,7 +62,7 @@ class ListenerSecurity(NamedTuple):
 
 
 class ListenerProperties:
-    """Properties of one listener: its own ones, and those of all."""
+    """The properties of one listener: its own, and those of all listeners."""
 
     def __init__(self, listener: str, common: SecurityFields, own: tuple[ListenerProperty, ...]) -> None:
         self._listener = listener
@@ -70,7 +70,7 @@ class ListenerProperties:
         self._own = [each for each in own if each.listener == listener]
 
     def get(self, field: str, mechanism: str = "") -> Any:
-        """The value for a mechanism, for the listener, or for all."""
+        """The value for the mechanism, or else for the listener, or else for all listeners."""
         for wanted in dict.fromkeys((mechanism, "")):
             for each in self._own:
                 if (each.mechanism, each.field) == (wanted, field):

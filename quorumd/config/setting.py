@@ -1,4 +1,4 @@
-"""How a setting is declared: a field of a pydantic model with its keys in a properties file."""
+"""Declares settings: fields of a pydantic model with their keys in a properties file."""
 
 from __future__ import annotations
 

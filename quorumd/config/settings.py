@@ -59,7 +59,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
     )
 
     properties: tuple[tuple[str, str], ...] = ()
-    """Keys and values as given; not a setting."""
+    """Keys and values as given, for DescribeConfigs of this broker; not a setting."""
     listener_properties: tuple[ListenerProperty, ...] = ()
     """Those with the prefix listener.name.; not a setting."""
     file_warnings: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
 
     @property
     def is_controller(self) -> bool:
-        """Whether the process has the controller role; it has if no role is given."""
+        """Whether the process has the controller role, also if no role is given."""
         return "controller" in self.process_roles or not self.process_roles
 
     @property
@@ -149,7 +149,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
         return found
 
     def advertised(self, listener: Endpoint) -> Endpoint:
-        """The address of a listener for others."""
+        """The advertised endpoint of a listener."""
         named = (each for each in self.advertised_listeners if each.name == listener.name)
         return next(named, listener)
 
@@ -160,7 +160,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
         return names[0] if names and self.is_broker else self.listener.name
 
     def node_settings(self) -> NodeSettings:
-        """The settings of a Node. A long poll takes at most half of the fetch or request timeout."""
+        """Convert to the settings of a Node. A long poll takes at most half of the fetch or request timeout."""
         return NodeSettings(
             node_id=self.node_id,
             data_directory=abspath(self.data_directory),
@@ -187,7 +187,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
             connections_max_idle_ms=self.connections_max_idle_ms,
             registers=self.is_controller,
             auto_join=self.auto_join,
-            static_configs=self.static_properties(),
+            static_configs=self.properties,
             controllers_name=self.controller_listener_name if self.is_broker else "",
             authorizer=self._authorizer_settings(),
             token_secret_key=self.token_secret_key or None,
@@ -260,10 +260,6 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
             token_expiry_ms=self.token_expiry_time_ms,
             token_check_interval_ms=self.token_check_interval_ms,
         )
-
-    def static_properties(self) -> tuple[tuple[str, str], ...]:
-        """Keys and values as given, for DescribeConfigs of this broker."""
-        return self.properties
 
     def warnings(self) -> tuple[str, ...]:
         """Warnings about valid but probably unintended settings; the daemon logs them at start."""

@@ -1,4 +1,4 @@
-"""The properties that are defaults of topic configs, such as `log.retention.ms` of `retention.ms`.
+"""The properties that are defaults of topic configs, such as `log.retention.ms` for `retention.ms`.
 
 Their values are those of Kafka's broker configs, without quorumd's units: an empty value is Kafka's default.
 """
@@ -138,7 +138,7 @@ class TopicDefaultFields(NodeFields):
     )
 
     def topic_defaults(self) -> dict[str, str]:
-        """The configs of topics that have no value of their own, by their names."""
+        """The defaults of topic configs, by their names."""
         retention_ms = self.log_retention_ms or (
             _milliseconds(self.log_retention_minutes, MS_PER_MINUTE)
             or _milliseconds(self.log_retention_hours, MS_PER_HOUR)
@@ -174,7 +174,7 @@ class TopicDefaultFields(NodeFields):
 
 
 def _milliseconds(quantity: int | None, unit_ms: int) -> str:
-    """A quantity as milliseconds, "" if there is none; -1 has no limit in any unit."""
+    """Convert a quantity to milliseconds, "" if there is none; -1 means no limit in any unit."""
     if quantity is None:
         return ""
     return "-1" if quantity < 0 else str(quantity * unit_ms)

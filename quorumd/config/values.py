@@ -1,4 +1,4 @@
-"""Kinds of values: the parsing of a property's text and the description of its allowed values.
+"""Kinds of values: each parses the text of a property and describes its allowed values.
 
 A `Kind` annotates a field of the pydantic model: `Annotated[int, duration("10ms", "1h")]`. Values are given
 as text of a properties file; a number may also be given as int.
@@ -113,7 +113,7 @@ def or_any(kind: Kind[int]) -> Kind[int]:
 
 
 def or_empty(kind: Kind[int]) -> Kind[int | None]:
-    """A number that need not be given."""
+    """A number, or None for an empty text."""
     return Kind(kind.name, f"{kind.allowed}; or empty", lambda text: kind.read(text) if text else None)
 
 
@@ -296,7 +296,7 @@ def _read_mapping_rules(text: str) -> str:
 
 def _read_authorizer(text: str) -> str:
     if text not in ("", STANDARD_AUTHORIZER):
-        raise ValueError("an authorizer written in Java, which cannot run here")
+        raise ValueError("an authorizer written in Java, which quorumd cannot run")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Metrics of the broker role, without samples on other nodes. `kip` holds the names in Kafka's brokers."""
+"""Metrics of the broker role, without samples on other nodes. `kip`: the names in Kafka's brokers."""
 
 from __future__ import annotations
 

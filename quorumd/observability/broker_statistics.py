@@ -22,13 +22,13 @@ class BrokerStatistics(NamedTuple):
 
 
 def is_under_replicated(hosted: HostedPartition) -> bool:
-    """Whether a replica is not in sync. Those that a reassignment adds do not count, as in Kafka."""
+    """Whether a replica is not in sync, apart from those that a reassignment adds, as in Kafka."""
     partition = hosted.replica.metadata
     return partition is not None and len(partition.isr) < len(partition.replicas) - len(partition.adding)
 
 
 def collect_broker_statistics(node: Node) -> BrokerStatistics | None:
-    """The current statistics; None without the broker role."""
+    """Collect the current statistics; None without the broker role."""
     if node.broker is None:
         return None
     state = int(node.broker.state)

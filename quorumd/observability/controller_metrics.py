@@ -1,4 +1,4 @@
-"""Metrics of the metadata, read from each node's own image. `kip` holds the names in Kafka's controller."""
+"""Metrics of the metadata, read from each node's own image. `kip`: the names in Kafka's controller."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ EMPTY_STATISTICS: Final = ImageStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def collect_image_statistics(node: Node, before: ImageStatistics) -> ImageStatistics:
-    """The current statistics. While a leader's image is ahead of its log, hash and offset are kept from `before`, the
-    previous statistics."""
+    """Collect the current statistics. While a leader's image is ahead of its log, hash and offset are kept from
+    `before`, the previous statistics."""
     machine = node.state_machine
     image = machine.image
     brokers = image.brokers.values()

@@ -21,7 +21,7 @@ def configure_logging(level: str, line_format: str, stream: TextIO | None = None
 
 
 def timestamp(seconds: float) -> str:
-    """Unix time as ISO 8601 in UTC with milliseconds."""
+    """Format Unix time as ISO 8601 in UTC with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

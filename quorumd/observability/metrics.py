@@ -1,7 +1,7 @@
 """Every metric in one list, and the Prometheus collector that reads a node when it is scraped.
 
 The scraper's thread reads plain attributes of the node and copies of its counters, without work for the event thread.
-Names follow Prometheus (base units, `_total`); `kip` holds the names in the KIPs.
+Names follow Prometheus (base units, `_total`); `kip`: the names in the KIPs.
 """
 
 from __future__ import annotations
@@ -422,7 +422,7 @@ def build_registry(node: Node, sampled: SampledState) -> CollectorRegistry:
 
 
 def documentation() -> str:
-    """METRICS as a Markdown table."""
+    """Format METRICS as a Markdown table."""
     lines = ["| metric | type | labels | meaning | in KIP-595 and after |", "|---|---|---|---|---|"]
     for metric in METRICS:
         labels = ", ".join(metric.labels)

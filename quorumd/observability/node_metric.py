@@ -1,4 +1,4 @@
-"""One metric: how it is read from a node and exposed to Prometheus."""
+"""A metric: how it is read from a node and exposed to Prometheus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SampledState:
     observers: int = 0
     """Observers that fetch from the leader; 0 on other nodes."""
     idle_ratio: float = 1.0
-    """Share of the last second in which the event thread used no CPU. Waiting for a disk counts as idle."""
+    """Fraction of the last second in which the event thread used no CPU. Waiting for a disk counts as idle."""
     image: ImageStatistics = EMPTY_STATISTICS
     applied_lag_s: float = 0.0
     """The age of the last record in the image; 0 on the leader, or if no record is applied."""
@@ -58,7 +58,7 @@ class NodeMetric:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
     def collect(self, node: Node, sampled: SampledState) -> Metric:
-        """The metric with its current samples."""
+        """Collect the current samples."""
         if self.kind == "histogram":
             histograms = HistogramMetricFamily(self.name, self.help, labels=self.labels)
             for values, histogram in self.read(node, sampled):
@@ -77,7 +77,7 @@ def buckets(histogram: Histogram) -> list[tuple[str, float]]:
     """Cumulative counts by upper bound in seconds, the format of Prometheus."""
     cumulative = 0
     result = []
-    counts = list(histogram.counts)  # copied because the event thread keeps counting
+    counts = list(histogram.counts)  # A copy: the event thread keeps counting.
     for bound, count in zip(
         [*(bound / 1000 for bound in histogram.bounds), float("inf")], counts, strict=True
     ):
@@ -87,5 +87,5 @@ def buckets(histogram: Histogram) -> list[tuple[str, float]]:
 
 
 def single(read: Callable[[Node], float | Histogram]) -> Read:
-    """A metric without labels."""
+    """Read a metric without labels."""
     return lambda node, sampled: [((), read(node))]

@@ -7,7 +7,7 @@
     fault_injection                 faulty ports, for tests of whole processes
     daemon                          logging, metrics endpoint, readiness, exit codes
     monitor                         periodic checks: idle ratio, readiness, watchdog
-    signals                         what each signal does
+    signals                         signal handlers
     stacks                          stack traces of all threads, for the watchdog and a signal
     http_endpoint                   /metrics, /healthz, /readyz
     notify                          systemd's Type=notify protocol

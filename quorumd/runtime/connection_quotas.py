@@ -12,7 +12,7 @@ from quorumd.runtime.descriptors import NO_LIMIT, DescriptorLimit
 logger = logging.getLogger(__name__)
 
 REJECTION_LOG_INTERVAL_S = 10.0
-"""Refused connections are logged at most once per interval, with their number."""
+"""Refused connections are logged at most once per interval, with their count."""
 MAX_RESERVED_FOR_PEERS = 64
 
 
@@ -28,7 +28,7 @@ class NetworkLimits:
 
     @property
     def reserved_for_peers(self) -> int:
-        """Connections that only hosts of other nodes of the quorum get."""
+        """Connections that are reserved for hosts of other nodes of the quorum."""
         return min(MAX_RESERVED_FOR_PEERS, self.max_connections // 10)
 
 
@@ -51,7 +51,7 @@ class ConnectionQuotas:
         self._next_log_s = float("-inf")
 
     def reserve_for(self, host: str) -> None:
-        """Let a host use what is reserved for other nodes of the quorum."""
+        """Let a host use the connections that are reserved for other nodes of the quorum."""
         self._peer_hosts.add(host)
 
     def admit(self, host: str, descriptor: int = 0) -> bool:
@@ -71,7 +71,7 @@ class ConnectionQuotas:
         return False
 
     def release(self, host: str) -> None:
-        """Uncount a closed connection from `host`."""
+        """Subtract a closed connection from `host`."""
         self._open -= 1
         self._open_by_host[host] -= 1
         if not self._open_by_host[host]:

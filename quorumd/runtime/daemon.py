@@ -49,19 +49,19 @@ REMEDIES: dict[int, str] = {
 """The remedy per exit code, for errors whose text has none."""
 
 SHUTDOWN_TIMEOUT_S = 10.0
-"""Limit for a graceful shutdown. Acknowledged records are durable, so stopping at once loses nothing."""
+"""Timeout of a graceful shutdown. Acknowledged records are durable, so stopping at once loses nothing."""
 BROKER_SHUTDOWN_TIMEOUT_S = 45.0
-"""The same with the broker role: the controller moves leaderships away, and the logs of partitions are closed."""
+"""The limit with the broker role: the controller moves leadership away, and the logs of partitions are closed."""
 GC_THRESHOLDS = (8_000, 2, 10_000)
-"""Hardly any object is cyclic, but requests in flight are thousands of objects and partitions millions: with Python's
-defaults (700, 10, 10) garbage collection took a fifth of a loaded leader's time and a third of a start. A collection
-takes about a microsecond for each object in its generation: with these thresholds young collections take about 10 and
-30 ms at most, and full ones, 1 s with a million partitions, are rare."""
+"""Hardly any object is in a cycle, but requests in flight are thousands of objects and partitions millions: with
+Python's defaults (700, 10, 10) garbage collection took a fifth of a loaded leader's time and a third of a start. A
+collection takes about a microsecond for each object in its generation: with these thresholds young collections take
+about 10 and 30 ms at most, and full ones, 1 s with a million partitions, are rare."""
 THREAD_SWITCH_S = 0.0005
-"""How long the event thread may keep the disk's thread waiting for the interpreter. A commit waits for that several
-times, 5 ms each by default while clients keep the event thread busy."""
+"""The longest time for which the event thread keeps the flush thread waiting for the GIL. A commit waits for that
+several times, by default for 5 ms each while clients keep the event thread busy."""
 CLOSE_TIMEOUT_S = 0.5
-"""Limit for sending the last responses."""
+"""Timeout for sending the last responses."""
 ADDRESS_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 
 
@@ -73,7 +73,7 @@ def run(settings: Settings, on_ready: Callable[[Node], None] | None = None) -> i
     configure_logging(settings.log_level, settings.log_format)
     for warning in settings.warnings():
         logger.warning("%s", warning)
-    # Until the node serves, a signal ends the process at once: recovery can restart from any point.
+    # Until the node serves, a signal ends the process at once: recovery can be interrupted at any point.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signals.install(settings.log_format)
     return_large_blocks()
@@ -81,7 +81,7 @@ def run(settings: Settings, on_ready: Callable[[Node], None] | None = None) -> i
     try:
         return Daemon(settings, loop, on_ready).run()
     except ConfigError as error:
-        # The key material of a listener; what the node itself finds wrong is reported by `run`.
+        # The key material of a listener is invalid; `Daemon.run` reports other configuration errors.
         logger.error("cannot start: %s", error)
         return ExitCode.USAGE
     except KeyboardInterrupt:
@@ -112,7 +112,7 @@ def with_remedy(exit_code: int, text: str) -> str:
 
 
 def addresses(endpoints: Iterable[Endpoint]) -> str:
-    """Endpoints as in `listeners`."""
+    """Format endpoints as in `listeners`."""
     return ",".join(f"{each.name}://{each.host}:{each.port}" for each in endpoints)
 
 
@@ -187,7 +187,7 @@ class Daemon:
         return exit_code
 
     def _start(self) -> int | None:
-        """Start the node; returns an exit code if that fails."""
+        """Start the node; return an exit code if that fails."""
         settings = self._settings
         try:
             if settings.metrics_listener is not None:
@@ -247,8 +247,8 @@ class Daemon:
             self._exit_with(ExitCode.DONE)
             return
         self._stop_requested = True
-        logger.info("stopping: handing over and closing the log; a second signal stops at once")
-        notify("STOPPING=1", "STATUS=handing over and closing the log")
+        logger.info("stopping: handing over leadership and closing the log; a second signal stops at once")
+        notify("STOPPING=1", "STATUS=handing over leadership and closing the log")
         self._loop.call_later(self._shutdown_timeout_s, self._on_stop_timeout)
         self.node.shut_down()
 

@@ -1,4 +1,4 @@
-"""The limit of open files: raised at the start, and never used up by connections."""
+"""The limit of open files: raised at the start, and never exhausted by connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESERVED_DESCRIPTORS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class DescriptorLimit:
-    """The limit of open files of this process, of which connections leave a reserve."""
+    """The limit of open files of this process. Connections leave a reserve of it free."""
 
     limit: int = sys.maxsize
 

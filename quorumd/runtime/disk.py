@@ -25,7 +25,7 @@ class OsFile:
         self._descriptor = descriptor
 
     def size(self) -> int:
-        """Bytes in the file, allocated ones included."""
+        """Bytes in the file, including allocated ones."""
         return os.fstat(self._descriptor).st_size
 
     def read_at(self, position: int, length: int) -> bytes:
@@ -44,7 +44,7 @@ class OsFile:
         """See `ports.File`."""
         written = os.pwrite(self._descriptor, data, position)
         if written < len(data):
-            # The rest usually fails, and then with the reason.
+            # Writing the remainder usually fails, with the reason.
             rest = memoryview(data)[written:]
             while rest:
                 written = os.pwrite(self._descriptor, rest, position + len(data) - len(rest))
@@ -98,8 +98,8 @@ class OsDisk:
         """See `ports.Disk`."""
         descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
         if sys.platform == "linux":
-            # After a failed flush Linux keeps the lost pages in its cache as clean. Recovery must read what is
-            # on the disk.
+            # After a failed flush Linux keeps the lost pages in its cache as clean. Recovery must read the disk
+            # itself.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         return self.make_file(descriptor)
 

@@ -1,4 +1,4 @@
-"""The Entropy port: the operating system's random source for Uuids, a generator seeded from it for waits."""
+"""The Entropy port: the operating system's random source for Uuids, and a generator seeded from it for delays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import uuid4
 from quorumd.ids import KafkaUuid
 
 MAX_PREDICTABLE = 1 << 32
-"""Larger bounds are those of secrets."""
+"""Numbers below larger bounds are secrets."""
 
 
 class SystemEntropy:

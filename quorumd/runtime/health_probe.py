@@ -1,6 +1,6 @@
 """The health check of a container: `python -m quorumd.runtime.health_probe FILE` requests /healthz.
 
-The node is the one with these properties. The exit code is 1 if it is not healthy.
+FILE is the properties file of the node. The exit code is 1 if the node is not healthy.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from quorumd.config import load
 from quorumd.errors import ConfigError
 
 TIMEOUT_S = 2.0
-EVERY_ADDRESS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}
-"""The address to request from a listener on every address."""
+PROBED_HOSTS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}
+"""The address at which to reach a listener on every address."""
 
 
 def problem(arguments: Sequence[str]) -> str | None:
@@ -28,7 +28,7 @@ def problem(arguments: Sequence[str]) -> str | None:
         return "error: metrics.listener is empty, so the node has no health check"
     host, port = address
     try:
-        with urlopen(f"http://{EVERY_ADDRESS.get(host, host)}:{port}/healthz", timeout=TIMEOUT_S):
+        with urlopen(f"http://{PROBED_HOSTS.get(host, host)}:{port}/healthz", timeout=TIMEOUT_S):
             return None
     except OSError as error:
         return f"error: {error}"

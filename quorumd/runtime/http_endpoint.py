@@ -1,7 +1,7 @@
 """The HTTP endpoint: /metrics for Prometheus, /healthz and /readyz for orchestrators and monitoring.
 
-It runs in threads of its own, so that a scrape does not block the event thread. Their number is limited: a further
-client replaces the one that has been connected for the longest time.
+It runs in threads of its own, so that a scrape does not block the event thread. Their number is limited: one more
+client replaces the one that has been connected longest.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 MAX_CLIENTS: Final = 16
 MAX_THREADS: Final = 64
-"""A thread may outlive its client for as long as the response takes."""
+"""A thread may outlive its client until it has built the response."""
 CLIENT_TIMEOUT_S = 5.0
 POLL_INTERVAL_S = 0.1
-"""Upper bound of the time that closing takes."""
+"""Upper bound of the duration of `close`."""
 
 
 class ProbeResult(NamedTuple):
@@ -94,7 +94,7 @@ class HttpEndpoint:
 
 
 class _Server(ThreadingTCPServer):
-    # Instead of http.server's own class, which looks up the host name and may block.
+    # http.server's own class looks up the host name, which may block.
     allow_reuse_address = True
     daemon_threads = True
     request_queue_size = 128
@@ -103,13 +103,13 @@ class _Server(ThreadingTCPServer):
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._clients: dict[socket.socket, None] = {}
-        """Those being served, in the order of their arrival."""
+        """The clients being served, in the order of their arrival."""
         self._running = 0
         self._lock = Lock()
         super().__init__(address, handler)
 
     def process_request(self, request: object, client_address: object) -> None:
-        """Serve a client in a thread, in place of the oldest if there are too many."""
+        """Serve a client in a thread, and disconnect the oldest client if there are too many."""
         assert isinstance(request, socket.socket)
         if not self.descriptors.admits(request.fileno()) or self._running >= MAX_THREADS:
             self.shutdown_request(request)
@@ -120,7 +120,7 @@ class _Server(ThreadingTCPServer):
                 oldest = next(iter(self._clients))
                 del self._clients[oldest]
                 with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)  # its thread ends, and closes it
+                    oldest.shutdown(socket.SHUT_RDWR)  # Its thread ends, and closes it.
             self._clients[request] = None
         super().process_request(request, client_address)
 
@@ -141,4 +141,4 @@ class _Server(ThreadingTCPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        logger.debug("an HTTP client went away or failed", exc_info=True)
+        logger.debug("an HTTP client disconnected or failed", exc_info=True)

@@ -1,4 +1,4 @@
-"""The subprocess of a job, `python -m quorumd.runtime.job_process`. `subprocess_job` is the node's side.
+"""The main program of a job's subprocess, `python -m quorumd.runtime.job_process`; `subprocess_job` starts it.
 
 The pickled job arrives on standard input, which stays open. Each further byte is a new duty cycle in percent; the end
 of the input means that the node is gone, and ends this process. The pickled outcome is written to standard output,
@@ -32,7 +32,7 @@ def main() -> None:
     # The process ends with its job, so collecting cycles among millions of objects is wasted work.
     gc.disable()
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
-    # Output of the job must not mix with the outcome.
+    # Output of the job must not be mixed with the outcome.
     sys.stdout = sys.stderr
     try:
         job = pickle.load(stdin)

@@ -1,4 +1,5 @@
-"""The Listener port: accepts connections a few at a time, also when the process or the system runs out of files."""
+"""The Listener port: accepts a few connections at a time, and retries when the process or system has no free
+files."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-ACCEPTED_PER_TURN: Final = 8
-"""Some milliseconds of work, with the connections that are closed again."""
+ACCEPTED_PER_ITERATION: Final = 8
+"""A few milliseconds of work, including the connections that are closed again."""
 RETRY_S: Final = 0.5
 """Time without accepting after a failure, for example EMFILE."""
 
 
 class TcpListener:
-    """Bound when created; passes connections and the hosts they come from to `admit` once the loop runs."""
+    """Passes accepted connections and their hosts to `admit` once the loop runs. The socket is bound."""
 
     def __init__(
         self, sock: socket.socket, loop: AbstractEventLoop, admit: Callable[[socket.socket, str], None]
@@ -46,14 +47,14 @@ class TcpListener:
 
     def _accept(self) -> None:
         try:
-            for _ in range(ACCEPTED_PER_TURN):
+            for _ in range(ACCEPTED_PER_ITERATION):
                 accepted, address = self._socket.accept()
                 accepted.setblocking(False)
                 self._admit(accepted, str(address[0]))
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
-            # Whatever it is, for example no free descriptor, connections that are established go on.
+            # For example no free descriptor. Established connections are not affected.
             logger.warning("cannot accept connections at port %d: %s", self._port, error.strerror)
             self._loop.remove_reader(self._socket)
             self._retry = self._loop.call_later(RETRY_S, self._begin)

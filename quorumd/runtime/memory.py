@@ -1,4 +1,4 @@
-"""The setting of the C library's allocator with which large blocks return to the system as soon as they are freed."""
+"""Configures the C library's allocator to return large blocks to the system as soon as they are freed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
 LARGE_BLOCK: Final = 1024 * 1024
 KEPT_FREE: Final = 8 * 1024 * 1024
-"""Free memory at the end of the heap that stays with the process, so that usual work makes no system calls."""
+"""Free memory at the end of the heap that the process keeps, so that normal work makes no system calls."""
 
 
 def return_large_blocks() -> None:
-    """Give every block from `LARGE_BLOCK` on pages of its own.
+    """Allocate every block of at least `LARGE_BLOCK` bytes in pages of its own.
 
     By default glibc keeps blocks of up to 32 MiB in its heap once one of that size was freed. Frames that grow there
-    are copied each time, and leave gaps: a few clients could make a node twice as large as what it holds of them.
+    are copied each time and leave gaps: a few clients could make a node occupy twice the memory that it uses.
     Other C libraries have no such option.
     """
     with suppress(OSError, AttributeError, TypeError):

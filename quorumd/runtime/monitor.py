@@ -1,4 +1,4 @@
-"""Periodic checks on the event thread: whether the loop turns, how busy it is, and whether the node is ready."""
+"""Periodic checks on the event thread: whether the event loop runs, how busy it is, and whether the node is ready."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Monitor:
         self._has_started = False
         self._timer: TimerHandle | None = None
         self._due_s: float | None = None
-        """When the event thread is to look next."""
+        """When the next check is due."""
 
     def start(self) -> None:
         """Check now and then periodically until `stop`."""
@@ -118,12 +118,12 @@ class Monitor:
             notify(f"EXTEND_TIMEOUT_USEC={STARTUP_EXTENSION_S * 1_000_000}")
 
     def health(self) -> ProbeResult:
-        """The result of /healthz, from any thread: the event loop turns and the log accepts appends."""
+        """The result of /healthz, from any thread: whether the event loop runs and the log accepts appends."""
         stalled_s = self._now_s() - self._last_tick_s
         if stalled_s > STALLED_AFTER_S:
-            return ProbeResult(False, f"the event loop has not turned for {stalled_s:.0f} s")
+            return ProbeResult(False, f"the event loop has not run for {stalled_s:.0f} s")
         if not self._node.log.has_free_space():
-            return ProbeResult(False, "the disk is full: make room; nothing that was acknowledged is lost")
+            return ProbeResult(False, "the disk is full: free space; no acknowledged data is lost")
         return ProbeResult(True, "ok")
 
     def readiness(self) -> ProbeResult:
@@ -135,9 +135,7 @@ class Monitor:
             )
             return decided.result(RESPONSE_LIMIT_S)
         except TimeoutError:
-            return ProbeResult(
-                False, f"not ready: the event loop has not turned for {RESPONSE_LIMIT_S:.0f} s"
-            )
+            return ProbeResult(False, f"not ready: the event loop has not run for {RESPONSE_LIMIT_S:.0f} s")
         except RuntimeError:
             return ProbeResult(False, "not ready: the node has stopped")
 

@@ -22,10 +22,10 @@ from quorumd.runtime.tls_listeners import TlsListeners
 logger = logging.getLogger(__name__)
 
 BACKLOG = 1024
-GONE_INTERVAL_S = 0.1
-"""Interval of checks whether the clients of paused connections are gone."""
-GONE = getattr(select, "POLLRDHUP", select.POLLHUP)
-"""Linux reports the end of a stream even if unread data is before it."""
+DISCONNECT_CHECK_S = 0.1
+"""Interval of checks whether the peers of paused connections have disconnected."""
+DISCONNECTED = getattr(select, "POLLRDHUP", select.POLLHUP)
+"""Linux reports the end of a stream even if there is unread data before it."""
 
 
 class TcpNetwork:
@@ -47,7 +47,7 @@ class TcpNetwork:
         self._tasks: set[asyncio.Task[None]] = set()
         self._paused: set[_Link] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._gone_timer: asyncio.TimerHandle | None = None
+        self._disconnect_timer: asyncio.TimerHandle | None = None
 
     def listen(
         self, host: str, port: int, accept: Callable[[], Connection], listener: str = ""
@@ -96,7 +96,7 @@ class TcpNetwork:
 
     async def close(self, timeout_s: float) -> None:
         """Send queued bytes and close all connections; abort those that take longer than `timeout_s`."""
-        for timer in (self._sweep_timer, self._gone_timer):
+        for timer in (self._sweep_timer, self._disconnect_timer):
             if timer is not None:
                 timer.cancel()
         self.tls.close()
@@ -151,36 +151,36 @@ class TcpNetwork:
             self._loop.call_exception_handler(context)
 
     def on_link_opened(self, link: _Link) -> None:
-        """A link is established."""
+        """Handle an established link."""
         self._links.add(link)
 
     def on_link_closed(self, link: _Link) -> None:
-        """A link is gone."""
+        """Handle the end of a link."""
         self._links.discard(link)
         self._paused.discard(link)
 
     def on_reading_paused(self, link: _Link) -> None:
-        """The loop no longer reads from a link, so it does not report that the other side is gone."""
+        """Watch a link that the loop no longer reads, so that it does not report the end of the connection."""
         self._paused.add(link)
-        if self._gone_timer is None:
-            self._gone_timer = self._loop.call_later(GONE_INTERVAL_S, self._abort_gone)
+        if self._disconnect_timer is None:
+            self._disconnect_timer = self._loop.call_later(DISCONNECT_CHECK_S, self._abort_disconnected)
 
     def on_reading_resumed(self, link: _Link) -> None:
-        """The loop reads from a link again."""
+        """Stop watching a link that the loop reads again."""
         self._paused.discard(link)
 
-    def _abort_gone(self) -> None:
-        """Abort the paused links whose other side has closed the connection."""
-        self._gone_timer = None
+    def _abort_disconnected(self) -> None:
+        """Abort the paused links whose peers have closed the connection."""
+        self._disconnect_timer = None
         poll = select.poll()
         links = {link.descriptor: link for link in self._paused}
         for descriptor in links:
-            poll.register(descriptor, GONE)
+            poll.register(descriptor, DISCONNECTED)
         for descriptor, _ in poll.poll(0):
             links[descriptor].abort()
             self._paused.discard(links[descriptor])
         if self._paused:
-            self._gone_timer = self._loop.call_later(GONE_INTERVAL_S, self._abort_gone)
+            self._disconnect_timer = self._loop.call_later(DISCONNECT_CHECK_S, self._abort_disconnected)
 
     def _sweep(self) -> None:
         timeout_s = self._limits.max_idle_ms / 1000
@@ -223,13 +223,13 @@ class _Link(asyncio.Protocol):
 
     def _on_handshake_complete(self) -> None:
         self._establish()
-        self.data_received(b"")  # the other side may have sent more than the handshake
+        self.data_received(b"")  # The peer may have sent more than the handshake.
 
     def _on_handshake_failed(self, reason: str) -> None:
         self._network.tls.handshakes.log_failure(self.peer, reason)
         self._failure = f"TLS handshake failed: {reason}"
         self._closing = True
-        # Closing, not aborting: the other side gets the alert that names the reason.
+        # Close instead of aborting, so that the peer gets the alert with the reason.
         self._transport.close()
 
     @property
@@ -264,7 +264,7 @@ class _Link(asyncio.Protocol):
         self._connection.closed(self._failure or str(error or ""), refused=False)
 
     def write(self, data: bytes) -> None:
-        """See `ports.Transport`. uvloop sends the writes of one turn of the loop together."""
+        """See `ports.Transport`. uvloop sends the writes of one iteration of the loop together."""
         if self._closing:
             return
         if self._tls is not None:
@@ -290,7 +290,7 @@ class _Link(asyncio.Protocol):
 
     def on_idle_timeout(self) -> None:
         """Handle the idle timeout."""
-        # An outgoing connection is closed by its owner; abort it only if closing does not finish.
+        # The owner closes an outgoing connection; abort it only if closing does not complete.
         if self._closing:
             self.abort()
 
@@ -339,7 +339,7 @@ class _AcceptedLink(_Link):
         self._counted_host = host
 
     def release(self) -> None:
-        """Uncount the connection."""
+        """Subtract the connection from the counts."""
         self._network.connection_quotas.release(self._counted_host)
 
     def _establish(self) -> None:

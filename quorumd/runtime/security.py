@@ -1,4 +1,4 @@
-"""TLS and SASL of a running node: what its settings name, and the tasks that keep keys and tokens fresh."""
+"""TLS and SASL of a running node, and the tasks that refresh keys and tokens."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from quorumd.security.sasl.settings import ClientSasl, ListenerSasl, ServerSasl
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 5.0
-"""Wait after keys or a token could not be read, and at least between reads that unknown keys cause."""
+"""Delay after keys or a token could not be read, and the minimum between reads that unknown keys cause."""
 
 
 class NodeSecurity:
-    """`tls` and `sasl` are what network and node take; `start` begins the tasks, `reload` has files read again."""
+    """Creates `tls` for the network and `sasl` for the node. `start` begins the tasks, `reload` reads files again."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class NodeSecurity:
 
 
 class _Refresher:
-    """Calls `read` on a thread, again after the seconds that it returns."""
+    """Calls `read` on a thread, and again after the number of seconds that it returns."""
 
     def __init__(self, loop: AbstractEventLoop, what: str, read: Callable[[], float]) -> None:
         self._loop = loop
@@ -119,12 +119,12 @@ class _Refresher:
         )
 
     def refresh_soon(self) -> None:
-        """Read now, unless that was a moment ago."""
+        """Read now, unless the last read began less than RETRY_S ago."""
         if self._loop.time() >= self._not_before_s:
             self.refresh()
 
     def close(self) -> None:
-        """Read no more."""
+        """Cancel the next read."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,13 +1,13 @@
 """Signal handling of the daemon. Every signal but SIGKILL and SIGSTOP is logged.
 
     SIGTERM, SIGINT     graceful shutdown; a second one stops at once (see `daemon`)
-    SIGUSR1, SIGQUIT    log the node's state, print the stacks of all threads, and go on
+    SIGUSR1, SIGQUIT    log the node's state and print the stacks of all threads
     SIGHUP              read certificates, keys and tokens again; properties are read once, when a node starts
     SIGUSR2             log that there is nothing to do
     SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT     print the stacks, then end as without a handler
     others that end a process (SIGALRM, SIGXCPU, ...)     log a line, then end as without a handler
 
-Ending at once loses nothing: what was acknowledged is durable. The stacks are printed even if the event thread hangs;
+To end at once loses nothing: acknowledged records are durable. The stacks are printed even if the event thread hangs;
 with `log.format=json` they are the field `stacks` of one event, as long as another thread of Python can still run.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("quorumd.daemon")
 
 _stack_descriptors = [2]
-"""Descriptors; the last one counts."""
+"""The descriptors to which stacks can be printed; the last one is used."""
 
 REPORT_SIGNALS = (signal.SIGUSR1, signal.SIGQUIT)
 IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGUSR2)
@@ -67,8 +67,8 @@ def install(log_format: str) -> None:
 
 
 def attach(loop: AbstractEventLoop, state: Callable[[], str], reload: Callable[[], None]) -> None:
-    """Handle signals between the callbacks of a loop; `state` is the line that is logged on request, `reload` has
-    key material read again."""
+    """Handle signals between the callbacks of a loop. `state()`: the line that is logged on request. `reload()` reads
+    key material again."""
     loop.add_signal_handler(signal.SIGUSR2, _log_ignored_signal, signal.SIGUSR2)
     loop.add_signal_handler(signal.SIGHUP, _reload, reload)
     for number in REPORT_SIGNALS:
@@ -90,7 +90,7 @@ def describe_state(node: Node) -> str:
 
 
 def _print_stacks() -> None:
-    # From C, so that a thread that hangs shows where; the handler that was there before runs as well.
+    # From C, so that the stack of a thread that hangs is printed; the previous handler runs too.
     for number in REPORT_SIGNALS:
         faulthandler.register(number, _stack_descriptors[-1], all_threads=True, chain=True)
 
@@ -109,7 +109,7 @@ def _reload(reload: Callable[[], None]) -> None:
 
 def _terminate(number: int) -> None:
     logger.error(
-        "%s: the process ends at once; what was acknowledged is durable", signal.Signals(number).name
+        "%s: the process ends at once; acknowledged records are durable", signal.Signals(number).name
     )
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

@@ -19,7 +19,7 @@ class StackLog:
 
     def __init__(self) -> None:
         self._read_end, self.descriptor = os.pipe()
-        # Non-blocking: what exceeds the pipe's capacity is lost, since nothing may wait for this thread.
+        # Non-blocking: output beyond the pipe's capacity is lost, since no thread may wait for this one.
         os.set_blocking(self.descriptor, False)
         Thread(target=self._run, name="stacks", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""The node's side of a job in a subprocess: start it, wait for it on a thread, kill it with the node.
+"""Runs a job in a subprocess: starts it, waits for it on a thread, and kills it with the node.
 
 `quorumd.runtime.job_process` is the subprocess. The job and its outcome are pickled and sent over pipes. The
 subprocess exits when its standard input is closed because the node is gone.

@@ -1,7 +1,7 @@
 """TLS of one connection between the socket and the Network port: ciphertext on one side, plaintext on the other.
 
-Handshakes, the only expensive part, run on a thread of their own and are bounded in number and time. A failed one
-closes its connection only.
+Handshakes, the only expensive part, run on a thread of their own and are limited in number and time. A failed
+handshake closes only its connection.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 MAX_HANDSHAKES: Final = 256
-"""Unfinished handshakes of accepted connections; more are closed at once, and clients try again."""
+"""Maximum of unfinished handshakes of accepted connections; further ones are closed at once, and clients retry."""
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
-"""What a peer may send before its handshake is complete; certificate chains have a few KiB."""
+"""Maximum that a peer may send before its handshake is complete; certificate chains have a few KiB."""
 FAILURE_LOG_INTERVAL_S: Final = 10.0
 _READ_BYTES: Final = 16 * 1024
 """The plaintext of the largest record."""
@@ -80,7 +80,7 @@ class TlsStream:
         self.principal = ANONYMOUS
         self.is_established = False
         self.is_ended = False
-        """Whether the other side has announced the end of the connection, and waits for the same."""
+        """Whether the peer has sent close_notify and waits for the same."""
         self._mapper = mapper
         self._handshakes = handshakes
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -104,7 +104,7 @@ class TlsStream:
         on_established: Callable[[], None],
         on_failed: Callable[[str], None],
     ) -> None:
-        """Begin the handshake. What arrives together with its end is returned by the next `receive`."""
+        """Begin the handshake. Data that arrives together with its end is returned by the next `receive`."""
         self._transport, self._on_established, self._on_failed = transport, on_established, on_failed
         if self._mapper is not None:
             self._handshakes.accepted_in_progress += 1
@@ -117,7 +117,7 @@ class TlsStream:
             self._step()
 
     def receive(self, data: bytes) -> bytes:
-        """Take in ciphertext and return the plaintext that is complete. Raises ssl.SSLError."""
+        """Decrypt received ciphertext and return the complete plaintext. Raises ssl.SSLError."""
         if self.is_established:
             self._incoming.write(data)
             return self._read()
@@ -139,17 +139,17 @@ class TlsStream:
         return self._outgoing.read()
 
     def closing(self) -> bytes:
-        """Return the bytes that announce the end of the connection."""
+        """Return the close_notify message that ends the connection."""
         self._end()
         if self.is_established:
-            # It waits for the other side to close, which no longer matters.
+            # It waits for the peer to close, which no longer matters.
             with suppress(ssl.SSLError, OSError):
                 self._ssl.unwrap()
             return self._outgoing.read()
         return b""
 
     def connection_lost(self) -> None:
-        """Release what an unfinished handshake holds."""
+        """Release the resources of an unfinished handshake."""
         self._end()
 
     def _read(self) -> bytes:
@@ -198,7 +198,7 @@ class TlsStream:
         if error is None:
             self._establish()
         elif self._handshake_bytes > MAX_HANDSHAKE_BYTES:
-            self._fail("too much data before its end")
+            self._fail("too much data before the handshake was complete")
         elif self._received:
             self._step()
 
@@ -222,7 +222,7 @@ class TlsStream:
             self._on_failed(reason)
 
     def _end(self) -> None:
-        """The handshake is over, with or without success."""
+        """End the handshake, successful or not."""
         if self._is_over:
             return
         self._is_over = True
@@ -233,9 +233,9 @@ class TlsStream:
 
 
 def reason_of(error: BaseException) -> str:
-    """The reason of a failed handshake or of a broken stream, in words where there are some."""
+    """Describe the reason of a failed handshake or of a broken stream."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate refused: {error.verify_message}"
+        return f"certificate rejected: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
         return str(error.reason).replace("_", " ").lower()
     return str(error) or type(error).__name__

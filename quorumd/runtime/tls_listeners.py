@@ -37,7 +37,7 @@ class _TlsListener:
 class TlsListeners:
     """Creates the streams of connections; listener names without TLS have none.
 
-    `expiry`: called with the name of a listener and the Unix time in seconds at which its certificate expires.
+    `on_expiry`: called with the name of a listener and the Unix time in seconds at which its certificate expires.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TlsListeners:
         self._watch()
 
     def reload(self) -> None:
-        """Read the key material again, for new connections. Files that cannot be used leave the old in force."""
+        """Read the key material again, for new connections. Unusable files leave the previous contexts in effect."""
         for each in self._listeners.values():
             self._reload(each)
         self._report_expiry()
@@ -103,7 +103,7 @@ class TlsListeners:
         except ConfigError as error:
             logger.error("listener %s keeps its old certificates: %s", listener.name, error)
             return
-        logger.info("listener %s uses the certificates as they are now", listener.name)
+        logger.info("listener %s has loaded its certificates again", listener.name)
 
     def _report_expiry(self) -> None:
         now_s = self._wall_s()
@@ -116,7 +116,7 @@ class TlsListeners:
             if is_warning and expires_s - now_s < WARNING_DAYS * _DAY_S:
                 days = (expires_s - now_s) / _DAY_S
                 logger.warning(
-                    "the certificate of listener %s %s: replace its file",
+                    "the certificate of listener %s %s; replace its file",
                     each.name,
                     f"expires in {days:.1f} days" if days > 0 else "has expired",
                 )
@@ -125,7 +125,7 @@ class TlsListeners:
 
 
 def _state_of(paths: tuple[str, ...]) -> _FileState:
-    """Times, sizes and inodes of the files, by which another version of one is noticed."""
+    """Times, sizes and inodes of the files, by which a change of one is detected."""
     return tuple(_stat(path) for path in paths)
 
 

@@ -32,14 +32,14 @@ def test_static_configuration_is_file_as_given(tmp_path: Path) -> None:
     settings = load(str(path))
     assert settings.node_id == 1
     assert settings.fetch_timeout_ms == 3000
-    assert settings.static_properties() == (
+    assert settings.properties == (
         ("broker.id", "1"),
         ("log.dirs", "/data"),
         ("listeners", "PLAINTEXT://127.0.0.1:9092"),
         ("quorum.voters", "1"),
         ("quorum.fetch.timeout.ms", "3s"),
     )
-    assert settings.node_settings().static_configs == settings.static_properties()
+    assert settings.node_settings().static_configs == settings.properties
 
 
 def test_all_problems_are_reported_with_place_and_allowed_values(
@@ -155,7 +155,7 @@ def test_stock_controller_file_is_accepted_with_warnings(
     assert [int(warning.partition(":")[0]) for warning in without_effect] == lines
     assert without_effect[0].startswith("7: num.network.threads ")
     assert "hunter2" not in "".join(without_effect)
-    reported = dict(settings.static_properties())
+    reported = dict(settings.properties)
     assert reported["num.partitions"] == "1"
     assert "hunter2" not in str(reported)
     assert not [key for key in reported if key.startswith(("listener.name", "num.network"))]
@@ -171,7 +171,7 @@ def test_metadata_log_dir_overrides_log_dirs(tmp_path: Path, lines: str, broker:
     assert settings.data_directory == "/metadata"
     (warning,) = settings.warnings()
     assert shows(warning, broker, "metadata.log.dir")
-    assert broker.partition("=")[0] not in dict(settings.static_properties())
+    assert broker.partition("=")[0] not in dict(settings.properties)
 
 
 def test_broker_has_folders_besides_that_of_metadata(tmp_path: Path) -> None:
@@ -227,8 +227,8 @@ def test_environment_overrides_file_under_any_key(tmp_path: Path) -> None:
     path.write_text(GOOD)
     settings = load(str(path), {"QUORUMD_NODE_ID": "1", "QUORUMD_QUORUM_FETCH_TIMEOUT_MS": "3s"})
     assert (settings.node_id, settings.fetch_timeout_ms) == (1, 3000)
-    assert ("node.id", "1") in settings.static_properties()
-    assert ("broker.id", "1") not in settings.static_properties()
+    assert ("node.id", "1") in settings.properties
+    assert ("broker.id", "1") not in settings.properties
 
 
 def test_invalid_environment_value_names_variable(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_references_are_resolved_and_hidden_from_clients(tmp_path: Path) -> None
     path.write_text(GOOD.replace("broker.id=1", f"broker.id=${{file:{tmp_path}/secrets.properties:node}}"))
     settings = load(str(path), {})
     assert settings.node_id == 1
-    assert "broker.id" not in dict(settings.static_properties())
+    assert "broker.id" not in dict(settings.properties)
 
 
 def test_unresolvable_reference_is_reported_without_content(tmp_path: Path) -> None:
