@@ -16,8 +16,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from quorumd.client.cluster_client import (
-    BROKER_ENDPOINTS,
-    CONTROLLER_ENDPOINTS,
     ClusterClient,
     Target,
     raise_on_error,
@@ -28,6 +26,7 @@ from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint, ReplicaKey
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages import (
     add_raft_voter_request,
     alter_partition_reassignments_request,
@@ -194,7 +193,7 @@ class AdminClient(ClusterClient):
 
     async def describe_cluster(self, node: Target = None) -> DescribeClusterResponse:
         """The nodes of the quorum and their leader as controllers (endpoint type 2). Raises RequestFailed."""
-        request = DescribeClusterRequest(endpoint_type=CONTROLLER_ENDPOINTS)
+        request = DescribeClusterRequest(endpoint_type=EndpointType.CONTROLLER)
         response = await self.request(request, DescribeClusterResponse, node)
         raise_on_error(response.error_code, response.error_message, "DescribeCluster")
         return response
@@ -401,7 +400,7 @@ class AdminClient(ClusterClient):
 
         With a stock leader, which describes only controllers, from another node. Raises RequestFailed.
         """
-        request = DescribeClusterRequest(False, BROKER_ENDPOINTS, True, True)
+        request = DescribeClusterRequest(False, EndpointType.BROKER, True, True)
         response = await self.request(request, DescribeClusterResponse, "leader")
         if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
             raise RequestFailed(

@@ -17,6 +17,7 @@ from quorumd.client.leader_discovery import NODE_ERRORS, Address, LeaderDiscover
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import VersionRanges
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest
@@ -33,8 +34,6 @@ Target = int | Literal["leader"] | None
 DEFAULT_TIMEOUT_MS = 15_000
 DEFAULT_ATTEMPT_TIMEOUT_MS = 3_000
 
-BROKER_ENDPOINTS = 1
-CONTROLLER_ENDPOINTS = 2
 """DescribeCluster's endpoint types (KIP-919)."""
 
 RETRIABLE_ERRORS = NODE_ERRORS | {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
@@ -227,7 +226,7 @@ class ClusterClient:
             nodes = tuple(NodeAddress(each.node_id, each.host, each.port) for each in metadata.brokers)
             leader = metadata.controller_id
         else:
-            request = DescribeClusterRequest(endpoint_type=CONTROLLER_ENDPOINTS)
+            request = DescribeClusterRequest(endpoint_type=EndpointType.CONTROLLER)
             cluster = await self._exchange(connection, request)
             assert isinstance(cluster, DescribeClusterResponse)
             nodes = tuple(NodeAddress(each.broker_id, each.host, each.port) for each in cluster.brokers)
@@ -246,7 +245,7 @@ _REMEDIES: dict[int, str] = {
 def _serves(ranges: VersionRanges, message: Message) -> bool:
     """Whether a node with these APIs supports the request. Stock controllers, the only nodes without Metadata, reject
     DescribeCluster for brokers with MISMATCHED_ENDPOINT_TYPE."""
-    if isinstance(message, DescribeClusterRequest) and message.endpoint_type == BROKER_ENDPOINTS:
+    if isinstance(message, DescribeClusterRequest) and message.endpoint_type == EndpointType.BROKER:
         return message.API_KEY in ranges and ApiKey.METADATA in ranges
     return message.API_KEY in ranges
 

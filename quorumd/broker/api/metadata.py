@@ -22,6 +22,7 @@ from quorumd.broker.controller_requests.topic_creation import NewTopic, Requesti
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -32,8 +33,6 @@ from quorumd.protocol.messages.metadata_response import (
 )
 from quorumd.protocol.routes import Route, Session
 
-BROKERS: Final = 1
-CONTROLLERS: Final = 2
 SLICE_PARTITIONS: Final = 400
 """Partitions of a large topic that are described without a pause for other requests."""
 
@@ -124,8 +123,8 @@ class MetadataApis:
     def describe_cluster(self, session: Session, request: Request[DescribeClusterRequest]) -> None:
         """List the brokers; for controllers, a client connects to a controller."""
         message = request.message
-        if message.endpoint_type != BROKERS:
-            is_known = message.endpoint_type == CONTROLLERS
+        if message.endpoint_type != EndpointType.BROKER:
+            is_known = message.endpoint_type == EndpointType.CONTROLLER
             error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             text = f"This endpoint belongs to a broker; endpoint type {message.endpoint_type} was requested."
             session.respond(request, DescribeClusterResponse(0, int(error), text))
@@ -144,5 +143,7 @@ class MetadataApis:
         cluster_id = context.settings.cluster_id
         session.respond(
             request,
-            DescribeClusterResponse(0, 0, None, BROKERS, cluster_id, self._controller_id(), brokers),
+            DescribeClusterResponse(
+                0, 0, None, EndpointType.BROKER, cluster_id, self._controller_id(), brokers
+            ),
         )

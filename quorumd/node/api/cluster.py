@@ -17,6 +17,7 @@ from quorumd.node.api.endpoints import NodeEndpoints
 from quorumd.node.api.topic_listing import NodeTopics
 from quorumd.protocol.apis import APIS
 from quorumd.protocol.connection import CLIENT_SOFTWARE_NAME, Request
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages import (
     api_versions_response,
     describe_cluster_response,
@@ -31,8 +32,6 @@ from quorumd.protocol.wire import Message
 Node = tuple[int, str, int]
 """Id, host and port."""
 
-BROKERS, CONTROLLERS = 1, 2
-"""DescribeCluster's endpoint types (KIP-919)."""
 MIN_ZERO_FEATURES_VERSION = 4
 """ApiVersions below this cannot carry a supported feature whose minimum is 0 (KAFKA-17492)."""
 
@@ -144,24 +143,16 @@ class ClusterApis:
         committed. Type 2: the registered controllers and the voters not yet registered, with the leader as active."""
         message = request.message
         wire = describe_cluster_response
-        if message.endpoint_type not in (BROKERS, CONTROLLERS):
+        if message.endpoint_type not in set(EndpointType):
             error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             text = f"Endpoint type {message.endpoint_type} is neither 1 (brokers) nor 2 (controllers)."
             session.respond(request, wire.DescribeClusterResponse(0, int(error), text))
             return
-        if message.endpoint_type == CONTROLLERS:
+        if message.endpoint_type == EndpointType.CONTROLLER:
             session.is_controller_client = True
             session.respond(request, self._controllers(session.listener))
             return
-        response = self._brokers(session.listener, message)
-
-        def on_commit(committed: bool) -> None:
-            if committed:
-                session.respond(request, response)
-            else:
-                self.describe_cluster(session, request)
-
-        self._committed_image.when_committed(on_commit)
+        self._committed_image.respond(session, request, lambda: self._brokers(session.listener, message))
 
     def _brokers(self, listener: str, message: DescribeClusterRequest) -> Message:
         nodes = self._nodes(listener)
@@ -172,7 +163,7 @@ class ClusterApis:
             message.include_fenced_brokers,
             message.include_registrations,
         )
-        return self._cluster(BROKERS, self._controller_among(nodes), brokers)
+        return self._cluster(EndpointType.BROKER, self._controller_among(nodes), brokers)
 
     def _controllers(self, listener: str) -> Message:
         leader_id, voters = self._engine.leader_id, self._engine.voters.current.ids
@@ -182,7 +173,7 @@ class ClusterApis:
                 if each.name == listener:
                     nodes[registered.id] = (registered.id, each.host, each.port)
         described = list(nodes.values())
-        return self._cluster(CONTROLLERS, self._leader_among(described), _by_id(described))
+        return self._cluster(EndpointType.CONTROLLER, self._leader_among(described), _by_id(described))
 
     def _cluster(
         self,

@@ -15,12 +15,13 @@ from quorumd.controller.effective_configs import (
     merge_layers,
 )
 from quorumd.node.api.context import ApiContext
-from quorumd.node.api.purgatory import ResponseHook
+from quorumd.node.api.forwarding import ResponseHook
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_configs_response
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.wire import Message
 
 _OTHER_RESOURCES = {
     ConfigResourceType.CLIENT_METRICS: (ConfigSource.CLIENT_METRICS, CLIENT_METRICS_CONFIGS),
@@ -111,8 +112,9 @@ class ConfigApis:
             layers.append((ConfigSource.PROPERTIES_FILE, dict(self._static_configs)))
         return merge_layers(BROKER_CONFIGS, *layers)
 
-    def _add_static_configs(self, response: Any) -> None:
+    def _add_static_configs(self, response: Message) -> None:
         """Add the configs of this node's properties file, which the leader does not know."""
+        assert isinstance(response, describe_configs_response.DescribeConfigsResponse)
         for result in response.results:
             if (result.resource_type, result.resource_name) != (ConfigResourceType.BROKER, self._own_name):
                 continue

@@ -37,7 +37,7 @@ UNSUPPORTED_ENVELOPE_ERRORS = (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_
 """The errors of a leader that does not support an API inside an Envelope."""
 
 ResponseHook = Callable[[Message], None]
-"""May extend the leader's response before it is sent to the client."""
+"""Extends the leader's response before it is sent to the client."""
 
 
 class Forwarder:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 from quorumd.controller.controller import Controller
 from quorumd.controller.preparation import Preparation
 from quorumd.errors import ErrorCode
-from quorumd.node.api.forwarding import READ_ONLY_APIS
-from quorumd.node.api.purgatory import ResponseHook, ResponsePurgatory
+from quorumd.node.api.forwarding import READ_ONLY_APIS, ResponseHook
+from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.sessions.encoding_task import EncodingTask
 from quorumd.node.sessions.request_splitting import (

@@ -4,18 +4,15 @@ client gets an error or its request is forwarded."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from quorumd.errors import ErrorCode
 from quorumd.node.api.error_responses import ENVELOPE_APIS, counted_error_responses
+from quorumd.node.api.forwarding import ResponseHook
 from quorumd.node.state.proposals import CommitCallback, Proposals
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.connection import Request
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
-
-ResponseHook = Callable[[Any], None]
-"""May extend a response that comes from another node."""
 
 
 class ResponsePurgatory:
@@ -27,7 +24,7 @@ class ResponsePurgatory:
         statistics: NodeStatistics,
         proposals: Proposals,
         confirm_read: Callable[[CommitCallback], None],
-        forward: Callable[..., None],
+        forward: Callable[[Session, Request[Message], ResponseHook | None], None],
     ) -> None:
         self.confirm_read = confirm_read
         self._error_response = counted_error_responses(statistics)

@@ -17,6 +17,7 @@ from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
 from quorumd.node.api.error_responses import APIS_WITH_ERROR_RESPONSE, error_response
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.config_resource_type import ConfigResourceType
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages import (
     alter_configs_request,
     alter_configs_response,
@@ -41,8 +42,6 @@ N = TypeVar(
     "N", create_topics_response.CreatableTopicResult, create_partitions_response.CreatePartitionsTopicResult
 )
 
-CONTROLLERS: Final = 2
-"""DescribeCluster's endpoint type of controllers."""
 DENIED_GROUP: Final = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 DENIED_CLUSTER: Final = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -204,7 +203,7 @@ def _resource_rule(
 
 def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
     """ALTER on the cluster to describe controllers, as in Kafka; no operation to describe brokers."""
-    if check.message.endpoint_type == CONTROLLERS:
+    if check.message.endpoint_type == EndpointType.CONTROLLER:
         refused = _ALTER(check)
         if refused is not None:
             return refused

@@ -7,7 +7,7 @@ its content is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from quorumd.controller.acl_requests import DISABLED, describe_acls
 from quorumd.controller.client_quotas import describe_client_quotas
@@ -25,7 +25,6 @@ from quorumd.protocol.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
 )
 from quorumd.protocol.routes import Route, Session
-from quorumd.protocol.wire import Message
 from quorumd.security.acls import Operation, ResourceType
 
 
@@ -51,15 +50,19 @@ class SecurityApis:
             error = int(ErrorCode.SECURITY_DISABLED)
             session.respond(request, DescribeAclsResponse(0, error, DISABLED))
             return
-        self._respond(session, request, lambda: describe_acls(self._state_machine.image, request.message))
+        self._committed_image.respond(
+            session, request, lambda: describe_acls(self._state_machine.image, request.message)
+        )
 
     def describe_client_quotas(self, session: Session, request: Request[DescribeClientQuotasRequest]) -> None:
         image = self._state_machine
-        self._respond(session, request, lambda: describe_client_quotas(image.image, request.message))
+        self._committed_image.respond(
+            session, request, lambda: describe_client_quotas(image.image, request.message)
+        )
 
     def describe_scram(self, session: Session, request: Request[DescribeUserScramCredentialsRequest]) -> None:
         machine = self._state_machine
-        self._respond(
+        self._committed_image.respond(
             session, request, lambda: describe_user_scram_credentials(machine.image, request.message)
         )
 
@@ -77,21 +80,10 @@ class SecurityApis:
                 or access.allows(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
             )
 
-        self._respond(
+        self._committed_image.respond(
             session,
             request,
             lambda: describe_delegation_tokens(
                 self._state_machine.image, request.message, self._secret_key, requester, may_see
             ),
         )
-
-    def _respond(self, session: Session, request: Request[Message], describe: Callable[[], Message]) -> None:
-        response = describe()
-
-        def on_commit(committed: bool) -> None:
-            if committed:
-                session.respond(request, response)
-            else:
-                self._respond(session, request, describe)
-
-        self._committed_image.when_committed(on_commit)

@@ -14,7 +14,7 @@ from quorumd.broker.api.group_rights import GROUP_RULES
 from quorumd.broker.api.rights import TOPIC_RULES
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from quorumd.node.api.authorization import RequestAuthorization
-from quorumd.node.api.cluster import CONTROLLERS, ClusterApis
+from quorumd.node.api.cluster import ClusterApis
 from quorumd.node.api.configs import ConfigApis
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller import ControllerApis
@@ -35,6 +35,7 @@ from quorumd.node.tick import Tick
 from quorumd.ports import Clock, Connection
 from quorumd.protocol.apis import FORWARDABLE, ApiKey, request_class
 from quorumd.protocol.connection import Request
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.routes import Handler, Route, Session
@@ -81,7 +82,7 @@ def _names_metadata_log(message: Message) -> bool:
 
 def _describes_controllers(message: Message) -> bool:
     assert isinstance(message, DescribeClusterRequest)
-    return message.endpoint_type == CONTROLLERS
+    return message.endpoint_type == EndpointType.CONTROLLER
 
 
 _CONCERNS_QUORUM: Final[dict[int, Callable[[Message], bool]]] = {

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.undo_log import undo
 from quorumd.node.state.proposals import CommitCallback, Proposals
 from quorumd.node.state.state_machine import StateMachine
+from quorumd.protocol.connection import Request
+from quorumd.protocol.routes import Session
+from quorumd.protocol.wire import Message
 
 
 class FinalizedFeatures(NamedTuple):
@@ -50,6 +53,19 @@ class CommittedImage:
             self._image, self._feature_changes = image, image.feature_changes
         self._features = FinalizedFeatures(levels, end_offset)
         return self._features
+
+    def respond(self, session: Session, request: Request[Message], describe: Callable[[], Message]) -> None:
+        """Respond with what `describe()` returns from the image once that is committed; if it may be lost, describe
+        the image again."""
+        response = describe()
+
+        def on_commit(committed: bool) -> None:
+            if committed:
+                session.respond(request, response)
+            else:
+                self.respond(session, request, describe)
+
+        self.when_committed(on_commit)
 
     def when_committed(self, callback: CommitCallback) -> None:
         """Call `callback(True)` once the current content of the image is committed.

@@ -41,6 +41,7 @@ from quorumd.log.batch_extents import whole_batches
 from quorumd.pipeline.scan.batches import NO_END
 from quorumd.protocol.apis import ApiKey, api
 from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.handshake import Handshake, choose_version
 from quorumd.protocol.messages import (
     describe_cluster_request,
@@ -65,7 +66,6 @@ _ATTEMPT_TIMEOUT_S = 10.0
 _RECEIVE_BYTES = 1024 * 1024
 _REPORTED_FAILURE = 6
 """Most elections are over before this one, after one to two seconds."""
-_CONTROLLER_ENDPOINTS = 2
 _SNAPSHOT_ATTEMPTS = 10
 _TOPIC_ID_VERSION = 13
 _REPLICA_STATE_VERSION = 15
@@ -268,7 +268,7 @@ class Observer:
     # One attempt each
 
     def _cluster_id(self) -> str | None:
-        request = describe_cluster_request.DescribeClusterRequest(endpoint_type=_CONTROLLER_ENDPOINTS)
+        request = describe_cluster_request.DescribeClusterRequest(endpoint_type=EndpointType.CONTROLLER)
         response = self._send(request)
         assert isinstance(response, describe_cluster_response.DescribeClusterResponse)
         self._check(response.error_code, "DescribeCluster")

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC_ID, ZERO_UUID
+from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages.api_versions_response import ApiVersionsResponse
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse
@@ -38,7 +39,6 @@ from quorumd.simulator.checkers.committed_state import (
 )
 from quorumd.simulator.checkers.read_scope import EVERYTHING, Scope
 
-BROKERS: Final = 1
 """DescribeCluster's endpoint type of brokers."""
 KRAFT_VERSION: Final = "kraft.version"
 """It follows from the voters, not from a record of its level."""
@@ -169,7 +169,7 @@ class ReadsAreCommitted:
                 claims += [_offline(str(topic.topic_id), number, row) for number, row in rows.items()]
             return [Moment(claims)]
         if isinstance(message, DescribeClusterResponse):
-            if message.error_code or message.endpoint_type != BROKERS:
+            if message.error_code or message.endpoint_type != EndpointType.BROKER:
                 return []
             fenced = {broker.broker_id: broker.is_fenced for broker in message.brokers}
             return [Moment(self._brokers(fenced, scope.fenced_brokers, since))]

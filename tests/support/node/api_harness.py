@@ -23,7 +23,7 @@ from quorumd.node.peers.connection import Call
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import NodeSettings
-from quorumd.node.state.committed_image import FinalizedFeatures
+from quorumd.node.state.committed_image import CommittedImage, FinalizedFeatures
 from quorumd.node.state.metadata_writer import MetadataWriter
 from quorumd.node.state.proposals import Proposals
 from quorumd.node.statistics import NodeStatistics
@@ -110,8 +110,8 @@ class ScriptedImage:
 
 
 @dataclass
-class ScriptedCommits:
-    """Satisfies `CommittedImage`: callbacks wait while `is_behind`."""
+class ScriptedCommits(CommittedImage):
+    """Callbacks wait while `is_behind`."""
 
     state: ScriptedImage = field(default_factory=ScriptedImage)
     is_behind: bool = False
