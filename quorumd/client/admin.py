@@ -117,7 +117,7 @@ class ItemError(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Supported levels by name as (lowest, highest); finalized ones by name, without those that are off; the offset
+    """Supported levels by name as (lowest, highest); finalized levels by name, without disabled features; the offset
     up to which they are known."""
 
     supported: dict[str, tuple[int, int]]
@@ -176,19 +176,19 @@ class AdminClient(ClusterClient):
         """
         wire = add_raft_voter_request
         listeners = [wire.Listener(*endpoint) for endpoint in endpoints]
-        patience_ms = int(self.attempt_timeout_ms * 2 / 3)
-        request = wire.AddRaftVoterRequest(None, patience_ms, *voter, listeners)
+        request_timeout_ms = int(self.attempt_timeout_ms * 2 / 3)
+        request = wire.AddRaftVoterRequest(None, request_timeout_ms, *voter, listeners)
         response, attempts = await self.request_counting_attempts(request, AddRaftVoterResponse, "leader")
-        was_before = response.error_code == ErrorCode.DUPLICATE_VOTER and attempts > 1
-        if not (was_before and await self._votes(voter)):
+        is_repeated = response.error_code == ErrorCode.DUPLICATE_VOTER and attempts > 1
+        if not (is_repeated and await self._is_voter(voter)):
             raise_on_error(response.error_code, response.error_message, f"voter {voter.id}")
 
     async def remove_voter(self, voter: ReplicaKey) -> None:
         """Remove one voter (KIP-853); returns once that is committed. Raises RequestFailed."""
         request = RemoveRaftVoterRequest(None, *voter)
         response, attempts = await self.request_counting_attempts(request, RemoveRaftVoterResponse, "leader")
-        was_before = response.error_code == ErrorCode.VOTER_NOT_FOUND and attempts > 1
-        if not (was_before and not await self._votes(voter)):
+        is_repeated = response.error_code == ErrorCode.VOTER_NOT_FOUND and attempts > 1
+        if not (is_repeated and not await self._is_voter(voter)):
             raise_on_error(response.error_code, response.error_message, f"voter {voter.id}")
 
     async def describe_cluster(self, node: Target = None) -> DescribeClusterResponse:
@@ -354,8 +354,8 @@ class AdminClient(ClusterClient):
         refused: dict[TopicPartition, ItemError] = {}
         for result in response.responses:
             for item in result.partitions:
-                was_before = item.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS and attempts > 1
-                if item.error_code and not was_before:
+                is_repeated = item.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS and attempts > 1
+                if item.error_code and not is_repeated:
                     refused[TopicPartition(result.name, item.partition_index)] = _item_error(item)
         return refused
 
@@ -413,7 +413,7 @@ class AdminClient(ClusterClient):
 
     async def describe_log_dirs(self, broker: Address) -> list[DescribeLogDirsResult]:
         """The log directories of the broker at this address, with the size of each replica. Raises RequestFailed,
-        and UnsupportedVersion if the node has none, since it is a controller."""
+        and UnsupportedVersion from a controller, which has none."""
         response = await self.request_at(broker, DescribeLogDirsRequest(None))
         assert isinstance(response, DescribeLogDirsResponse)
         raise_on_error(response.error_code, None, "DescribeLogDirs")
@@ -456,7 +456,7 @@ class AdminClient(ClusterClient):
         response = await self.request(request, UpdateFeaturesResponse, "leader")
         raise_on_error(response.error_code, response.error_message, "features")
 
-    async def _votes(self, voter: ReplicaKey) -> bool:
+    async def _is_voter(self, voter: ReplicaKey) -> bool:
         """Whether exactly this replica is a voter."""
         quorum = await self.describe_quorum()
         return any((v.replica_id, v.replica_directory_id) == voter for v in quorum.current_voters)

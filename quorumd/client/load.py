@@ -1,4 +1,4 @@
-"""Generates a load of config writes on the leader, and measures throughput, latency and pauses.
+"""Generates a load of config writes for the leader, and measures throughput, latency and pauses.
 
     load = Load(leader, in_flight=64, seconds=5, written=names)     # `leader` finds the address of the leader
     await load.run()
@@ -49,12 +49,12 @@ WARM_UP_S = 0.5
 STALLED_S = 3.0
 """A leader without responses for this long is considered failed."""
 RETRY_BACKOFF_S = 0.05
-REMOVED_AT_ONCE = 500
+RESOURCES_PER_REMOVAL = 500
 """Resources per request."""
-REMOVALS = 3
+REMOVAL_ATTEMPTS = 3
 """A write in flight when its connection was closed may take effect after a removal."""
 _SET, _DELETE = 0, 1
-_OF_RESOURCE = 7
+_OWN_SOURCE = 7
 """The DescribeConfigs source of configs of a client-metrics resource itself."""
 
 _REQUEST_START = Struct(">ihhi")
@@ -144,7 +144,7 @@ class Load:
         self._written = set() if written is None else written
 
     async def run(self) -> None:
-        """Write until the time is over, at one leader after the other.
+        """Write until the time is over, to the current leader.
 
         Raises RequestFailed if a leader rejects a write with a fatal error, or if nothing was written.
         """
@@ -179,7 +179,7 @@ class Load:
         )
 
     async def _write_to(self, address: Address) -> None:
-        """Write at one node until the time is over. Raises RequestFailed if the node stops accepting writes."""
+        """Write to one node until the time is over. Raises RequestFailed if the node stops accepting writes."""
         loop = asyncio.get_running_loop()
         writers = []
         transports: list[asyncio.Transport] = []
@@ -198,7 +198,7 @@ class Load:
             if isinstance(error, RequestFailed):
                 raise
             reason = error.strerror or error
-            raise RequestFailed("{}:{} cannot be reached: {}".format(*address, reason)) from None
+            raise RequestFailed(f"cannot connect to {address[0]}:{address[1]}: {reason}") from None
         finally:
             for writer in writers:
                 writer.close()
@@ -240,11 +240,11 @@ def write_request(resource: str, value_bytes: int, fill_character: str = FILL_CH
 async def remove_written(client: ClusterClient, names: Iterable[str]) -> None:
     """Delete the config of these resources, which have no other. Raises RequestFailed."""
     left = sorted(names)
-    for _ in range(REMOVALS):
+    for _ in range(REMOVAL_ATTEMPTS):
         left = [
             name
-            for first in range(0, len(left), REMOVED_AT_ONCE)
-            for name in await _removed(client, left[first : first + REMOVED_AT_ONCE])
+            for first in range(0, len(left), RESOURCES_PER_REMOVAL)
+            for name in await _removed(client, left[first : first + RESOURCES_PER_REMOVAL])
         ]
         if not left:
             return
@@ -267,7 +267,7 @@ async def _removed(client: ClusterClient, names: Sequence[str]) -> list[str]:
     return [
         result.resource_name
         for result in described.results
-        if any(config.config_source == _OF_RESOURCE for config in result.configs)
+        if any(config.config_source == _OWN_SOURCE for config in result.configs)
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quorumd.client.connection import NodeConnection
+from quorumd.client.leader_discovery import Address
 from quorumd.errors import QuorumdError, RequestFailed
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC
 from quorumd.protocol.apis import ApiKey
@@ -14,8 +15,6 @@ from quorumd.protocol.messages import describe_quorum_request
 from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
 from quorumd.protocol.messages.describe_node_response import DescribeNodeResponse
 from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumResponse
-
-Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,12 @@ class BrokerFields(CoordinatorFields):
     broker_registration_timeout_ms: Annotated[int, duration("1s", "24h")] = setting(
         "initial.broker.registration.timeout.ms",
         default="60s",
-        about="A broker that is not registered this long after its start stops.",
+        about="A broker stops if it is not registered within this time after its start.",
     )
     log_directory_failure_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.dir.failure.timeout.ms",
         default="30s",
-        about="A broker that cannot report a failed log directory to the controller this long stops.",
+        about="A broker stops if it cannot report a failed log directory to the controller within this time.",
     )
 
     replica_lag_time_max_ms: Annotated[int, duration("10ms", "24h")] = setting(

@@ -67,7 +67,7 @@ class CoordinatorFields(TopicDefaultFields):
     offsets_retention_check_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "offsets.retention.check.interval.ms",
         default="10m",
-        about="Interval of checks for such offsets.",
+        about="Interval of checks for offsets to drop.",
     )
     offset_metadata_max_bytes: Annotated[int, size("0", "1GiB")] = setting(
         "offset.metadata.max.bytes",

@@ -90,8 +90,8 @@ class NodeFields(BaseModel):
     listener_security_protocol_map: Annotated[tuple[tuple[str, str], ...], PROTOCOL_MAP] = setting(
         "listener.security.protocol.map",
         default="",
-        about="Security protocol by listener name; a listener named like a protocol has that one, and CONTROLLER "
-        "PLAINTEXT.",
+        about="Security protocol by listener name. By default a listener named like a protocol uses it, and "
+        "CONTROLLER uses PLAINTEXT.",
     )
     security_inter_broker_protocol: Annotated[str, choice(*SECURITY_PROTOCOLS)] = setting(
         "security.inter.broker.protocol",
@@ -254,7 +254,7 @@ class NodeFields(BaseModel):
     leader_imbalance_check_interval_s: Annotated[int, integer(1, 10**9)] = setting(
         "leader.imbalance.check.interval.seconds",
         default="300",
-        about="Interval in seconds between checks for such preferred leaders.",
+        about="Interval in seconds between checks for partitions that their preferred leader does not lead.",
     )
     max_idle_interval_ms: Annotated[int, duration("0ms", "1h")] = setting(
         "metadata.max.idle.interval.ms",

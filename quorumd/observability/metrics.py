@@ -248,7 +248,7 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_snapshot_timestamp_seconds",
         "gauge",
-        "Unix time of the last record in the newest snapshot here, 0 for none: `time() -` it is its age.",
+        "Unix time of the last record in this node's newest snapshot, 0 if there is none.",
         single(lambda node: node.statistics.snapshot_timestamp_ms / 1000),
         kip=("LatestSnapshotGeneratedAgeMs",),
     ),
