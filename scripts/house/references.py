@@ -136,4 +136,4 @@ def _problems_of_row(line: str, names: set[str]) -> Iterator[str]:
         return
     for name in held_by:
         if not any(fnmatch(each, name) for each in names):
-            yield f"{name} is no test, scenario, checker or mutant: name the one that holds this now"
+            yield f"{name} is not a test, scenario, checker or mutant: name the one that holds this now"
