@@ -61,7 +61,7 @@ ATTACKS = (
     Attack("forged progress", elections.forge_progress, 4.0, stop_followers, acknowledged_alone, True),
     Attack("pipelined Metadata", resources.pipeline_metadata),
     Attack("Metadata for 100 clients", resources.metadata_for_many),
-    Attack("Metadata for the gone", resources.metadata_for_the_gone),
+    Attack("Metadata for closed connections", resources.metadata_for_closed_connections),
     Attack("forged addresses", elections.forge_addresses, verify=redirected, deposes=True),
     Attack("forged leader", elections.forge_leader, before=stop_leader_soon, deposes=True),
     Attack("descriptors", resources.exhaust_descriptors),

@@ -55,7 +55,7 @@ def metadata_for_many(target: Target) -> None:
             peer.read_frame()
 
 
-def metadata_for_the_gone(target: Target) -> None:
+def metadata_for_closed_connections(target: Target) -> None:
     """Clients that request huge responses and close the connection at once."""
     for _ in target.deadline():
         with suppress(OSError):
