@@ -1,4 +1,4 @@
-"""One broker: its replicas follow the metadata, it serves clients, and the controller knows that it is alive."""
+"""One broker: its replicas follow the metadata, it serves clients, and it keeps its registration alive."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class BrokerListener(Protocol):
     """Callbacks for the process."""
 
     def on_unfenced(self) -> None:
-        """The broker serves clients now."""
+        """The broker is unfenced: accept connections of clients."""
 
     def on_failed(self, reason: str) -> None:
         """The storage of the broker has failed: stop the process."""
@@ -296,7 +296,7 @@ class Broker:
     # Shutdown
 
     def shut_down(self, on_done: Callable[[], None]) -> None:
-        """Move the leaderships away, close the logs, and call `on_done`; then call `stop`."""
+        """Have the leadership of all partitions moved away, close the logs, and call `on_done`; then call `stop`."""
         self._on_shut_down = on_done
         if self.settings.controlled_shutdown:
             self.lifecycle.shut_down()

@@ -40,11 +40,9 @@ def broker_message(broker: Broker) -> DescribeClusterBroker:
     return DescribeClusterBroker(broker.id, host, port, broker.rack, broker.is_fenced)
 
 
-def add_registration(brokers_by_id: DescribeClusterBroker, broker: Broker, leader_count: int) -> None:
+def add_registration(described: DescribeClusterBroker, broker: Broker, leader_count: int) -> None:
     """Set quorumd's own tagged fields, which have no public equivalent."""
-    brokers_by_id.broker_epoch = broker.epoch
-    brokers_by_id.in_controlled_shutdown = broker.in_controlled_shutdown
-    brokers_by_id.leader_count = leader_count
-    brokers_by_id.listeners = [
-        Listener(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints
-    ]
+    described.broker_epoch = broker.epoch
+    described.in_controlled_shutdown = broker.in_controlled_shutdown
+    described.leader_count = leader_count
+    described.listeners = [Listener(e.name, e.host, e.port, e.security_protocol) for e in broker.endpoints]

@@ -49,7 +49,7 @@ def unrestricted(session: Session, api_key: int) -> Access | None:
 
 @dataclass(frozen=True, slots=True)
 class BrokerApiContext:
-    """Every family of APIs is built from one of these.
+    """The parts that every family of API handlers is built from.
 
     `producer_ids`, `topic_creation`, `verifier`: shared by the listeners. `begin` runs a task in slices.
     """

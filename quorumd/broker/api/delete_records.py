@@ -26,7 +26,7 @@ CHECK_MS: Final = 50.0
 
 
 class DeleteRecordsApis:
-    """Requests that wait are examined at intervals while there are any."""
+    """Deletes records, and checks waiting requests periodically."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context

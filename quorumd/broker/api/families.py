@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.delete_records import DeleteRecordsApis
 from quorumd.broker.api.fetch import FetchApis
-from quorumd.broker.api.list_offsets import OffsetApis
+from quorumd.broker.api.list_offsets import ListOffsetsApis
 from quorumd.broker.api.log_dirs import LogDirApis
 from quorumd.broker.api.metadata import MetadataApis
 from quorumd.broker.api.produce import ProduceApis
@@ -15,7 +15,7 @@ from quorumd.broker.api.producers import ProducerApis
 from quorumd.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from quorumd.protocol.routes import Handler, Route
 
-_FAMILIES = (ProduceApis, FetchApis, OffsetApis, DeleteRecordsApis, LogDirApis, MetadataApis)
+_FAMILIES = (ProduceApis, FetchApis, ListOffsetsApis, DeleteRecordsApis, LogDirApis, MetadataApis)
 
 
 def broker_routes(

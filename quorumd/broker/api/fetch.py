@@ -8,6 +8,7 @@ from typing import Final, cast
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.fetch_purgatory import FetchPurgatory
 from quorumd.broker.api.fetch_reader import (
+    READ_COMMITTED,
     Fetcher,
     PartitionReader,
     ReadPartition,
@@ -38,9 +39,8 @@ FOLLOWER_READS_SINCE: Final = 11
 LEADERS_SINCE: Final = 16
 """The first version whose responses name the current leader (KIP-951)."""
 STORAGE_ERROR_SINCE: Final = 6
-READ_COMMITTED: Final = 1
 LARGE_RESPONSE_BYTES: Final = 64 * 1024
-"""A response above this size counts as memory, and the next request of its connection waits until it is received."""
+"""A response above this size is counted as memory; the next request of its connection waits until it is received."""
 
 _NAMES_LEADER = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 
@@ -53,7 +53,7 @@ class FetchMemory:
         self.used = 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         return max(0, self.limit - self.used)
 
 
@@ -141,7 +141,7 @@ def _fetcher(message: FetchRequest, version: int) -> Fetcher:
 
 
 class _Fetch:
-    """One fetch until it has its response. Satisfies `ParkedFetch`."""
+    """One fetch until it has its response, a `DelayedFetch` if it waits for records."""
 
     def __init__(
         self,
@@ -159,26 +159,26 @@ class _Fetch:
         self._fetcher = fetcher
         self._fetch = fetch
         self._denied = denied
-        most = min(message.max_bytes, apis.context.settings.api.fetch_max_bytes)
+        max_bytes = min(message.max_bytes, apis.context.settings.api.fetch_max_bytes)
         if not fetcher.is_follower:
             quotas, client = apis.context.quotas, (session.principal, request.client_id)
-            most = int(min(most, quotas.max_burst(CONSUMER_BYTE_RATE, *client)))
-        self._max_bytes = max(0, most)
+            max_bytes = int(min(max_bytes, quotas.max_burst(CONSUMER_BYTE_RATE, *client)))
+        self._max_bytes = max(0, max_bytes)
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._results: dict[PartitionKey, ReadPartition] = {}
         self._keys: dict[PartitionId, PartitionKey] = {}
-        """All partitions, once the fetch is parked."""
+        """All partitions, once the fetch is delayed."""
         self._unread: dict[PartitionKey, None] = {}
-        """Partitions to read before the response of a parked fetch: the others have not changed since they were read,
-        and its session does not name them."""
+        """Partitions to read before the response of a delayed fetch: the others have not changed since they were
+        read, and a session omits them."""
         self._size = 0
         self._must_be_sent = False
         self._log_sizes: list[tuple[PartitionId, int]] = []
-        """Sizes of the logs when the fetch was parked, if it waits for more than one batch."""
+        """Sizes of the logs when the fetch was delayed, if it waits for more than one batch."""
         self._counted_bytes = 0
 
     def begin(self) -> None:
-        """Respond, or park the fetch."""
+        """Respond, or delay the fetch."""
         message = self._request.message
         self._read(self._unread_partitions(), is_delayed=False)
         if message.max_wait_ms <= 0 or not self._fetch.partitions or self._is_complete:
@@ -192,14 +192,14 @@ class _Fetch:
         if self._min_bytes > 1:
             hosted = [context.partitions.hosted(each) for each in self._keys]
             self._log_sizes = [(each.id, each.log.size_bytes) for each in hosted if each is not None]
-        self._unread = dict.fromkeys(self._fetch.park(self._results))
+        self._unread = dict.fromkeys(self._fetch.delay(self._results))
         self._results = {}
-        # Later requests of the connection wait, as with Kafka's brokers, so that a client has one parked fetch.
+        # Later requests of the connection wait, as with Kafka's brokers, so that a client has one delayed fetch.
         self._session.block(self._request, self._release)
-        self._apis.purgatory.park(self, self._keys, message.max_wait_ms)
+        self._apis.purgatory.watch(self, self._keys, message.max_wait_ms)
 
     def _unread_partitions(self) -> Iterable[PartitionKey]:
-        """The partitions to read: all, but those of a follower in which nothing has happened since its last fetch."""
+        """The partitions to read: all, except those of a follower that have not changed since its last fetch."""
         fetcher, context = self._fetcher, self._apis.context
         is_registered = fetcher.broker_epoch == context.metadata.broker_epoch(fetcher.replica_id)
         if not fetcher.is_follower or not is_registered or self._denied:
@@ -228,7 +228,7 @@ class _Fetch:
         return self._fetch.unread(is_unchanged)
 
     def _read(self, keys: Iterable[PartitionKey], *, is_delayed: bool) -> None:
-        left = min(self._max_bytes, self._apis.memory.left)
+        remaining = min(self._max_bytes, self._apis.memory.remaining)
         self._size, self._must_be_sent = 0, False
         for key in keys:
             requested = self._fetch.partitions[key]
@@ -240,13 +240,13 @@ class _Fetch:
                 self._fetcher,
                 _topic(key),
                 requested,
-                min(requested.partition_max_bytes, left),
+                min(requested.partition_max_bytes, remaining),
                 at_least_one=self._size == 0,
                 is_delayed=is_delayed,
             )
             size = len(result.records or b"")
             self._size += size
-            left = max(0, left - size)
+            remaining = max(0, remaining - size)
             self._must_be_sent |= result.must_be_sent
             if self._fetcher.is_follower and requested.high_watermark < result.high_watermark:
                 self._must_be_sent = True
@@ -256,12 +256,12 @@ class _Fetch:
     def _is_complete(self) -> bool:
         return self._must_be_sent or self._size >= self._min_bytes
 
-    def note_change(self, partition: PartitionId) -> None:
-        """See `ParkedFetch`."""
+    def mark_changed(self, partition: PartitionId) -> None:
+        """See `DelayedFetch`."""
         self._unread[self._keys[partition]] = None
 
     def may_be_complete(self) -> bool:
-        """See `ParkedFetch`: at most everything that the logs have grown by is readable."""
+        """See `DelayedFetch`: no more than the growth of the logs can be readable."""
         grown = self._size
         partitions = self._apis.context.partitions
         for id, size in self._log_sizes:
@@ -272,7 +272,7 @@ class _Fetch:
         return not self._log_sizes or grown >= self._min_bytes
 
     def complete(self, *, is_forced: bool) -> bool:
-        """See `ParkedFetch`."""
+        """See `DelayedFetch`."""
         first_size = self._size
         self._read(self._unread, is_delayed=True)
         if is_forced or self._is_complete:
@@ -309,7 +309,7 @@ class _Fetch:
     def _use_quota(self) -> tuple[int, bool]:
         """Count the records for the client's quota; returns the throttle time, and whether they are withheld for it.
 
-        A batch that alone is more than the quota ever allows is not: its consumer would never get beyond it.
+        A batch that alone exceeds what the quota ever allows is sent: its consumer could never progress otherwise.
         """
         quotas, now_ms = self._apis.context.quotas, self._apis.context.clock.now_ms()
         client = (self._session.principal, self._request.client_id)

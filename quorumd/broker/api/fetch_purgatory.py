@@ -1,4 +1,4 @@
-"""Fetches that wait for records: woken by changes of their partitions, never by polling."""
+"""The purgatory of fetches that wait for records: changes of their partitions complete them, without polling."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from quorumd.controller.partition import PartitionId
 from quorumd.ports import Clock, Timer
 
 
-class ParkedFetch(Protocol):
-    """A fetch that holds no records while it waits."""
+class DelayedFetch(Protocol):
+    """A delayed fetch, which holds no records while it waits."""
 
-    def note_change(self, partition: PartitionId) -> None:
+    def mark_changed(self, partition: PartitionId) -> None:
         """Read this partition again before the response."""
 
     def may_be_complete(self) -> bool:
-        """Whether there may be enough records now, by an upper bound that is cheap to compute."""
+        """Whether there may be enough records now, by a cheap upper bound."""
 
     def complete(self, *, is_forced: bool) -> bool:
-        """Read, and respond if there is enough or if the fetch must not wait any longer; return whether it did."""
+        """Read, and respond if there are enough records or the fetch must not wait longer; return whether it did."""
 
 
 class _Entry:
@@ -34,37 +34,40 @@ class _Entry:
 
 
 class FetchPurgatory:
-    """Satisfies `PartitionListener`. Woken fetches are read after the change, once for all changes of a turn."""
+    """A `PartitionListener` that completes delayed fetches.
+
+    Fetches are read after a change, once for all changes in an iteration of the event loop.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._parked: dict[ParkedFetch, _Entry] = {}
-        self._watchers: dict[PartitionId, dict[ParkedFetch, None]] = {}
-        self._woken: dict[ParkedFetch, None] = {}
+        self._delayed: dict[DelayedFetch, _Entry] = {}
+        self._watchers: dict[PartitionId, dict[DelayedFetch, None]] = {}
+        self._woken: dict[DelayedFetch, None] = {}
         self._is_scheduled = False
 
     def __len__(self) -> int:
-        return len(self._parked)
+        return len(self._delayed)
 
-    def park(self, fetch: ParkedFetch, partitions: Iterable[PartitionId], max_wait_ms: float) -> None:
-        """Keep a fetch until it is complete, at the latest after `max_wait_ms`."""
+    def watch(self, fetch: DelayedFetch, partitions: Iterable[PartitionId], max_wait_ms: float) -> None:
+        """Complete a fetch once these partitions have changed enough, at the latest after `max_wait_ms`."""
         deadline_ms = self._clock.now_ms() + max_wait_ms
         timer = self._clock.call_at(deadline_ms, self._expiry_of(fetch))
-        entry = self._parked[fetch] = _Entry(tuple(partitions), timer)
+        entry = self._delayed[fetch] = _Entry(tuple(partitions), timer)
         for each in entry.partitions:
             self._watchers.setdefault(each, {})[fetch] = None
 
-    def _expiry_of(self, fetch: ParkedFetch) -> Callable[[], None]:
+    def _expiry_of(self, fetch: DelayedFetch) -> Callable[[], None]:
         def expire() -> None:
-            if fetch in self._parked:
+            if fetch in self._delayed:
                 self.remove(fetch)
                 fetch.complete(is_forced=True)
 
         return expire
 
-    def remove(self, fetch: ParkedFetch) -> None:
-        """Forget a fetch, if it is parked."""
-        entry = self._parked.pop(fetch, None)
+    def remove(self, fetch: DelayedFetch) -> None:
+        """Forget a fetch, if it is delayed."""
+        entry = self._delayed.pop(fetch, None)
         if entry is None:
             return
         entry.timer.cancel()
@@ -88,7 +91,7 @@ class FetchPurgatory:
         if transition is Transition.STILL_LEADS:
             return
         for fetch in self._watchers.get(hosted.id, ()):
-            self._parked[fetch].is_forced = True
+            self._delayed[fetch].is_forced = True
         self._wake(hosted.id)
 
     def _wake(self, partition: PartitionId) -> None:
@@ -96,7 +99,7 @@ class FetchPurgatory:
         if watchers is None:
             return
         for fetch in watchers:
-            fetch.note_change(partition)
+            fetch.mark_changed(partition)
         self._woken.update(watchers)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -106,7 +109,7 @@ class FetchPurgatory:
         self._is_scheduled = False
         woken, self._woken = self._woken, {}
         for fetch in woken:
-            entry = self._parked.get(fetch)
+            entry = self._delayed.get(fetch)
             if entry is None:
                 continue
             is_forced = entry.is_forced

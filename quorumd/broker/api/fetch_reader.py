@@ -17,6 +17,9 @@ from quorumd.protocol.messages.fetch_request import FetchPartition
 from quorumd.protocol.messages.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
 
 CONSUMER: Final = -1
+"""The replica id of consumers."""
+READ_COMMITTED: Final = 1
+"""The isolation level of consumers that read committed records only."""
 NO_REPLICA: Final = -1
 _OFFSET_AND_LENGTH = Struct(">qi")
 _LENGTH_END = 12
@@ -178,7 +181,7 @@ def failed_partition(requested: FetchPartition, error: ErrorCode) -> ReadPartiti
 
 
 def _aborted(hosted: HostedPartition, offset: int, records: bytes) -> list[AbortedTransaction]:
-    """The aborted transactions among these records, for consumers that read committed ones only."""
+    """The aborted transactions in these records, for consumers that read committed records only."""
     if not records:
         return []
     found = hosted.log.aborted_transactions(offset, end_offset_of(records))

@@ -21,7 +21,7 @@ FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**31 - 1
 MAX_SESSION_ID: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000.0
-"""Minimum time before an unused session, or one smaller than a new one, may be evicted."""
+"""Minimum age of an unused session, or of one smaller than the new one, for its eviction."""
 
 PartitionKey = tuple[object, int]
 """(topic id or name, partition number)"""
@@ -46,8 +46,8 @@ class PartitionResult(Protocol):
 R = TypeVar("R", bound=PartitionResult)
 
 
-class _Sent(Generic[Q]):
-    """A partition of a session: the last request, and what the fetcher knows of the leader.
+class _CachedPartition(Generic[Q]):
+    """A partition in a session: its last request, and what the fetcher knows of the leader.
 
     `is_served`: whether this request was served before, without an error.
     """
@@ -60,7 +60,7 @@ class _Sent(Generic[Q]):
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def has_news(self, result: PartitionResult) -> bool:
+    def must_be_sent(self, result: PartitionResult) -> bool:
         return (
             bool(result.records)
             or result.error_code != ErrorCode.NONE
@@ -70,12 +70,12 @@ class _Sent(Generic[Q]):
             or result.has_diverged
         )
 
-    def sent(self, result: PartitionResult) -> None:
+    def update_sent(self, result: PartitionResult) -> None:
         # After an error the partition is sent again even if its offsets are those that were known before.
         self.high_watermark = -1 if result.error_code != ErrorCode.NONE else result.high_watermark
         self.log_start_offset = result.log_start_offset
 
-    def read(self, result: PartitionResult) -> None:
+    def update_read(self, result: PartitionResult) -> None:
         self.is_served = result.error_code == ErrorCode.NONE and not result.has_diverged
 
 
@@ -90,7 +90,7 @@ class _Session(Generic[Q]):
         self.used_ms = now_ms
         self.epoch = FIRST_EPOCH + 1
         """The epoch of the next request."""
-        self.partitions: dict[PartitionKey, _Sent[Q]] = {}
+        self.partitions: dict[PartitionKey, _CachedPartition[Q]] = {}
 
 
 class SessionFetch(Generic[Q]):
@@ -126,29 +126,29 @@ class SessionFetch(Generic[Q]):
             or not is_unchanged(key, known.requested, known.high_watermark, known.log_start_offset)
         ]
 
-    def park(self, results: Mapping[PartitionKey, PartitionResult]) -> list[PartitionKey]:
-        """Note what was read before a wait, and return the partitions to read again after it."""
+    def delay(self, results: Mapping[PartitionKey, PartitionResult]) -> list[PartitionKey]:
+        """Record what was read before a delay, and return the partitions to read again after it."""
         if self._session is not None:
             for key, result in results.items():
                 known = self._session.partitions.get(key)
                 if known is not None:
-                    known.read(result)
-        return self.news(results)
+                    known.update_read(result)
+        return self.changed(results)
 
-    def news(self, results: Mapping[PartitionKey, PartitionResult]) -> list[PartitionKey]:
-        """Return the partitions that the response would name; without a session, all of them."""
+    def changed(self, results: Mapping[PartitionKey, PartitionResult]) -> list[PartitionKey]:
+        """Return the partitions that the response has to contain; without a session, all of them."""
         session = self._session
         if session is None:
             return list(results)
         known = session.partitions
-        return [key for key, result in results.items() if key in known and known[key].has_news(result)]
+        return [key for key, result in results.items() if key in known and known[key].must_be_sent(result)]
 
     def respond(
         self, results: Mapping[PartitionKey, R], now_ms: float
     ) -> tuple[ErrorCode, int, Mapping[PartitionKey, R]]:
         """Return top-level error, session id and the results to send. Called once, when the fetch is complete.
 
-        `results`: of all partitions, or of those that may have `news`.
+        `results`: of all partitions, or of those that may have `changed` partitions.
         """
         session = self._session
         if session is None:
@@ -158,19 +158,19 @@ class SessionFetch(Generic[Q]):
             if created is None:
                 return ErrorCode.NONE, NO_SESSION, results
             for key, result in results.items():
-                sent = created.partitions[key] = _Sent(self.partitions[key])
-                sent.sent(result)
-                sent.read(result)
+                sent = created.partitions[key] = _CachedPartition(self.partitions[key])
+                sent.update_sent(result)
+                sent.update_read(result)
             return ErrorCode.NONE, created.id, results
         if session.epoch != self._epoch:
             # The fetcher did not wait for this response.
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, {}
-        news = {key: results[key] for key in self.park(results)}
-        for key, result in news.items():
-            session.partitions[key].sent(result)
+        changed = {key: results[key] for key in self.delay(results)}
+        for key, result in changed.items():
+            session.partitions[key].update_sent(result)
             if result.records:
                 session.partitions[key] = session.partitions.pop(key)
-        return ErrorCode.NONE, session.id, news
+        return ErrorCode.NONE, session.id, changed
 
     def respond_nothing(self) -> tuple[ErrorCode, int]:
         """Return top-level error and session id of a response without results; what was read counts as not sent.
@@ -198,7 +198,7 @@ class FetchSessions(Generic[Q]):
         self._randrange = randrange
         self._slots = slots
         self._sessions: dict[int, _Session[Q]] = {}
-        """In the order of use, the longest unused first."""
+        """In the order of use, the least recently used first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -233,7 +233,7 @@ class FetchSessions(Generic[Q]):
         for key, partition in requested.items():
             known = session.partitions.get(key)
             if known is None:
-                session.partitions[key] = _Sent(partition)
+                session.partitions[key] = _CachedPartition(partition)
             else:
                 known.requested = partition
                 known.is_served = False
@@ -249,7 +249,7 @@ class FetchSessions(Generic[Q]):
         return SessionFetch(partitions, self, session, False, is_follower, uses_topic_ids)
 
     def create(self, is_follower: bool, uses_topic_ids: bool, size: int, now_ms: float) -> _Session[Q] | None:
-        """Create a session for `size` partitions; None if there is no room."""
+        """Create a session for `size` partitions; None if all slots are taken."""
         if len(self._sessions) >= self._slots and not self._evict(is_follower, size, now_ms):
             return None
         session_id = NO_SESSION
@@ -259,17 +259,17 @@ class FetchSessions(Generic[Q]):
         return session
 
     def _evict(self, is_follower: bool, size: int, now_ms: float) -> bool:
-        longest_unused = next(iter(self._sessions.values()), None)
-        if longest_unused is None:
+        least_recently_used = next(iter(self._sessions.values()), None)
+        if least_recently_used is None:
             return False
-        victim: _Session[Q] | None = longest_unused
-        if now_ms - longest_unused.used_ms <= EVICTION_MS:
+        victim: _Session[Q] | None = least_recently_used
+        if now_ms - least_recently_used.used_ms <= EVICTION_MS:
             victim = min(
                 (each for each in self._sessions.values() if _may_be_evicted(each, is_follower, now_ms)),
-                key=_value,
+                key=_priority,
                 default=None,
             )
-            if victim is None or (is_follower, size) <= _value(victim)[:2]:
+            if victim is None or (is_follower, size) <= _priority(victim)[:2]:
                 return False
         assert victim is not None
         del self._sessions[victim.id]
@@ -277,7 +277,7 @@ class FetchSessions(Generic[Q]):
         return True
 
 
-def _value(session: _Session[Q]) -> tuple[bool, int, int]:
+def _priority(session: _Session[Q]) -> tuple[bool, int, int]:
     return session.is_follower, len(session.partitions), session.id
 
 

@@ -1,10 +1,11 @@
-"""The rights that requests about groups and transactions need; see `rights`."""
+"""The ACL operations that requests about groups and transactions require; see `rights`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from quorumd.broker.api.find_coordinator import GROUP_KEY
 from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling
 from quorumd.errors import ErrorCode
 from quorumd.protocol.apis import ApiKey
@@ -58,7 +59,6 @@ from quorumd.security.acls import Operation, ResourceType
 
 DENIED_GROUP: Final = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 DENIED_TRANSACTION: Final = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-GROUP_KEY: Final = 0
 BROKERS_ADD_SINCE: Final = 4
 """The first version of AddPartitionsToTxn that only brokers send."""
 GROUPS_SINCE: Final = 8

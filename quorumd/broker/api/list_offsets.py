@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.api.fetch_reader import CONSUMER, READ_COMMITTED
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.protocol.connection import Request
@@ -38,13 +39,11 @@ SINCE_VERSION: Final = {
 NOT_AVAILABLE_SINCE: Final = 5
 """The first version that knows OFFSET_NOT_AVAILABLE."""
 EPOCHS_SINCE: Final = 4
-READ_COMMITTED: Final = 1
-CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
 """A replica id that followers serve, too."""
 
 
-class OffsetApis:
+class ListOffsetsApis:
     """Looks up offsets. Remote storage is not supported, so no offset is tiered."""
 
     def __init__(self, context: BrokerApiContext) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.log.batches import scan_batches
 from quorumd.broker.partitions.hosted_partition import HostedPartition
@@ -44,7 +45,6 @@ _RETRIABLE: Final = (
 )
 """Errors that producers do not expect from a leader: NOT_ENOUGH_REPLICAS makes them retry. Since
 BROKER_ADDS_SINCE they expect the last one."""
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07
 
@@ -63,7 +63,7 @@ class ProduceApis:
         pending = _PendingProduce(self._context, session, request)
         message = request.message
         by_id = request.api_version >= TOPIC_IDS_SINCE
-        # The batches are in the log now; a request that waits for replicas need not keep them.
+        # A request that waits for replicas need not keep its batches.
         request.message = ProduceRequest(message.transactional_id, message.acks, message.timeout_ms)
         request.release_frame()
         for topic in message.topic_data:
@@ -156,7 +156,7 @@ def _verification_error(error: ErrorCode, version: int) -> tuple[ErrorCode, str]
 def _refusal(
     request: Request[ProduceRequest], topic: str, records: bytes | None
 ) -> tuple[ErrorCode, str] | None:
-    """Check what does not depend on the log."""
+    """Return why a batch is refused, by the checks that need no log."""
     if not records:
         return ErrorCode.INVALID_RECORD, "a produce request has one batch per partition; this one has none"
     if topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
@@ -171,7 +171,8 @@ def _refusal(
 
 
 class _PendingProduce:
-    """A request some of whose partitions wait for a result. `open` counts them, and the request while it is read."""
+    """A request whose partitions may wait for their results. `open`: the number of those that do, plus one while the
+    request is being read."""
 
     def __init__(self, context: BrokerApiContext, session: Session, request: Request[ProduceRequest]) -> None:
         self.request = request
@@ -215,7 +216,7 @@ class _PendingProduce:
             endpoints.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))
 
     def close_one(self) -> None:
-        """A partition has its result; respond if it is the last one."""
+        """Record that a partition has its result; respond if it is the last one."""
         self.open -= 1
         if self.open:
             return

@@ -1,8 +1,8 @@
-"""The rights that requests about topics need, as rules that check a request before its handler sees it.
+"""The ACL operations that requests about topics require, as rules that check a request before its handler runs.
 
-A rule removes from the request what the client may not do, and returns how to add that to the response, or a complete
-response, or nothing. Errors are those of Kafka's brokers; topics that a client may not describe do not exist for it.
-"""
+A rule removes from the request what the client may not do, and returns how to extend the response by that, or a
+complete response, or None. Errors are those of Kafka's brokers; topics that a client may not describe do not exist
+for it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ R = TypeVar("R", bound=Message)
 class Extend(Generic[R]):
     """The request may be handled, and then `hook` extends the response.
 
-    `is_complete`: nothing of the request is left, so the hook extends an empty response.
+    `is_complete`: the whole request was refused, so the hook extends an empty response.
     """
 
     def __init__(self, hook: Callable[[R], None], is_complete: bool = False) -> None:
@@ -70,7 +70,7 @@ class Extend(Generic[R]):
 
 
 class Close:
-    """The connection is closed: the client expects no response, as after Produce with acks=0."""
+    """Close the connection: the client expects no response, as after Produce with acks=0."""
 
 
 Ruling = Message | Extend[Any] | Close | None
@@ -78,7 +78,7 @@ Ruling = Message | Extend[Any] | Close | None
 
 
 class Check(Generic[M_co]):
-    """One request that is checked: its content, the rights of its client, and the metadata of this node."""
+    """A request to be checked, with the access of its client and the metadata of this node."""
 
     __slots__ = ("access", "image", "message", "request")
 
@@ -89,7 +89,7 @@ class Check(Generic[M_co]):
         self.message: M_co = request.message
 
     def topic_name(self, item: object) -> str | None:
-        """The name of a topic that a request names or identifies; None for an unknown id, which no right protects."""
+        """The name of a topic that a request names or identifies; None for an unknown id, which no ACL protects."""
         topic_id = getattr(item, "topic_id", ZERO_UUID)
         if topic_id != ZERO_UUID:
             topic = self.image.topics.get(topic_id)
@@ -100,7 +100,7 @@ class Check(Generic[M_co]):
     def split(
         self, items: Iterable[T], operation: int, *, logs_denied: bool = True
     ) -> tuple[list[T], list[T]]:
-        """Split items that name topics into those that the client has the right to, and the others."""
+        """Split items that name topics into those on which the client may do the operation, and the others."""
         known: dict[str, bool] = {}
         kept: list[T] = []
         refused: list[T] = []
@@ -117,7 +117,7 @@ class Check(Generic[M_co]):
     def filter(
         self, items: list[T], operation: int, results: str, refuse: Callable[[T], MessageStruct]
     ) -> Ruling:
-        """Leave in a list of the request what is allowed; `refuse` makes the results of the other items.
+        """Keep in a list of the request what is allowed; `refuse` builds the results of the other items.
 
         `results` is the field of the response with the results.
         """
@@ -133,7 +133,7 @@ class Check(Generic[M_co]):
         return Extend(hook, not kept)
 
     def top_level(self, error: ErrorCode) -> Message:
-        """An empty response with one error."""
+        """Build an empty response with a top-level error."""
         return top_level_error(self.request.api_key, error)
 
     @property
@@ -185,7 +185,7 @@ def list_offsets(check: Check[ListOffsetsRequest]) -> Ruling:
 
 
 def metadata(check: Check[MetadataRequest]) -> Ruling:
-    """DESCRIBE on the topics, of all topics those with that right, and CREATE on those that would be created."""
+    """DESCRIBE on the topics (of all topics: those that allow it), and CREATE on those that would be created."""
     message, image = check.message, check.image
     version = check.request.api_version
     requested = message.topics
@@ -238,7 +238,7 @@ def _split_creatable(
 
 
 def _refused_metadata(item: MetadataRequestTopic) -> metadata_response.MetadataResponseTopic:
-    """A topic named in the request; nothing else about it is disclosed."""
+    """Build the result of a refused topic, which discloses nothing but its name or id in the request."""
     if item.topic_id != ZERO_UUID:
         return metadata_response.MetadataResponseTopic(DENIED_TOPIC, None, item.topic_id)
     return metadata_response.MetadataResponseTopic(DENIED_TOPIC, item.name)
@@ -262,7 +262,7 @@ def cluster_operations(access: Access) -> int:
 
 
 def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> Ruling:
-    """DESCRIBE on the topics, of all topics those with that right."""
+    """DESCRIBE on the topics (of all topics: those that allow it)."""
     message = check.message
     refused: list[TopicRequest] = []
     begin = message.cursor.topic_name if message.cursor is not None else ""
@@ -353,7 +353,7 @@ def alter_replica_log_dirs(check: Check[AlterReplicaLogDirsRequest]) -> Ruling:
 
 
 def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
-    """Nothing for brokers; the authorized operations need DESCRIBE."""
+    """No operation to describe brokers; DESCRIBE on the cluster for its authorized operations."""
     if not check.message.include_cluster_authorized_operations:
         return None
 
@@ -363,8 +363,8 @@ def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
     return Extend(hook)
 
 
-def needs_cluster(operation: Operation) -> Rule:
-    """The rule of an API whose response has a top-level error: one operation on the cluster."""
+def requires_cluster(operation: Operation) -> Rule:
+    """The rule of an API that requires one operation on the cluster and whose response has a top-level error."""
 
     def rule(check: Check[Message]) -> Ruling:
         if check.access.allows_cluster(operation):
@@ -383,7 +383,7 @@ TOPIC_RULES: Final[Mapping[int, Rule]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers,
     ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs,
-    ApiKey.DESCRIBE_LOG_DIRS: needs_cluster(Operation.DESCRIBE),
+    ApiKey.DESCRIBE_LOG_DIRS: requires_cluster(Operation.DESCRIBE),
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
 }
-"""The rules by API; Fetch has its own, since a fetch session outlives a request."""
+"""The rules by API key. Fetch is checked by its handler, since a fetch session outlives a request."""

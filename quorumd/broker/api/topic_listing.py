@@ -1,7 +1,7 @@
 """Responses to Metadata in slices: a topic may have more partitions than one slice.
 
-What is encoded of a large topic is shared by all responses until the topic or a broker changes, so that many clients
-that request it at once cost little more than one.
+The encoded partitions of a large topic are shared by all responses until the topic or a broker changes, so that many
+clients that request it at once cost little more than one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def requested_topic(image: ClusterImage, topic_id: KafkaUuid, name: str) -> Topi
 
 
 class LargeTopic:
-    """The partitions of a topic as of one moment, and what of them is encoded, by version and position."""
+    """The partitions of one revision of a topic, and those that are encoded, by version and position."""
 
     def __init__(self, entry: TopicEntry, revision: Hashable) -> None:
         self.head = entry.head
@@ -87,7 +87,7 @@ class LargeTopics:
         return known
 
     def keep(self, topic: LargeTopic, key: tuple[int, int], encoded: bytes) -> None:
-        """Keep encoded partitions for other responses, in place of those that were kept first."""
+        """Keep encoded partitions for other responses; drop the oldest if there are too many."""
         topic_id = topic.head.topic_id
         if self._topics.get(topic_id) is not topic or len(encoded) > self._max_bytes:
             return
@@ -106,7 +106,7 @@ class LargeTopics:
 
 
 class Described(NamedTuple):
-    """Partitions as a response has them. `is_lasting`: whether they depend on nothing but the revision."""
+    """Partitions of a response. `is_lasting`: whether they depend on nothing but the revision of their topic."""
 
     partitions: list[MetadataResponsePartition]
     is_lasting: bool = True
@@ -167,9 +167,9 @@ class TopicListingTask:
     def advance(self, budget: int) -> int:
         if self._is_cancelled:
             return 0
-        left = budget
-        while left > 0 and not self.is_done:
-            left -= self._large_slice(self._large) if self._large is not None else self._next_topic()
+        remaining = budget
+        while remaining > 0 and not self.is_done:
+            remaining -= self._large_slice(self._large) if self._large is not None else self._next_topic()
         if not self.is_done or len(self._encoded):
             self._encode_described()
         if self.is_done:
@@ -177,7 +177,7 @@ class TopicListingTask:
         # Each slice shows the image of its own moment, so each must be committed, not only the last.
         self._uncommitted_slices += 1
         self._source.when_committed(self._on_slice_committed)
-        return budget - left
+        return budget - remaining
 
     def _next_topic(self) -> int:
         entry = None if self._is_lost else next(self._topics, None)
@@ -270,7 +270,7 @@ class TopicListings:
 
 
 class _Listing:
-    """One response: the task under way, and no reference to it afterwards, so that nothing waits for the garbage
+    """One response. It drops the reference to its task at the end, so that no cycle needs the garbage
     collector."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Topics of the image as responses describe them."""
+"""Builds descriptions of the image's topics for responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SharedLists = dict[Replicas, list[int]]
 
 
 def metadata_head(topic: Topic) -> MetadataResponseTopic:
-    """A topic without its partitions."""
+    """Describe a topic without its partitions."""
     return MetadataResponseTopic(0, topic.name, topic.id, topic.name in INTERNAL_TOPICS)
 
 
@@ -73,7 +73,7 @@ def _shared_list(shared: SharedLists, replicas: Replicas) -> list[int]:
 def described_partitions(
     image: ClusterImage, topic: Topic, numbers: range
 ) -> list[DescribeTopicPartitionsResponsePartition]:
-    """Describe those of these partitions that exist."""
+    """Describe those of the numbered partitions that exist."""
     described: list[DescribeTopicPartitionsResponsePartition] = []
     for number in numbers:
         partition = topic.partitions.get(number)

@@ -1,4 +1,4 @@
-"""Topics in requests that name them by name in earlier versions and by id in later ones."""
+"""Looks up topics of requests that contain names in earlier versions and ids in later ones."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class TransactionMarkerApis:
         return (Route(WriteTxnMarkersRequest, self.write_markers),)
 
     def write_markers(self, session: Session, request: Request[WriteTxnMarkersRequest]) -> None:
-        """Respond once every marker is replicated, or refused."""
+        """Respond once every marker is replicated or rejected."""
         self.write(request.message, lambda response: session.respond(request, response))
 
     def write(

@@ -12,7 +12,7 @@ from quorumd.protocol.wire import Message
 class BrokerClient(Protocol):
     """Connections to the inter-broker listeners of other brokers, at the endpoints in the metadata.
 
-    A leader may hold back the response to a Fetch, so fetches have a connection of their own.
+    A leader may delay the response to a Fetch, so fetches have connections of their own.
     """
 
     def send(

@@ -1,4 +1,4 @@
-"""The proposals of a broker's leaders on their way to the controller: one AlterPartition request at a time."""
+"""Sends the ISR proposals of a broker's leaders to the controller, in one AlterPartition request at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FinalCallback = Callable[[IsrProposal, ErrorCode, "CommittedIsr | None"], None]
 
 
 class AlterPartitionChannel:
-    """Sends every proposal until it has a final response. The next request has all that wait.
+    """Sends every proposal until it has a final response. Each request contains all that wait.
 
     `broker_epoch()`: that of this broker. `on_final(proposal, error, committed)` is called once per proposal.
     """

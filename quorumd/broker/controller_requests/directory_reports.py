@@ -23,7 +23,7 @@ from quorumd.protocol.messages.assign_replicas_to_dirs_response import AssignRep
 
 RETRY_MS: Final = 500.0
 MAX_ASSIGNMENTS: Final = 2250
-"""Per request, as Kafka's brokers send."""
+"""The maximum per request, as in Kafka's brokers."""
 
 
 class DirectoryReports:

@@ -4,8 +4,8 @@ controlled shutdown (KIP-631).
     STARTING        not registered, or behind its own registration in the metadata log: heartbeats request fencing
     RECOVERY        caught up; the logs are recovered, then heartbeats request unfencing
     RUNNING         unfenced: it serves clients
-    PENDING_CONTROLLED_SHUTDOWN  it waits until the controller has moved its leaderships away
-    SHUTTING_DOWN   the controller has let it go, or the wait ended
+    PENDING_CONTROLLED_SHUTDOWN  it waits until the controller has moved the leadership of its partitions
+    SHUTTING_DOWN   the controller has granted the shutdown, or the wait timed out
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from quorumd.protocol.wire import Message
 logger = logging.getLogger("quorumd.broker")
 
 STARTING_INTERVAL_MS: Final = 10.0
-"""Interval of heartbeats until the broker is unfenced: a start should not wait for the usual interval."""
+"""Interval of heartbeats until the broker is unfenced, so that a start does not take the normal interval."""
 SHUTDOWN_INTERVAL_MS: Final = 50.0
-"""Interval of heartbeats during a controlled shutdown, which often ends once the leaderships are moved."""
+"""Interval of heartbeats during a controlled shutdown, which may complete at any time."""
 FIRST_RETRY_MS: Final = 50.0
 CORDONS_SINCE_VERSION: Final = 2
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from quorumd.broker.api import rights
+from quorumd.broker.api.group_rights import DENIED_GROUP
 from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
@@ -42,7 +43,6 @@ N = TypeVar(
     "N", create_topics_response.CreatableTopicResult, create_partitions_response.CreatePartitionsTopicResult
 )
 
-DENIED_GROUP: Final = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 DENIED_CLUSTER: Final = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from quorumd.broker.api.produce import INTERNAL_TOPICS
+from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, Topic
 from quorumd.controller.partition import PartitionId
 from quorumd.controller.reassignment import original_replicas_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from quorumd.broker.api.produce import INTERNAL_TOPICS
+from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.simulator.brokers.administrators import Administrators
 from quorumd.simulator.brokers.cluster_view import BrokerView
 from quorumd.simulator.brokers.observation import Observation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from quorumd.broker.api.produce import INTERNAL_TOPICS
+from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest

@@ -83,7 +83,7 @@ def _lines(case: Case) -> Iterator[str]:
     yield _line("C", str(cluster.allows_without_acl).lower(), ";".join(cluster.super_users))
     for acl in cluster.acls:
         yield _line(
-            *("A", acl.kind, acl.pattern_type, acl.name),
+            *("A", acl.resource_type, acl.pattern_type, acl.name),
             *(acl.principal, acl.host, acl.operation, acl.permission),
         )
     for each in questions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from quorumd.broker.api.produce import INTERNAL_TOPICS
+from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
