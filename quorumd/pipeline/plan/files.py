@@ -17,6 +17,7 @@ from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -150,18 +151,21 @@ def rollback_file(folder: Path, wave: int) -> Path:
 
 def reassignment_json(moves: pa.Table, column: str) -> str:
     """Format the replicas of a column of PLAN_MOVES as Kafka's reassignment JSON, a line per partition."""
-    quoted: dict[str, str] = {}
-    lines = []
-    for topic, partition, replicas in zip(
-        moves["topic"].to_pylist(),
-        moves["partition"].to_pylist(),
-        moves[column].to_pylist(),
-        strict=True,
-    ):
-        name = quoted.setdefault(topic, json.dumps(topic))
-        any_directory = ",".join(['"any"'] * len(replicas))
-        ids = ",".join(map(str, replicas))
-        lines.append(
-            f'{{"topic":{name},"partition":{partition},"replicas":[{ids}],"log_dirs":[{any_directory}]}}'
-        )
-    return '{"version":1,"partitions":[\n' + ",\n".join(lines) + "]}\n"
+    topics = moves["topic"].combine_chunks().dictionary_encode()
+    names = pa.array([json.dumps(topic) for topic in topics.dictionary.to_pylist()], pa.string())
+    replicas = moves[column].combine_chunks()
+    directories = pc.binary_repeat('"any",', pc.list_value_length(replicas))
+    lines = pc.binary_join_element_wise(
+        '{"topic":',
+        names.take(topics.indices),
+        ',"partition":',
+        moves["partition"].combine_chunks().cast(pa.string()),
+        ',"replicas":[',
+        pc.binary_join(replicas.cast(pa.list_(pa.string())), ","),
+        '],"log_dirs":[',
+        pc.utf8_slice_codeunits(directories, 0, -1),
+        "]}",
+        "",
+    )
+    (text,) = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), ",\n").to_pylist()
+    return f'{{"version":1,"partitions":[\n{text}]}}\n'

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import Ints, Mask, Rows, mixed, not_in
+from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, Rows, mixed, not_in
 
 RECORDS_OF_A_REQUEST = 10_000
 """Kafka's controller rejects requests that write more records (MAX_RECORDS_PER_USER_OP): one per partition."""
@@ -36,40 +36,45 @@ def waves(old: Rows, new: Rows, leaders: Ints, first: Mask, limit: int | None) -
     return found
 
 
-def _touched(old: Rows, new: Rows, leaders: Ints, moving: Ints) -> list[list[int]]:
-    """Return the limits that each partition uses: 3 * broker + 0 for receiving, + 1 for removing, + 2 for sending."""
-    gets, loses = not_in(new, old), not_in(old, new)
-    sends = gets.any(1) & (leaders >= 0)
-    columns = [np.where(gets[moving], new[moving] * 3, -1), np.where(loses[moving], old[moving] * 3 + 1, -1)]
-    columns.append(np.where(sends[moving], leaders[moving] * 3 + 2, -1)[:, None])
-    return [[key for key in row if key >= 0] for row in np.concatenate(columns, axis=1).tolist()]
+def _touched(old: Rows, new: Rows, leaders: Ints, moving: Ints) -> Ints:
+    """Return the limits that each partition uses: 3 * broker + 0 for receiving, + 1 for removing, + 2 for sending;
+    NONE elsewhere."""
+    gets, loses = not_in(new, old)[moving], not_in(old, new)[moving]
+    sends = gets.any(1) & (leaders[moving] >= 0)
+    columns = [np.where(gets, new[moving] * 3, NONE), np.where(loses, old[moving] * 3 + 1, NONE)]
+    return np.asarray(np.c_[*columns, np.where(sends, leaders[moving] * 3 + 2, NONE)])
 
 
-def _first_fit(touched: list[list[int]], limit: int) -> list[int]:
+def _first_fit(touched: Ints, limit: int) -> list[int]:
     """Assign each partition to the first wave in which none of its limits is exhausted."""
-    keys = 1 + max((key for row in touched for key in row), default=0)
+    used_limits = touched != NONE
+    each_used = touched[used_limits].tolist()
+    limits = int(touched.max(initial=NONE)) + 1
+    exhausted = [0] * limits
+    """The waves in which each limit is exhausted, as bits."""
+    full = start = 0
     used: list[list[int]] = []
     sizes: list[int] = []
-    first_open = [0] * keys
-    first_wave = 0
     found = []
-    for row in touched:
-        wave = max([first_wave, *[first_open[key] for key in row]])
-        while True:
-            if wave == len(used):
-                used.append([0] * keys)
-                sizes.append(0)
-            counts = used[wave]
-            if sizes[wave] < RECORDS_OF_A_REQUEST and all(counts[key] < limit for key in row):
-                break
-            wave += 1
-        for key in row:
-            counts[key] += 1
-            if counts[key] == limit and first_open[key] == wave:
-                first_open[key] = wave + 1
+    for end in np.cumsum(used_limits.sum(1)).tolist():
+        row, start = each_used[start:end], end
+        closed = full
+        for each in row:
+            closed |= exhausted[each]
+        # The lowest bit that is not set.
+        first_open = ~closed & (closed + 1)
+        wave = first_open.bit_length() - 1
+        if wave == len(used):
+            used.append([0] * limits)
+            sizes.append(0)
+        counts = used[wave]
+        for each in row:
+            counts[each] += 1
+            if counts[each] == limit:
+                exhausted[each] |= first_open
         sizes[wave] += 1
-        if sizes[wave] == RECORDS_OF_A_REQUEST and first_wave == wave:
-            first_wave += 1
+        if sizes[wave] == RECORDS_OF_A_REQUEST:
+            full |= first_open
         found.append(wave + 1)
     return found
 
