@@ -56,14 +56,14 @@ class Reassignments(Chaos):
     def _kill_for(self, killer: Killer, seconds: float) -> None:
         until_ms = now_ms() + seconds * 1000
         while now_ms() < until_ms:
-            killer.go_on()
+            killer.advance()
             self._pause(0.01)
 
     def _wait_until_reached(self, reassignment: Reassignment, killer: Killer) -> None:
         patience = Patience(REASSIGNED_S, self._machine)
         reported_at_ms = reassignment.requested_ms
         while not reassignment.is_reached:
-            killer.go_on()
+            killer.advance()
             self._pause(0.02)
             if now_ms() - reported_at_ms > LATE_S * 1000:
                 reported_at_ms = now_ms()
@@ -78,7 +78,7 @@ class Reassignments(Chaos):
 
 
 class Killer:
-    """Kills some processes at random times and restarts them shortly after. `go_on` is called often."""
+    """Kills some processes at random times and restarts them shortly after. `advance` is called often."""
 
     def __init__(self, cluster: ChaosCluster, random: Random) -> None:
         self._cluster = cluster
@@ -90,7 +90,7 @@ class Killer:
         self.killed: list[int] = []
         """Ids of killed nodes, in the order of time."""
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Do the kills and restarts that are due."""
         now = now_ms()
         for daemon in [daemon for daemon, due in self._starts_ms.items() if due <= now]:

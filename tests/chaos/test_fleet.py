@@ -73,41 +73,41 @@ class TestCopies:
     def test_replicas_that_are_in_sync_stay_so(self) -> None:
         copies, image = Copies(Random(1)), image_of((1, 2, 3))
         for now in range(10):
-            copies.go_on(image, now, falls_behind=0.0)
+            copies.advance(image, now, falls_behind=0.0)
             assert copies.proposals(image, 1, now) == []
 
     def test_lagging_follower_leaves_the_isr_and_rejoins_once_caught_up(self) -> None:
         copies, image = Copies(Random(1)), image_of((1, 2, 3))
-        copies.go_on(image, 0.0, falls_behind=1.0)
+        copies.advance(image, 0.0, falls_behind=1.0)
         (shrunk,) = copies.proposals(image, 1, 0.1)
         assert (shrunk.where, shrunk.leader_epoch, shrunk.partition_epoch) == (WHERE, 3, 7)
         assert shrunk.isr == ((1, 10),)
         image = image_of((1,))
-        copies.go_on(image, 0.2, falls_behind=1.0)
+        copies.advance(image, 0.2, falls_behind=1.0)
         assert copies.proposals(image, 1, 0.2) == []
         (expanded,) = copies.proposals(image, 1, LATER)
         assert expanded.isr == ((1, 10), (2, 20), (3, 30))
 
     def test_new_replica_has_to_copy_first(self) -> None:
         copies, image = Copies(Random(1)), image_of((1, 2))
-        copies.go_on(image, 0.0, falls_behind=0.0)
+        copies.advance(image, 0.0, falls_behind=0.0)
         assert copies.proposals(image, 1, 0.0) == []
         assert len(copies.proposals(image, 1, LATER)) == 1
 
-    def test_who_is_fenced_is_not_proposed_and_has_to_copy_when_it_is_back(self) -> None:
+    def test_fenced_broker_is_not_proposed_until_it_has_caught_up_again(self) -> None:
         copies, fenced = Copies(Random(1)), image_of((1, 2))
         fence(fenced, 3)
         for now in (0.0, LATER):
-            copies.go_on(fenced, now, falls_behind=0.0)
+            copies.advance(fenced, now, falls_behind=0.0)
             assert copies.proposals(fenced, 1, now) == []
         back = image_of((1, 2))
-        copies.go_on(back, LATER, falls_behind=0.0)
+        copies.advance(back, LATER, falls_behind=0.0)
         assert copies.proposals(back, 1, LATER) == []
         assert len(copies.proposals(back, 1, LATER + LATER)) == 1
 
     def test_only_leaders_propose(self) -> None:
         copies, image = Copies(Random(1)), image_of((1, 2))
-        copies.go_on(image, 0.0)
+        copies.advance(image, 0.0)
         assert copies.proposals(image, 2, LATER) == []
 
     def test_image_is_whole_when_all_brokers_are_active_and_in_sync(self) -> None:

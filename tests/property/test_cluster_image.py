@@ -73,7 +73,7 @@ class Walk:
         elif what <= 5 and self.began is not None:
             self.end_transaction(aborts=what % 2 == 0)
         elif what <= 7 and self.marks:
-            self.take_back(self.marks[self.lots.between(0, len(self.marks) - 1)])
+            self.undo_to(self.marks[self.lots.between(0, len(self.marks) - 1)])
         elif what <= 12:
             self.marks.append((len(self.changes), len(self.changes_ahead), self.began, self.seen()))
         elif what <= 18:
@@ -99,7 +99,7 @@ class Walk:
         self.image.apply(AbortTransactionRecord() if aborts else EndTransactionRecord(), self.changes)
         self.began = None
 
-    def take_back(self, mark: Any) -> None:
+    def undo_to(self, mark: Any) -> None:
         length, length_ahead, self.began, seen = mark
         while self.marks[-1] is not mark:
             self.marks.pop()

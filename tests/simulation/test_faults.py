@@ -186,11 +186,11 @@ def test_cluster_without_faults_elects_once_and_serves_everything() -> None:
     # Later the leader may be one of those that the liveness phase does without.
     elected = [entry.text for entry in window(timeline.entries, 0.0, SAFETY_MS) if "leader in" in entry.text]
     assert len(elected) == 1
-    unanswered = report.counters["operations"] - (
+    without_response = report.counters["operations"] - (
         report.counters["acknowledged writes"] + report.counters["completed reads"]
     )
     # Those that began before there was a leader, and one a client that was under way at the end.
-    assert unanswered <= 6
+    assert without_response <= 6
 
 
 def test_directories_are_lost_and_brokers_unregistered() -> None:

@@ -296,7 +296,7 @@ class _Piece:
         rest = self._size - self._at
         if rest == 0:
             return False
-        if not self._is_last and (rest < HEADER_SIZE or self._may_go_on(bounds[trusted:])):
+        if not self._is_last and (rest < HEADER_SIZE or self._may_continue(bounds[trusted:])):
             return False
         if trusted == len(batches) and not any(self._view[self._at : self._at + HEADER_SIZE]):
             self._lost = Lost(self._origin + self._at, is_blank=True)
@@ -331,7 +331,7 @@ class _Piece:
         base_offset, _, _ = COUNTS(self._view, at)
         return size > 0 and (base_offset == offset or is_sound(self._view, at, size))
 
-    def _may_go_on(self, bounds: Positions) -> bool:
+    def _may_continue(self, bounds: Positions) -> bool:
         """Return True if a larger piece could resolve the batch after the trusted ones."""
         if len(bounds) == 1:
             return announced_size(self._view, self._at) > 0

@@ -119,7 +119,7 @@ class BrokerView:
     """The epoch of the leader that responded, as far as the broker knew."""
     leader_paused_ms: float = 0.0
     """`ClusterView.leader_paused_ms` of that epoch at the time of the response."""
-    has_unanswered_heartbeat: bool = False
+    awaits_heartbeat_response: bool = False
     """Whether a heartbeat of this incarnation got no response; it may arrive late, even after the process ended."""
     reported_offline: Sequence[KafkaUuid] = ()
     """The lost directories in its last heartbeat that got a response."""

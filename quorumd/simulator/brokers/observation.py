@@ -243,7 +243,7 @@ class Observation:
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.epoch, seen.incarnation = True, False, -1, incarnation
         seen.may_request_fence, seen.heartbeat_ms, seen.heartbeat_leader_epoch = False, -1.0, -1
-        seen.has_unanswered_heartbeat = False
+        seen.awaits_heartbeat_response = False
         seen.replicas, seen.fetchers = broker.replicas, broker.fetchers
         self._incarnations[broker.incarnation_id] = broker.previous_epoch
         self._story(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
@@ -253,7 +253,7 @@ class Observation:
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.replicas, seen.logs = False, False, {}, logs
         seen.ended_ms = self._now_ms()
-        seen.has_unanswered_heartbeat |= broker.awaits_heartbeat
+        seen.awaits_heartbeat_response |= broker.awaits_heartbeat
         self._changed.update(dict.fromkeys(logs))
         self._story(broker.id, "process", how)
 
@@ -401,7 +401,7 @@ class Observation:
     def heartbeat_failed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest
     ) -> None:
-        self.view.brokers[broker.id].has_unanswered_heartbeat = True
+        self.view.brokers[broker.id].awaits_heartbeat_response = True
         if request.want_fence:
             self.view.brokers[broker.id].may_request_fence = True
 

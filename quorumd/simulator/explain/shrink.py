@@ -17,17 +17,17 @@ MAX_RUNS = 150
 
 class _Shrinking:
     def __init__(
-        self, report: Report, run: Callable[[SimulationOptions], Report], may_go_on: Callable[[], bool]
+        self, report: Report, run: Callable[[SimulationOptions], Report], may_continue: Callable[[], bool]
     ) -> None:
         self.best = report
         self.runs = 0
         self._invariant = report.violations[0].invariant
         self._run = run
-        self._may_go_on = may_go_on
+        self._may_continue = may_continue
 
     @property
     def is_over(self) -> bool:
-        return self.runs >= MAX_RUNS or not self._may_go_on()
+        return self.runs >= MAX_RUNS or not self._may_continue()
 
     def fails(self, options: SimulationOptions) -> bool:
         """Whether a run with these options violates the same invariant; if so, keep it as the best one."""
@@ -42,14 +42,16 @@ class _Shrinking:
 
 
 def shrink(
-    report: Report, run: Callable[[SimulationOptions], Report], may_go_on: Callable[[], bool] = lambda: True
+    report: Report,
+    run: Callable[[SimulationOptions], Report],
+    may_continue: Callable[[], bool] = lambda: True,
 ) -> Report:
     """Return the report of the shortest run found of the same seed that violates the invariant of `report`.
 
-    `run` simulates the seed with other options. The search ends after MAX_RUNS runs, or once `may_go_on` returns
+    `run` simulates the seed with other options. The search ends after MAX_RUNS runs, or once `may_continue` returns
     False.
     """
-    work = _Shrinking(report, run, may_go_on)
+    work = _Shrinking(report, run, may_continue)
     broken_at_ms = report.violations[0].time_ms
     if broken_at_ms < report.options.safety_ms:
         work.fails(replace(report.options, safety_ms=broken_at_ms + 1.0))

@@ -24,15 +24,15 @@ TRANSACTIONS: Final = 0.2
 
 
 class KeptRecordsWriter:
-    """Lets the leader write batches of up to `most_at_once` records at a mean interval of `interval_ms` until
+    """Lets the leader write batches of up to `max_batch_records` records at a mean interval of `interval_ms` until
     `running` is False."""
 
-    def __init__(self, cluster: Cluster, random: Random, interval_ms: float, most_at_once: int) -> None:
+    def __init__(self, cluster: Cluster, random: Random, interval_ms: float, max_batch_records: int) -> None:
         self.running = True
         self._cluster = cluster
         self._random = random
         self._interval_ms = interval_ms
-        self._max_batch_records = most_at_once
+        self._max_batch_records = max_batch_records
 
     def start(self) -> None:
         if self.running:

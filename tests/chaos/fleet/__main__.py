@@ -75,7 +75,7 @@ class Fleet:
             administration = tasks.create_task(self._administrator.work())
             while True:
                 image = self._metadata.image
-                self._copies.go_on(image, time.monotonic(), falls_behind=self._falls_behind)
+                self._copies.advance(image, time.monotonic(), falls_behind=self._falls_behind)
                 if administration.done() and self._metadata.has_caught_up and is_whole(image, list(RACKS)):
                     calm.touch()
                 await asyncio.sleep(LOOK_S)

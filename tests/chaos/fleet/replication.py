@@ -16,14 +16,14 @@ FALLS_BEHIND = 0.01
 
 
 class Copies:
-    """`go_on` is called periodically; times are seconds of one clock."""
+    """`advance` is called periodically; times are seconds of one clock."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._level_at: dict[tuple[PartitionId, int], float] = {}
         """(partition, replica) -> time at which it has caught up."""
 
-    def go_on(self, image: ClusterImage, now: float, *, falls_behind: float = FALLS_BEHIND) -> None:
+    def advance(self, image: ClusterImage, now: float, *, falls_behind: float = FALLS_BEHIND) -> None:
         """Update the replicas to a new image."""
         before, self._level_at = self._level_at, {}
         for where, partition in partitions(image):

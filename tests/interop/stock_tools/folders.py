@@ -41,7 +41,7 @@ class Folders:
             ("VerifiableProducer and VerifiableConsumer, with both group protocols", self.verify),
             ("kafka-transactions describes the producers of a partition", self.describe),
             ("a stock broker takes the folder over, with its records and groups", self.take_over),
-            ("quorumd takes the folder back, with the records of both", self.take_back),
+            ("quorumd takes the folder back, with the records of both", self.return_to_quorumd),
         ]
 
     def stop(self) -> None:
@@ -140,6 +140,6 @@ class Folders:
         config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         return config
 
-    def take_back(self) -> str:
+    def return_to_quorumd(self) -> str:
         self._node.start()
         return self._write()

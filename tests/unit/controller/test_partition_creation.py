@@ -57,7 +57,7 @@ def test_assignments_apply_to_new_partitions_in_order(cluster: TopicHarness) -> 
         (("t", 3, [[1, 9]]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_cannot_be(cluster: TopicHarness, target: Any, error: ErrorCode) -> None:
+def test_invalid_growth_is_refused(cluster: TopicHarness, target: Any, error: ErrorCode) -> None:
     ((name, code, text),) = cluster.grow(target)
     assert (name, code) == (target[0], error)
     assert text

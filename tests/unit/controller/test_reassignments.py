@@ -271,7 +271,7 @@ class TestRequests:
             (None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
         ],
     )
-    def test_what_cannot_be_is_refused(self, target: list[int] | None, error: ErrorCode) -> None:
+    def test_invalid_target_is_refused(self, target: list[int] | None, error: ErrorCode) -> None:
         cluster = cluster_with((1, 2, 3))
         before = cluster.partition
         assert cluster.reassign(target) == error

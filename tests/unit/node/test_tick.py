@@ -11,7 +11,7 @@ def tick() -> tuple[Tick, list[Callable[[], None]], list[str]]:
     return Tick(scheduled.append), scheduled, []
 
 
-def test_what_is_left_for_the_end_of_an_open_turn_runs_at_its_end() -> None:
+def test_deferred_callback_runs_at_the_end_of_the_tick() -> None:
     subject, scheduled, done = tick()
     subject.begin()
     subject.defer(lambda: done.append("a"))
@@ -33,7 +33,7 @@ def test_without_an_open_turn_the_loop_ends_it_once() -> None:
     assert len(scheduled) == 2
 
 
-def test_what_the_end_leaves_again_is_done_in_the_same_end() -> None:
+def test_callback_deferred_during_the_end_runs_in_the_same_end() -> None:
     subject, _, done = tick()
     subject.begin()
     subject.defer(lambda: subject.defer(lambda: done.append("late")))

@@ -34,7 +34,7 @@ def test_time_is_throttled_for_one_window_at_most() -> None:
     assert quotas().record(REQUEST_PERCENTAGE, ALICE, None, 1e6, 0) == 1000
 
 
-def test_used_amounts_are_taken_back() -> None:
+def test_recorded_usage_is_unrecorded() -> None:
     used = quotas()
     used.record(PRODUCER_BYTE_RATE, ALICE, None, 1e6, 0)
     used.unrecord(PRODUCER_BYTE_RATE, ALICE, None, 1e6, 0)
@@ -42,7 +42,7 @@ def test_used_amounts_are_taken_back() -> None:
     assert used.record(PRODUCER_BYTE_RATE, ALICE, None, 1000, 0) == 0
 
 
-def test_most_at_once_leaves_the_present_window_out() -> None:
+def test_max_in_window_excludes_the_current_window() -> None:
     assert quotas().max_burst(PRODUCER_BYTE_RATE, ALICE, None) == 1000
     assert quotas().max_burst("consumer_byte_rate", ALICE, None) == inf
 

@@ -42,7 +42,7 @@ def test_throttle_time_brings_the_rate_within_the_limit(limit: float) -> None:
     assert rate.throttle_ms(limit, 0) == round((100 - limit) / limit * 10_000)
 
 
-def test_used_amounts_are_taken_back() -> None:
+def test_negative_usage_is_subtracted() -> None:
     rate = WindowedRate(11, 1000)
     rate.record(1000, 0)
     rate.record(-1000, 1)

@@ -66,7 +66,7 @@ def test_rejected_without_known_leader_retries_after_backoff() -> None:
     assert bench.to_prospective().engine.epoch == 1
 
 
-def test_unanswered_pre_vote_times_out() -> None:
+def test_pre_vote_without_responses_times_out() -> None:
     bench = EngineHarness().to_prospective()
     bench.wait(bench.settings.election_timeout_ms)
     assert bench.engine.role is Role.UNATTACHED

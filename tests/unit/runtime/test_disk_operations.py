@@ -93,7 +93,7 @@ def test_begins_after_submit_has_returned_and_keeps_the_order(machine: Machine) 
     machine.operations.close()
 
 
-def test_what_was_raised_is_handed_over(machine: Machine) -> None:
+def test_raised_exception_is_the_result(machine: Machine) -> None:
     machine.warm_up()
     failure = OSError(5, "Input/output error")
     machine.submit(result=failure)

@@ -130,7 +130,9 @@ class TestDiskContract:
             lambda disk, path: disk.open(path + "/below", create=True),
         ],
     )
-    def test_what_is_not_there(self, disk: Disk, folder: str, call: Callable[[Disk, str], object]) -> None:
+    def test_missing_file_or_folder(
+        self, disk: Disk, folder: str, call: Callable[[Disk, str], object]
+    ) -> None:
         with pytest.raises(FileNotFoundError):
             call(disk, f"{folder}/missing")
 

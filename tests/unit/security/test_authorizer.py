@@ -62,7 +62,7 @@ def test_deny_beats_allow() -> None:
     assert decider.authorize(ALICE._replace(principal="User:bob"), Operation.READ, TOPIC, "orders")
 
 
-def test_what_is_allowed_implies_describe_but_what_is_denied_does_not() -> None:
+def test_allowed_operation_implies_describe_but_a_denied_one_does_not() -> None:
     assert authorizer(acl()).authorize(ALICE, Operation.DESCRIBE, TOPIC, "orders")
     both = authorizer(acl(operation=Operation.DESCRIBE), acl(permission=Permission.DENY))
     assert both.authorize(ALICE, Operation.DESCRIBE, TOPIC, "orders")

@@ -182,7 +182,7 @@ class SilentBrokersAreFenced(BrokerChecker):
         self._last_ms = now_ms
         for silent in view.brokers.values():
             known = view.image.brokers.get(silent.id)
-            if silent.runs or silent.has_unanswered_heartbeat or known is None or known.is_fenced:
+            if silent.runs or silent.awaits_heartbeat_response or known is None or known.is_fenced:
                 continue
             silent_ms = now_ms - max(silent.ended_ms, self._since_ms)
             if silent_ms > 2 * session_ms:

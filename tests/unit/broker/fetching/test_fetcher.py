@@ -84,7 +84,7 @@ def set_error(partition: Any) -> None:
 
 
 @pytest.mark.parametrize("change", [set_records, set_error])
-def test_nonsense_of_the_leader_is_fetched_again(
+def test_malformed_records_of_the_leader_are_fetched_again(
     follower: Follower, change: Callable[[Any], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

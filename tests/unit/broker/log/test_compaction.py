@@ -136,7 +136,7 @@ def test_lag_and_ratio_delay_compaction(disk: Disk, folder: str) -> None:
     assert run(disk, log) is None
 
 
-def test_tombstones_go_after_their_retention(disk: Disk, folder: str) -> None:
+def test_tombstones_are_removed_after_their_retention(disk: Disk, folder: str) -> None:
     log = opened(disk, folder)
     append(log, (b"a", b"1"), (b"b", b"1"))
     append(log, (b"a", None), (b"d", b"1"))

@@ -63,7 +63,7 @@ def test_snappy_raw_and_framed() -> None:
     assert decompress_snappy(framed, LIMIT) == TEXT * 3
 
 
-def test_what_exceeds_the_limit_is_opaque() -> None:
+def test_output_beyond_the_limit_is_opaque() -> None:
     assert decompress_snappy(RAW_SNAPPY, len(TEXT)) == TEXT
     assert decompress_snappy(RAW_SNAPPY, len(TEXT) - 1) is None
     assert decompress_lz4(lz4_frame(lz4_block(b"plain", True)), 4) is None

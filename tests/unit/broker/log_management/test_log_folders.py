@@ -52,7 +52,7 @@ def test_log_is_found_by_its_topic_id(disk: SimulatedDisk) -> None:
     assert open_log(disk, request(FIRST)).end_offset == 1
 
 
-def test_log_of_an_earlier_topic_with_the_name_gives_way(disk: SimulatedDisk) -> None:
+def test_log_of_an_earlier_topic_with_the_same_name_is_replaced(disk: SimulatedDisk) -> None:
     log = open_log(disk, request(SECOND))
     assert (log.start_offset, log.end_offset) == (0, 0)
     assert disk.list_directory("/data") == ["events-0"]

@@ -70,7 +70,7 @@ def test_unknown_versions_and_misfit_bodies_use_codec() -> None:
     assert shape_of(record(NoOpRecord())[:-1] + b"\x02").reads is Reads.CODEC_BY_BATCH
 
 
-def test_odd_content_uses_codec() -> None:
+def test_non_ascii_content_uses_codec() -> None:
     names = [record(TopicRecord(name, ID)) for name in ("abcd", "a\xe9b")]
     assert shape_of(names[0]) is shape_of(names[1])
     words = Gather(names[0] + names[1]).words(np.array([0, len(names[0])]), len(names[0]))

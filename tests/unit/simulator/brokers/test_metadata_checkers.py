@@ -137,7 +137,7 @@ def test_end_of_a_reassignment() -> None:
     assert not step(checker, before, row((1,), replicas=(1, 2)), view=target_requested)
 
 
-def test_who_joins() -> None:
+def test_only_leaders_add_members_to_the_isr() -> None:
     checker = metadata.OnlyLeadersExpandIsr()
     assert not step(checker, row((1,)), row((1, 2)))
     assert not step(checker, row((), NO_LEADER, elr=(2, 3)), row((2,), 2, elr=(3,)))

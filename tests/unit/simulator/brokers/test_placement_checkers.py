@@ -47,7 +47,7 @@ def test_other_changes_and_a_single_active_broker_are_ignored() -> None:
     assert topics_until_broken(checker, view, [1] * 100) is None
 
 
-def test_what_is_placed_passes() -> None:
+def test_placed_leaders_pass() -> None:
     view, random = three_racks(), Random(1)
     brokers = list(view.image.brokers.values())
     leaders = [Placement(brokers, 1, KafkaUuid(random.randbytes(16))).replicas_of(0)[0] for _ in range(2_000)]

@@ -153,7 +153,7 @@ def test_one_leader_per_epoch() -> None:
 
 
 @pytest.mark.parametrize("older", [{"partition_epoch": 4}, {"leader_epoch": 1}])
-def test_what_brokers_know(older: dict[str, int]) -> None:
+def test_epochs_known_to_brokers_never_decrease(older: dict[str, int]) -> None:
     checker, view = replicas.KnownEpochsIncrease(), view_with(row())
     newer = {"partition_epoch": 5, "leader_epoch": 2}
     host(view, 2, known=row(**newer))
@@ -183,7 +183,7 @@ def test_commits_need_enough() -> None:
     assert breaks(checker.high_watermark_moved, view, view.brokers[1], replica, 0)
 
 
-def test_who_joins() -> None:
+def test_isr_joiners_have_committed_records() -> None:
     def joins(proposed: int, values: tuple[int, ...], member: int = 2) -> bool:
         checker, view = replicas.IsrJoinersHaveCommittedRecords(), view_with(row((1, 2)))
         commit(view, 1)

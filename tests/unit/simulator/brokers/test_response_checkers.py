@@ -199,9 +199,9 @@ def test_silent_broker_is_fenced_within_two_sessions() -> None:
 
     assert [is_reported(each) for each in range(10, 210, 20)] == [False] * 10
     assert is_reported(211.0)
-    view.brokers[2].has_unanswered_heartbeat = True
+    view.brokers[2].awaits_heartbeat_response = True
     assert not is_reported(213.0), "its last heartbeat may arrive now"
-    view.brokers[2].has_unanswered_heartbeat = False
+    view.brokers[2].awaits_heartbeat_response = False
     assert is_reported(215.0)
     assert not is_reported(220.0, epoch=5), "another leader begins with whole sessions"
     assert [is_reported(each, 5) for each in (260.0, 300.0, 360.0, 450.0)] == [False] * 4, (

@@ -221,14 +221,14 @@ class TestSnapshots:
         [[config("a", "old"), config("b", "x")], [config("a", "new")], []],
         ids=["old", "less", "none"],
     )
-    def test_of_anything_else_is_not(self, values: list[bytes]) -> None:
+    def test_with_other_content_is_rejected(self, values: list[bytes]) -> None:
         assert self.breaks(values)
 
-    def test_with_other_voters_is_not(self) -> None:
+    def test_with_other_voters_is_rejected(self) -> None:
         assert self.breaks([config("a", "new"), config("b", "x")], ids=(1, 2))
 
     @pytest.mark.parametrize(("offset", "epoch"), [(5, 1), (4, 2)])
-    def test_that_ends_where_no_committed_batch_does_is_not(self, offset: int, epoch: int) -> None:
+    def test_that_ends_within_a_committed_batch_is_rejected(self, offset: int, epoch: int) -> None:
         assert self.breaks([config("a", "new"), config("b", "x")], offset, epoch)
 
 

@@ -49,7 +49,7 @@ def outcomes_of_power_loss(prepare: Callable[[SimulatedDisk], None], path: str) 
     return outcomes
 
 
-def test_what_was_synced_survives_every_power_loss() -> None:
+def test_synced_bytes_survive_every_power_loss() -> None:
     def prepare(disk: SimulatedDisk) -> None:
         write_synced(disk, "/a", b"x" * 5000)
 
