@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from quorumd.broker.api.classic_groups import ClassicGroupApis
 from quorumd.broker.api.consumer_groups import ConsumerGroupApis, MetadataTopics
+from quorumd.broker.api.coordinator_lookup import CoordinatorLookup
 from quorumd.broker.api.find_coordinator import GROUP_KEY, TRANSACTION_KEY, FindCoordinatorApis
 from quorumd.broker.api.group_admin import GroupAdminApis
-from quorumd.broker.api.group_shards import GroupShards
 from quorumd.broker.api.offsets import OffsetApis
 from quorumd.broker.api.transaction_markers import TransactionMarkerApis
 from quorumd.broker.api.transaction_verification import TransactionVerifier
@@ -35,7 +35,7 @@ from quorumd.protocol.routes import Route, Session
 
 
 class Coordinators:
-    """Created once per broker; its listeners share them."""
+    """The coordinators of groups and transactions; created once per broker and shared by its listeners."""
 
     def __init__(
         self,
@@ -72,6 +72,9 @@ class Coordinators:
             settings.transactions.write_timeout_ms,
         )
         CoordinatorPartitions(partitions, clock, self._transactions)
+        self._transaction_lookup = CoordinatorLookup(
+            self._transactions, self._internal_topics, self._transactions_topic
+        )
         self._create_transaction_apis(clock, partitions, producer_ids, client)
 
     def _create_transaction_apis(
@@ -89,9 +92,8 @@ class Coordinators:
             self._on_markers_written,
         )
         self.transactions = TransactionApis(
-            self._transactions,
+            self._transaction_lookup,
             self._internal_topics,
-            self._transactions_topic,
             self._offsets_topic,
             metadata,
             producer_ids,
@@ -117,8 +119,7 @@ class Coordinators:
         return TransactionCoordinator(self._settings.transactions, self._markers.send)
 
     def _transaction_shard(self, transactional_id: str) -> Shard[TransactionCoordinator] | None:
-        number = self._internal_topics.partition_of(self._transactions_topic, transactional_id)
-        shard = self._transactions.active(number)
+        shard = self._transaction_lookup.shard_of(transactional_id)
         return shard if isinstance(shard, Shard) else None
 
     def _coordinator_epoch(self, transactional_id: str) -> int | None:
@@ -138,7 +139,7 @@ class Coordinators:
             is_down = broker is None or broker.is_fenced
             return None if is_down else self._metadata.endpoint(broker_id, session.listener)
 
-        groups = GroupShards(self._groups, self._internal_topics, self._offsets_topic)
+        groups = CoordinatorLookup(self._groups, self._internal_topics, self._offsets_topic)
         offsets = TransactionalOffsetApis(
             groups, self._metadata, self._internal_topics, self._offsets_topic, self.verifier
         )

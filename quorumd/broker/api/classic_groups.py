@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from quorumd.broker.api.group_shards import GroupShards
+from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.coordinator.classic_group import JoinResult, SyncResult
 from quorumd.broker.coordinator.classic_membership import Join, Sync
 from quorumd.broker.coordinator.groups import Committer
@@ -31,7 +31,7 @@ LEAVE_SEVERAL_SINCE: Final = 3
 class ClassicGroupApis:
     """The family of members of classic groups."""
 
-    def __init__(self, groups: GroupShards) -> None:
+    def __init__(self, groups: GroupLookup) -> None:
         self._groups = groups
 
     def routes(self) -> Iterable[Route]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quorumd.broker.api.classic_groups import client_host
-from quorumd.broker.api.group_shards import GroupShards
+from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.coordinator.consumer_group import (
     JOINING,
     NOTHING,
@@ -54,7 +54,7 @@ class MetadataTopics:
 class ConsumerGroupApis:
     """The family of groups of the consumer protocol."""
 
-    def __init__(self, groups: GroupShards, metadata: BrokerMetadata, settings: BrokerSettings) -> None:
+    def __init__(self, groups: GroupLookup, metadata: BrokerMetadata, settings: BrokerSettings) -> None:
         self._groups = groups
         self._metadata = metadata
         self._interval_ms = settings.groups.consumer_heartbeat_interval_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from quorumd.broker.api.group_shards import GroupShards
+from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.coordinator.classic_group import ClassicGroup, GroupState
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
@@ -30,7 +30,7 @@ _Collect = Callable[[int, ErrorCode], None]
 class GroupAdminApis:
     """The family of the administration of groups."""
 
-    def __init__(self, groups: GroupShards) -> None:
+    def __init__(self, groups: GroupLookup) -> None:
         self._groups = groups
 
     def routes(self) -> Iterable[Route]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from quorumd.broker.api.group_shards import GroupShards
+from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.api.topic_names import has_partition, topic_name, unknown_topic_error
 from quorumd.broker.coordinator.groups import Committer
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors, FetchedOffset
@@ -46,7 +46,7 @@ TOP_LEVEL_ERROR_SINCE: Final = 2
 class OffsetApis:
     """The family of committed offsets."""
 
-    def __init__(self, groups: GroupShards, metadata: BrokerMetadata) -> None:
+    def __init__(self, groups: GroupLookup, metadata: BrokerMetadata) -> None:
         self._groups = groups
         self._metadata = metadata
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from quorumd.broker.api.group_shards import GroupShards
+from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.api.topic_names import has_partition, topic_name, unknown_topic_error
 from quorumd.broker.api.transaction_verification import TransactionVerifier
 from quorumd.broker.coordinator.groups import Committer
@@ -33,7 +33,7 @@ class TransactionalOffsetApis:
 
     def __init__(
         self,
-        groups: GroupShards,
+        groups: GroupLookup,
         metadata: BrokerMetadata,
         internal_topics: InternalTopics,
         topic: InternalTopic,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from quorumd.broker.api.coordinator_lookup import TransactionLookup
 from quorumd.broker.api.topic_names import has_partition
 from quorumd.broker.controller_requests.producer_ids import NO_ID, ProducerIds
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.internal_topics import InternalTopic, InternalTopics
 from quorumd.broker.coordinator.offset_store import TopicPartition
-from quorumd.broker.coordinator.shards import Shards
-from quorumd.broker.coordinator.transaction import Transaction, TransactionState
+from quorumd.broker.coordinator.transaction import TransactionState
 from quorumd.broker.coordinator.transactions import Producer, TransactionCoordinator
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.errors import ErrorCode
@@ -54,16 +54,14 @@ class TransactionApis:
 
     def __init__(
         self,
-        shards: Shards[TransactionCoordinator],
+        transactions: TransactionLookup,
         internal_topics: InternalTopics,
-        topic: InternalTopic,
         offsets_topic: InternalTopic,
         metadata: BrokerMetadata,
         producer_ids: ProducerIds,
     ) -> None:
-        self._shards = shards
+        self._transactions = transactions
         self._internal_topics = internal_topics
-        self._topic = topic
         self._offsets_topic = offsets_topic
         self._metadata = metadata
         self._producer_ids = producer_ids
@@ -78,18 +76,6 @@ class TransactionApis:
             Route(DescribeTransactionsRequest, self.describe_transactions),
         )
 
-    def _run(
-        self,
-        transactional_id: str,
-        operation: Callable[[TransactionCoordinator, Times], None],
-        on_error: Callable[[ErrorCode], None],
-    ) -> None:
-        shard = self._shards.active(self._internal_topics.partition_of(self._topic, transactional_id))
-        if isinstance(shard, ErrorCode):
-            on_error(shard)
-        else:
-            shard.run(operation)
-
     def _with_producer_id(
         self,
         transactional_id: str,
@@ -99,7 +85,9 @@ class TransactionApis:
         """Run an operation with a new producer id, or -1 if it needs none."""
 
         def run(new_id: int) -> None:
-            self._run(transactional_id, lambda machine, times: operation(machine, times, new_id), on_error)
+            self._transactions.run(
+                transactional_id, lambda machine, times: operation(machine, times, new_id), on_error
+            )
 
         def taken(new_id: int) -> None:
             if new_id == NO_ID:
@@ -107,7 +95,7 @@ class TransactionApis:
             else:
                 run(new_id)
 
-        shard = self._shards.active(self._internal_topics.partition_of(self._topic, transactional_id))
+        shard = self._transactions.shard_of(transactional_id)
         if not isinstance(shard, ErrorCode) and shard.machine.needs_producer_id(transactional_id):
             self._producer_ids.take(taken)
         else:
@@ -196,7 +184,7 @@ class TransactionApis:
             else:
                 machine.add_partitions(*key, partitions, version, times, all_failed)
 
-        self._run(one.transactional_id, run, all_failed)
+        self._transactions.run(one.transactional_id, run, all_failed)
 
     def add_offsets(self, session: Session, request: Request[AddOffsetsToTxnRequest]) -> None:
         """Add the partition of a group's offsets to a transaction."""
@@ -208,7 +196,7 @@ class TransactionApis:
             known = _for_version(error, version >= FENCED_SINCE)
             session.respond(request, AddOffsetsToTxnResponse(0, known))
 
-        self._run(
+        self._transactions.run(
             message.transactional_id,
             lambda machine, times: machine.add_partitions(
                 message.transactional_id,
@@ -245,7 +233,7 @@ class TransactionApis:
         if version >= END_BUMPS_SINCE:
             self._with_producer_id(message.transactional_id, run, lambda error: respond(Producer(error)))
         else:
-            self._run(
+            self._transactions.run(
                 message.transactional_id,
                 lambda machine, times: run(machine, times, -1),
                 lambda error: respond(Producer(error)),
@@ -260,11 +248,11 @@ class TransactionApis:
         states = {name for name in message.state_filters if name in known_states}
         error = ErrorCode.NONE
         found = []
-        for shard in self._shards.all():
+        for shard in self._transactions.all():
             if not shard.is_active:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 continue
-            now_ms = self._shards.times().wall_ms
+            now_ms = self._transactions.times().wall_ms
             for transactional_id, known in sorted(shard.machine.transactions.items()):
                 lasts_ms = now_ms - known.start_ms if known.start_ms >= 0 else -1
                 is_chosen = (
@@ -286,13 +274,9 @@ class TransactionApis:
         session.respond(request, described.DescribeTransactionsResponse(0, states))
 
     def _describe(self, transactional_id: str) -> described.TransactionState:
-        found: list[Transaction | ErrorCode | None] = []
-        self._run(
-            transactional_id,
-            lambda machine, times: found.append(machine.transactions.get(transactional_id)),
-            found.append,
+        known = self._transactions.get(
+            transactional_id, lambda machine, times: machine.transactions.get(transactional_id)
         )
-        known = found[0]
         if isinstance(known, ErrorCode):
             return described.TransactionState(known, transactional_id)
         if known is None:

@@ -1,4 +1,4 @@
-"""Producer ids of a broker, from blocks that the controller allocates (KIP-730)."""
+"""Allocates producer ids from blocks that the controller assigns to the broker (KIP-730)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from quorumd.protocol.wire import Message
 
 logger = logging.getLogger("quorumd.broker")
 
-PREFETCH_SHARE: Final = 0.9
-"""The used share of a block after which the next one is requested."""
+PREFETCH_THRESHOLD: Final = 0.9
+"""The used fraction of a block at which the next one is requested."""
 RETRY_MS: Final = 100.0
 NO_ID: Final = -1
 
 ProducerIdCallback = Callable[[int], None]
-"""Gets a producer id, NO_ID if there is none now."""
+"""Called with a producer id, or with NO_ID if none is available now."""
 
 
 class ProducerIds:
@@ -40,7 +40,7 @@ class ProducerIds:
         self._channel = channel
         self._clock = clock
         self._next = self._end = self._prefetch_at = 0
-        self._following: tuple[int, int] | None = None
+        self._next_block: tuple[int, int] | None = None
         """The block after the current one: start and end."""
         self._waiting: list[ProducerIdCallback] = []
         self._is_requested = False
@@ -48,9 +48,9 @@ class ProducerIds:
 
     def take(self, done: ProducerIdCallback) -> None:
         """Call `done` once with the next id: at once, or when the controller has allocated a block."""
-        if self._next == self._end and self._following is not None:
-            self._begin_block(*self._following)
-            self._following = None
+        if self._next == self._end and self._next_block is not None:
+            self._begin_block(*self._next_block)
+            self._next_block = None
         if self._next < self._end:
             self._next += 1
             if self._next >= self._prefetch_at:
@@ -62,10 +62,10 @@ class ProducerIds:
 
     def _begin_block(self, start: int, end: int) -> None:
         self._next, self._end = start, end
-        self._prefetch_at = start + int((end - start) * PREFETCH_SHARE)
+        self._prefetch_at = start + int((end - start) * PREFETCH_THRESHOLD)
 
     def _request_block(self) -> None:
-        if self._is_requested or self._following is not None:
+        if self._is_requested or self._next_block is not None:
             return
         if self._broker_epoch() < 0 or self._clock.now_ms() < self._retry_at_ms:
             self._fail_waiting()
@@ -81,19 +81,19 @@ class ProducerIds:
     def _on_response(self, response: Message) -> None:
         assert isinstance(response, AllocateProducerIdsResponse)
         if response.error_code != ErrorCode.NONE or response.producer_id_len <= 0:
-            self._refused(ErrorCode.describe(response.error_code))
+            self._on_no_block(ErrorCode.describe(response.error_code))
             return
         self._is_requested = False
         start = response.producer_id_start
-        self._following = (start, start + response.producer_id_len)
+        self._next_block = (start, start + response.producer_id_len)
         waiting, self._waiting = self._waiting, []
         for done in waiting:
             self.take(done)
 
     def _on_failure(self, failure: NoResponse) -> None:
-        self._refused(failure.reason)
+        self._on_no_block(failure.reason)
 
-    def _refused(self, reason: str) -> None:
+    def _on_no_block(self, reason: str) -> None:
         logger.info("broker %d got no producer ids: %s", self._broker_id, reason)
         self._is_requested = False
         self._retry_at_ms = self._clock.now_ms() + RETRY_MS

@@ -1,4 +1,4 @@
-"""Requests of one kind to the active controller: one at a time, with everything that waits, until nothing does."""
+"""Sends requests of one API to the active controller, one at a time, each with everything that waits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ R = TypeVar("R", bound=_Response)
 
 
 class RepeatedRequest(Generic[S, R]):
-    """Sends requests one at a time, again after `retry_ms` if there is no response, or one with an error.
+    """Sends requests one at a time, again after `retry_ms` without a response or with an error.
 
     `collect()` returns the content of the next request, None if nothing waits. `build(content, version)` builds it.
     `handle_response(content, response)` handles a response without a top-level error, and returns the delay of the
@@ -54,7 +54,7 @@ class RepeatedRequest(Generic[S, R]):
         self._timer: Timer | None = None
 
     def send(self) -> None:
-        """Send a request in the next turn, unless one is in flight or scheduled."""
+        """Send a request in the next iteration of the event loop, unless one is in flight or scheduled."""
         self._schedule(0.0)
 
     def stop(self) -> None:

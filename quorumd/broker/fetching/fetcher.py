@@ -26,8 +26,8 @@ from quorumd.protocol.wire import Message
 logger = logging.getLogger("quorumd.broker")
 
 FIRST_BACKOFF_MS: Final = 50.0
-PASSING_FAILURES: Final = 4
-"""An error of a partition is logged from its fourth occurrence on."""
+LOGGED_FAILURES: Final = 4
+"""An error of a partition is logged at info level from this occurrence on."""
 NO_DIVERGENCE: Final = -1
 
 
@@ -38,13 +38,13 @@ class FetcherContext(Protocol):
         """Return the epoch of this broker."""
 
     def fetched(self, hosted: HostedPartition) -> None:
-        """The log of a follower has grown."""
+        """Handle the growth of a follower's log."""
 
     def truncated(self, hosted: HostedPartition, done: Callable[[], None]) -> None:
-        """The log of a follower was truncated: call `done` once its recovery point is saved."""
+        """Handle the truncation of a follower's log: call `done` once its recovery point is saved."""
 
     def log_failed(self, hosted: HostedPartition, fault: BaseException) -> None:
-        """A log had an error."""
+        """Handle an error of a log."""
 
 
 class _Followed:
@@ -79,7 +79,7 @@ class LeaderFetcher:
         self._session = LeaderSession(broker_id, settings)
         self._partitions: dict[PartitionId, _Followed] = {}
         self._changed: dict[PartitionId, None] = {}
-        """Partitions whose part of the next request may differ from the last one."""
+        """Partitions whose entry in the next request may differ from the last one."""
         self._is_in_flight = False
         self._is_stopped = False
         self._failures = 0
@@ -206,8 +206,8 @@ class LeaderFetcher:
             return
         if result is FetchResult.FAILED:
             self._back_off(followed)
-            # While a leadership moves, the two brokers have different metadata for a moment.
-            level = logging.INFO if followed.failures >= PASSING_FAILURES else logging.DEBUG
+            # While leadership moves, the two brokers briefly have different metadata.
+            level = logging.INFO if followed.failures >= LOGGED_FAILURES else logging.DEBUG
             logger.log(
                 level, "fetch of %s from broker %d: %s", hosted.name, self.leader_id, fetched.error.name
             )

@@ -1,4 +1,4 @@
-"""The first and last offset of a leader's log, for a follower whose log is out of its range."""
+"""Looks up the log start and end offset of a leader, for a follower that is out of their range."""
 
 from __future__ import annotations
 

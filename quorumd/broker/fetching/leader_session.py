@@ -1,4 +1,4 @@
-"""The fetch session of a follower with one leader (KIP-227): a request names only changed partitions."""
+"""The fetch session of a follower with one leader (KIP-227): requests contain only changed partitions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LeaderSession:
         self.requested = dict(partitions)
 
     def update(self, changed: dict[PartitionId, ReplicaFetch], forgotten: list[PartitionId]) -> None:
-        """Note the changes that the next request has."""
+        """Record the changes that the next request contains."""
         self.requested.update(changed)
         for each in forgotten:
             self.requested.pop(each, None)
@@ -72,8 +72,8 @@ class LeaderSession:
             )
         removed: dict[KafkaUuid, ForgottenTopic] = {}
         for each in forgotten:
-            gone = removed.setdefault(each.topic_id, ForgottenTopic("", each.topic_id))
-            gone.partitions.append(each.number)
+            forgotten_topic = removed.setdefault(each.topic_id, ForgottenTopic("", each.topic_id))
+            forgotten_topic.partitions.append(each.number)
         request = FetchRequest(
             max_wait_ms=settings.wait_max_ms,
             min_bytes=settings.min_bytes,
@@ -104,6 +104,6 @@ class LeaderSession:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new session, which ends the current one: what the leader has received is unknown."""
+        """Begin a new session in place of the current one, of which the leader's state is unknown."""
         self._epoch = FIRST_EPOCH
         self.requested = {}

@@ -69,7 +69,8 @@ class DeltaBuilder:
         self._features: dict[str, None] = {}
 
     def note(self, record: Message, image: ClusterImage) -> None:
-        """Note the change of a record that the image does not hold yet. Those of a transaction count at its end."""
+        """Record the change by a record that the image does not hold yet. Changes of a transaction are recorded at
+        its end."""
         kind = type(record)
         if kind is BeginTransactionRecord:
             self._in_transaction = []
