@@ -73,7 +73,7 @@ BROKER_FAULT_NAMES = (
 )
 """Faults of clusters with brokers."""
 
-BROKER_NODE_FAULT_NAMES = ("lost ISR response",)
+BROKER_NODE_FAULT_NAMES = ("lost ISR response", "late metadata")
 """Faults that only nodes with the broker role have."""
 
 BROKER_NODE_FAULTS = (

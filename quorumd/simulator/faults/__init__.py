@@ -30,7 +30,7 @@ from __future__ import annotations
 from quorumd.simulator.faults.addresses import MovedNode
 from quorumd.simulator.faults.base import Fault
 from quorumd.simulator.faults.bootstrap import MovedQuorum, WipedDisks
-from quorumd.simulator.faults.broker_nodes import LostIsrResponse
+from quorumd.simulator.faults.broker_nodes import LateMetadata, LostIsrResponse
 from quorumd.simulator.faults.brokers import (
     BrokerCrash,
     BrokerDiskLoss,
@@ -125,4 +125,5 @@ ALL_FAULTS: tuple[Fault, ...] = (
     RefusedRequest(),
     LostDirectory(),
     LostIsrResponse(),
+    LateMetadata(),
 )

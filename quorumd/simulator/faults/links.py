@@ -110,19 +110,25 @@ class DelayedConnection:
     """One connection between nodes has a high latency from now on."""
 
     name = "delayed connection"
+    delays_ms = (50.0, 500.0, 3000.0)
 
     def available(self, cluster: Cluster) -> bool:
         return bool(self._candidates(cluster))
 
     def inject(self, cluster: Cluster, random: Random) -> None:
         side = random.choice(self._candidates(cluster))
-        delay_ms = random.random() * random.choice((50.0, 500.0, 3000.0))
+        delay_ms = random.random() * random.choice(self.delays_ms)
         side.stream.delay_ms = delay_ms
         side.far.stream.delay_ms = delay_ms
 
+    def is_candidate(self, side: Side) -> bool:
+        """Whether a node that opened this connection may meet the fault."""
+        del side
+        return True
+
     def _candidates(self, cluster: Cluster) -> list[Side]:
         hosts = frozenset(cluster.hosts())
-        return [side for side in cluster.network.links if side.host in hosts]
+        return [side for side in cluster.network.links if side.host in hosts and self.is_candidate(side)]
 
 
 class ReplayedConnection:

@@ -333,6 +333,7 @@ NODE_PROFILES: tuple[Profile, ...] = (
             "one-way partition",
             "paused process",
             "lost ISR response",
+            "late metadata",
         ),
         fault_share=(0.4, 1.0),
         fault_interval_ms=(150.0, 600.0),

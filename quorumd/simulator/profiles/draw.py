@@ -204,7 +204,7 @@ class _Sampler:
             producers=self._random.choice((2, 3, 4)),
             consumers=self._random.choice((1, 2, 3)),
             transactional=self._random.choice((0, 1, 1, 2)),
-            members=self._random.choice((0, 0, 2, 3)),
+            members=self._random.choice((0, 0, 3, 4)),
             segment_bytes=int(self._log_uniform(1000.0, 1e6)),
             log_directories=self._random.choice(profile.log_directories),
             balance_ms=self._log_uniform_or_zero(profile.balance_ms, profile.balance_share),

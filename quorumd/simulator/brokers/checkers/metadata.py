@@ -311,9 +311,17 @@ class BrokerEpochsAreOffsets(BrokerChecker):
 
 
 class RecoveringLeaderIsOnlyIsrMember(BrokerChecker):
-    """A recovering leader is alone in its ISR (X12, KIP-704)."""
+    """A recovering leader is alone in its ISR (X12, KIP-704), and its election leaves no ELR, whose members may have
+    records that it lacks (KAFKA-15581)."""
 
     invariant = "a recovering leader is the only member of its ISR"
+
+    def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
+        before, after = change.before, change.after
+        if before is None or after is None or after.recovery != RECOVERING or after.leader == before.leader:
+            return
+        if after.leader != NO_LEADER and not was_eligible(before, after) and after.elr:
+            raise self.violation(f"{named(view, change.where)} went from {before!r} to {after!r}")
 
     def batch_committed(self, view: ClusterView, changed: Sequence[PartitionId]) -> None:
         for where, row in _rows(view.image, changed):

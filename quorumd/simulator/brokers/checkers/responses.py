@@ -135,9 +135,16 @@ class ShutdownBrokersLeadNothing(BrokerChecker):
 
 class ShutdownsAreKnownToFollowers(BrokerChecker):
     """A drained broker may stop only once every other active broker has the metadata that names the new leaders, so
-    that no follower still fetches from it (KIP-631)."""
+    that no follower still fetches from it (KIP-631). Brokers that are unfenced later follow no leader yet."""
 
     invariant = "a drained broker stops after its followers know their new leaders"
+
+    def __init__(self) -> None:
+        self._active: dict[int, frozenset[int]] = {}
+        """The brokers that were active when a broker was fenced, by its id."""
+
+    def fenced(self, view: ClusterView, broker: BrokerView, leader_epoch: int) -> None:
+        self._active[broker.id] = frozenset(id for id, each in view.image.brokers.items() if each.is_active)
 
     def heartbeat_completed(
         self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
@@ -145,11 +152,12 @@ class ShutdownsAreKnownToFollowers(BrokerChecker):
         known = view.image.brokers.get(broker.id)
         if not response.should_shut_down or known is None or not known.in_controlled_shutdown:
             return
+        were_active = self._active.get(broker.id, view.brokers)
         for other in view.brokers.values():
             registered = view.image.brokers.get(other.id)
             if other.id == broker.id or not view.is_up(other.id) or registered is None:
                 continue
-            if not registered.is_active:
+            if not registered.is_active or (known.is_fenced and other.id not in were_active):
                 continue
             for where, replica in other.replicas.items():
                 row = view.row(where)

@@ -15,6 +15,7 @@ from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.ids import KafkaUuid
 from quorumd.simulator.brokers.data_log import Record
+from quorumd.simulator.brokers.nodes.producer_model import ProducerModel
 from quorumd.simulator.brokers.replica import Proposal
 
 READ_BYTES = 1 << 20
@@ -63,11 +64,12 @@ class BatchCache:
 class NodeLog:
     """A copy of the log of one replica: `records[offset]`, also of records that retention or compaction removed."""
 
-    __slots__ = ("_cache", "epochs", "records")
+    __slots__ = ("_cache", "epochs", "producers", "records")
 
     def __init__(self, cache: BatchCache) -> None:
         self.records: list[Record] = []
         self.epochs: list[tuple[int, int]] = []
+        self.producers = ProducerModel()
         self._cache = cache
 
     @property
@@ -83,6 +85,7 @@ class NodeLog:
         removed = records[end:]
         if removed:
             del records[end:]
+            self.producers.truncate(end)
             while self.epochs and self.epochs[-1][1] >= end:
                 self.epochs.pop()
         while len(records) < end:
@@ -98,6 +101,7 @@ class NodeLog:
         """Append a batch, which may begin below the present end."""
         end = len(self.records)
         self._fill(batch.base_offset, committed)
+        self.producers.add(batch)
         if not self.epochs or batch.epoch != self.epochs[-1][0]:
             self.epochs.append((batch.epoch, batch.base_offset))
         for offset, record in enumerate(self._cache.records(data, batch), batch.base_offset):

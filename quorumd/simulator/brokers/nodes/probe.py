@@ -141,8 +141,11 @@ class _RunningBroker:
         history = observation.view.history(hosted.id)
         is_new = is_new or (not replica.log.records and hosted.id in seen.logs)
         removed = replica.log.refresh(hosted.log, history.consumed)
+        if is_new:
+            replica.log.producers.loaded()
         if is_new and hosted.id in seen.logs:
             self._check_recovered(replica, seen.logs[hosted.id])
+        self._check_producers(replica)
         replica.high_watermark = hosted.replica.high_watermark
         replica.metadata = hosted.replica.metadata
         replica.leadership = leadership = hosted.replica.leadership
@@ -166,6 +169,29 @@ class _RunningBroker:
                 "a broker recovers the logs on its disk",
                 f"broker {self.view.id} has {replica.log.end_offset} records of {replica.hosted.name}, "
                 f"{expected.end_offset} were on its disk",
+            )
+
+    def _check_producers(self, replica: NodeReplica) -> None:
+        """A broker knows the producers and the transactions of the log that it has."""
+        log, model = replica.hosted.log, replica.log.producers
+        for producer_id, expected in model.newest.items():
+            if expected.offset < log.start_offset:
+                continue
+            found = log.producers.entries.get(producer_id)
+            known = (found.epoch, found.last_sequence, found.transaction_start) if found is not None else None
+            if known != expected[:3]:
+                raise InvariantViolation(
+                    "a broker knows the producers of its log",
+                    f"broker {self.view.id} has {found} of producer {producer_id} in {replica.hosted.name}, the log "
+                    f"has {expected}",
+                )
+        high_watermark = replica.hosted.replica.high_watermark
+        stable = max(log.start_offset, model.last_stable_offset(high_watermark))
+        if replica.hosted.replica.leadership is not None and log.last_stable_offset(high_watermark) > stable:
+            raise InvariantViolation(
+                "the last stable offset is below every transaction without a committed marker",
+                f"broker {self.view.id} has {log.last_stable_offset(high_watermark)} of {replica.hosted.name}, high "
+                f"watermark {high_watermark}; by its log it is {stable}",
             )
 
     def _drop_unused_logs(self) -> None:

@@ -30,6 +30,10 @@ INIT_VERSION: Final = 4
 MAX_RECORDS: Final = 3
 MAX_PADDING: Final = 200
 MAX_ATTEMPTS: Final = 12
+EPOCH_CHANGES: Final = 0.05
+"""Share of the batches of an idempotent producer after which it changes its epoch."""
+LATE_MS: Final = 200.0
+"""Mean delay of a late copy of a batch."""
 RETRIABLE: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -158,6 +162,8 @@ class Producer:
                 self.recorder.acknowledged(batch.to, batch.values)
             else:
                 self.recorder.unknown(batch.to.id, batch.values)
+            if self._is_idempotent and self._random.random() < EPOCH_CHANGES:
+                self._change_epoch(batch)
             self.start()
         else:
             self._failed(batch, attempt, error)
@@ -176,6 +182,19 @@ class Producer:
             self.client.refresh(self.start)
             return
         self.client.refresh(lambda: self.client.later(BACKOFF_MS, partial(self._send, batch, attempt + 1)))
+
+    def _change_epoch(self, batch: Batch) -> None:
+        """Number the next records from 0 in the next epoch, as after an error (KIP-360). Another copy of the batch,
+        of a request that timed out, arrives only later."""
+        self._id = ProducerId(self._id.id, self._id.epoch + 1)
+        self._sequences.clear()
+        self.client.later(self._random.random() * 2 * LATE_MS, partial(self._send_late, batch))
+
+    def _send_late(self, batch: Batch) -> None:
+        known = self.client.partitions.get(batch.to.id)
+        if known is not None and known.leader >= 0:
+            request = produce_request(batch, BY_ID, self._acks, int(self._options.write_timeout_ms))
+            self.client.call(known.leader, request, BY_ID, lambda response: None, purpose="late")
 
     def _request_id(self) -> None:
         def responded(response: Any) -> None:

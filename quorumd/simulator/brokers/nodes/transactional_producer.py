@@ -19,6 +19,7 @@ from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.nodes.clients import BACKOFF_MS, TRANSACTION, BrokerClient, KnownPartition
 from quorumd.simulator.brokers.nodes.producers import (
     ALL,
+    LATE_MS,
     MAX_ATTEMPTS,
     MAX_RECORDS,
     RETRIABLE,
@@ -173,7 +174,10 @@ class TransactionalProducer:
             self._end()
             return
         if attempt == 1 and self._random.random() < CRASHES:
-            # The producer ends without a trace; the next one has the same transactional id.
+            # The producer ends without a trace; the next one has the same transactional id. A request of the first
+            # one may arrive once the next one has begun.
+            late = partial(self._send_late, self._batches[index])
+            self.client.later(self._random.random() * 2 * LATE_MS, late)
             self._forget(index)
             self._abandon(TransactionState.ABORTED)
             return
@@ -196,6 +200,13 @@ class TransactionalProducer:
                 self._retry(index, attempt, error)
 
         self.client.call(known.leader, request, version, responded, timeout_ms + 300.0, "produce")
+
+    def _send_late(self, batch: Batch) -> None:
+        known = self.client.partitions.get(batch.to.id)
+        if known is not None and known.leader >= 0:
+            version, name = PRODUCE_VERSIONS[self._is_version_2], self.client.name
+            request = produce_request(batch, version, ALL, int(self._options.write_timeout_ms), name)
+            self.client.call(known.leader, request, version, lambda response: None, purpose="late")
 
     def _retry(self, index: int, attempt: int, error: ErrorCode | None) -> None:
         if attempt < MAX_ATTEMPTS and (error is None or error in RETRIABLE):

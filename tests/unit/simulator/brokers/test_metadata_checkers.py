@@ -238,6 +238,9 @@ def test_recovering_leaders() -> None:
     checker = metadata.RecoveringLeaderIsOnlyIsrMember()
     assert batch(checker, row((1, 2), recovery=RECOVERING))
     assert not batch(checker, row((1,), recovery=RECOVERING))
+    lost, elected = row((), NO_LEADER, elr=(1,)), row((2,), 2, recovery=RECOVERING)
+    assert not step(checker, lost, elected)
+    assert step(checker, lost, row((2,), 2, recovery=RECOVERING, elr=(1,)))
 
 
 def test_unclean_elections() -> None:

@@ -186,6 +186,12 @@ def test_drained_broker_waits_for_its_followers() -> None:
     replica.known = row((1, 2, 3), 1)
     view.image.brokers[3] = broker(3, is_fenced=True)
     assert not breaks(checker.heartbeat_completed, view, view.brokers[1], go), "it is not active"
+    view.image.brokers[1] = broker(1, is_fenced=True, in_controlled_shutdown=True)
+    checker.fenced(view, view.brokers[1], 4)
+    view.image.brokers[3] = broker(3)
+    assert not breaks(checker.heartbeat_completed, view, view.brokers[1], go), "it is active only now"
+    checker.fenced(view, view.brokers[1], 4)
+    assert breaks(checker.heartbeat_completed, view, view.brokers[1], go)
 
 
 def test_silent_broker_is_fenced_within_two_sessions() -> None:

@@ -1,0 +1,94 @@
+"""The producers of a log by its batches alone: an oracle that shares no code with the producer state of brokers."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from quorumd.broker.log.batches import NO_PRODUCER, DataBatch
+from quorumd.simulator.checkers.base import InvariantViolation
+
+NONE: Final = -1
+
+
+class ProducerBatch(NamedTuple):
+    """A batch or marker of a producer."""
+
+    offset: int
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    is_transactional: bool
+    is_marker: bool
+
+
+class KnownProducer(NamedTuple):
+    """One producer. `offset`: of its newest batch or marker; `transaction`: first offset of its open transaction."""
+
+    epoch: int
+    last_sequence: int
+    transaction: int
+    offset: int
+
+
+class ProducerModel:
+    """`newest` has the producers by id."""
+
+    __slots__ = ("_batches", "newest", "transactions")
+
+    def __init__(self) -> None:
+        self.newest: dict[int, KnownProducer] = {}
+        self.transactions: list[tuple[int, int]] = []
+        """(first offset, offset of its marker) of every transaction that has ended since the log was loaded."""
+        self._batches: list[ProducerBatch] = []
+
+    def add(self, batch: DataBatch) -> None:
+        """Add the next batch of the log. Raises InvariantViolation for a producer epoch below an earlier one."""
+        is_known = self._batches and batch.base_offset <= self._batches[-1].offset
+        if batch.producer_id == NO_PRODUCER or is_known:
+            return
+        added = ProducerBatch(
+            *(batch.base_offset, batch.producer_id, batch.producer_epoch, batch.last_sequence),
+            *(batch.is_transactional, batch.is_control),
+        )
+        self._batches.append(added)
+        self._apply(added)
+
+    def truncate(self, end_offset: int) -> None:
+        """Remove the batches from this offset on."""
+        kept = [batch for batch in self._batches if batch.offset < end_offset]
+        if len(kept) < len(self._batches):
+            self._batches = kept
+            self.newest, self.transactions = {}, []
+            for batch in kept:
+                self._apply(batch)
+            self.loaded()
+
+    def loaded(self) -> None:
+        """The broker has loaded a snapshot of its producers: like Kafka, it takes the transactions that have ended by
+        then as ended, whether or not their markers are committed."""
+        self.transactions.clear()
+
+    def _apply(self, batch: ProducerBatch) -> None:
+        before = self.newest.get(batch.producer_id, KnownProducer(NONE, NONE, NONE, NONE))
+        if batch.epoch < before.epoch:
+            raise InvariantViolation(
+                "the epoch of a producer never decreases in a log",
+                f"{batch} follows {before}",
+            )
+        transaction = before.transaction
+        if batch.is_marker:
+            sequence = before.last_sequence if batch.epoch == before.epoch else NONE
+            if transaction != NONE:
+                self.transactions.append((transaction, batch.offset))
+            transaction = NONE
+        else:
+            sequence = batch.last_sequence
+            if batch.is_transactional and transaction == NONE:
+                transaction = batch.offset
+        self.newest[batch.producer_id] = KnownProducer(batch.epoch, sequence, transaction, batch.offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """The offset below which every transaction has a committed marker, at most the high watermark."""
+        unstable = [each.transaction for each in self.newest.values() if each.transaction != NONE]
+        unstable += [first for first, marker in self.transactions if marker >= high_watermark]
+        return min([high_watermark, *unstable])
