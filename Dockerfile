@@ -4,7 +4,11 @@
 #     docker run --name quorumd -p 9192:9192 -p 9292:9292 -v quorumd:/var/lib/quorumd quorumd
 # A configuration of your own: -v /path/to/file:/etc/quorumd/quorumd.properties:ro
 
-FROM python:3.11-slim AS build
+# Python 3.11.15 on Debian trixie, August 2026: the digest of all platforms in docker-library/repo-info,
+# repos/python/remote/3.11-slim.md. Take a newer one for security updates.
+ARG BASE=python:3.11-slim@sha256:90744cff8f32887f075c47d747a173ff333e9e98801667af93c357fa9f5e28ff
+
+FROM ${BASE} AS build
 # This stage has the compiler for the hot packages.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
@@ -13,7 +17,7 @@ COPY scripts/build_backend.py scripts/
 COPY quorumd quorumd
 RUN python -m venv /opt/quorumd && /opt/quorumd/bin/pip install --no-cache-dir ".[security]"
 
-FROM python:3.11-slim
+FROM ${BASE}
 RUN useradd --system --home-dir /var/lib/quorumd --shell /usr/sbin/nologin --uid 9092 quorumd \
     && install -d -o quorumd -g quorumd -m 0700 /var/lib/quorumd
 COPY --from=build /opt/quorumd /opt/quorumd

@@ -131,6 +131,18 @@ def test_node_serves_metrics_and_shuts_down_gracefully(folder: Folder) -> None:
     assert shows(text, "stopping", "stopped, exit code 0\n")
 
 
+@pytest.mark.parametrize(("host", "is_exposed"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_node_that_others_reach_without_tls_warns_in_one_line(
+    folder: Folder, host: str, is_exposed: bool
+) -> None:
+    folder.write(f"PLAINTEXT://{host}:0", "advertised.listeners=PLAINTEXT://127.0.0.1:0")
+    process = folder.start("--format-if-needed")
+    lines = lines_until(process, "leader in epoch 1")
+    process.send_signal(signal.SIGTERM)
+    end_of(process)
+    assert len([line for line in lines if "PLAINTEXT://0.0.0.0" in line and "TLS" in line]) == is_exposed
+
+
 def test_systemd_is_notified_of_each_step(folder: Folder) -> None:
     address = str(folder.path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:

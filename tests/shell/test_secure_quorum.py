@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,50 +11,12 @@ from urllib.request import urlopen
 
 import pytest
 
-from quorumd.config import load
-from tests.support.processes.daemons import Daemon, free_port, run_quorumd, wait_for
-from tests.support.processes.secured import HOST, SecuredCluster, is_ready
-from tests.support.security.certificates import Certificates
+from tests.support.processes.daemons import Daemon, run_quorumd, wait_for
+from tests.support.processes.secured import HOST, NODES, SecureExample, is_ready
 
-EXAMPLE = Path(__file__).parents[2] / "config/three-nodes-secure"
-NODES = (1, 2, 3)
-ADMIN = "SCRAM-SHA-512=[name=admin,password=admin-secret]"
 EPOCH = "quorumd_raft_current_epoch "
 HANDSHAKES = 'quorumd_requests_total{api="SaslHandshake"} '
 EXPIRY = 'quorumd_certificate_expiry_timestamp_seconds{listener="CONTROLLER"} '
-
-
-class SecureExample(SecuredCluster):
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.certificates = Certificates(folder)
-        ports = {node: free_port() for node in NODES}
-        self.daemons = {node: Daemon(folder / str(node), node, ports[node], ports) for node in NODES}
-        for daemon in self:
-            self.certificates.issue(f"node-{daemon.node_id}")
-            own = self.adapted(f"{daemon.node_id}.properties")
-            daemon.config.write_text(f"{own}connections.max.reauth.ms=2s\n")
-            daemon.data = Path(load(str(daemon.config)).data_directory)
-            daemon.format("--add-scram", ADMIN)
-        self.client_file = folder / "client.properties"
-        self.client_file.write_text(self.adapted("client.properties"))
-
-    def adapted(self, name: str) -> str:
-        text = (EXAMPLE / name).read_text()
-        for daemon in self:
-            text = text.replace(f"{HOST}:{9191 + daemon.node_id}", f"{HOST}:{daemon.port}")
-            text = text.replace(f"{HOST}:{9291 + daemon.node_id}", f"{HOST}:{daemon.http_port}")
-        return text.replace("run/three-nodes-secure", str(self.folder))
-
-    def quorumd(self, *arguments: str) -> str:
-        """Run a command as the user admin."""
-        client = ("--bootstrap-server", self.bootstrap, "--command-config", self.client_file)
-        done = run_quorumd(*arguments, *client)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def set_quota(self, user: str) -> None:
-        self.quorumd("quotas", "set", "producer_byte_rate=1", "--user", user)
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +97,15 @@ def test_certificates_are_replaced_without_restart(cluster: SecureExample) -> No
         daemon: pid for daemon, pid in pids.items() if daemon is not first
     }
     wait_for("the warning", lambda: "expires in" in first.log_text())
+
+
+def test_status_of_the_nodes_needs_a_login(cluster: SecureExample) -> None:
+    rows = json.loads(cluster.quorumd("status", "--output", "json"))
+    assert [(row["nodeId"], row["responds"], row["ready"]) for row in rows] == [
+        (node, True, True) for node in NODES
+    ]
+    plain = run_quorumd("status", "--bootstrap-server", cluster.bootstrap, "--timeout", "1s")
+    assert plain.returncode != 0
 
 
 def test_strangers_learn_nothing(cluster: SecureExample, tmp_path: Path) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from quorumd.cli import metrics_view
-from tests.support.processes.daemons import Cluster, Daemon, readyz, wait_for
+from quorumd.config import load
+from tests.support.processes.daemons import Cluster, Daemon, free_port, readyz, run_quorumd, wait_for
+from tests.support.security.certificates import Certificates
 
 HOST = "127.0.0.1"
+EXAMPLE = Path(__file__).parents[3] / "config/three-nodes-secure"
+NODES = (1, 2, 3)
+ADMIN = "SCRAM-SHA-512=[name=admin,password=admin-secret]"
 
 
 class SecuredCluster(Cluster):
@@ -35,3 +41,38 @@ class SecuredCluster(Cluster):
 def is_ready(daemon: Daemon) -> bool:
     """Whether the readiness probe succeeds."""
     return readyz(daemon)[0] == 200
+
+
+class SecureExample(SecuredCluster):
+    """The nodes of config/three-nodes-secure with other ports and folders, and the user admin."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.certificates = Certificates(folder)
+        ports = {node: free_port() for node in NODES}
+        self.daemons = {node: Daemon(folder / str(node), node, ports[node], ports) for node in NODES}
+        for daemon in self:
+            self.certificates.issue(f"node-{daemon.node_id}")
+            own = self.adapted(f"{daemon.node_id}.properties")
+            daemon.config.write_text(f"{own}connections.max.reauth.ms=2s\n")
+            daemon.data = Path(load(str(daemon.config)).data_directory)
+            daemon.format("--add-scram", ADMIN)
+        self.client_file = folder / "client.properties"
+        self.client_file.write_text(self.adapted("client.properties"))
+
+    def adapted(self, name: str) -> str:
+        text = (EXAMPLE / name).read_text()
+        for daemon in self:
+            text = text.replace(f"{HOST}:{9191 + daemon.node_id}", f"{HOST}:{daemon.port}")
+            text = text.replace(f"{HOST}:{9291 + daemon.node_id}", f"{HOST}:{daemon.http_port}")
+        return text.replace("run/three-nodes-secure", str(self.folder))
+
+    def quorumd(self, *arguments: str) -> str:
+        """Run a command as the user admin."""
+        client = ("--bootstrap-server", self.bootstrap, "--command-config", self.client_file)
+        done = run_quorumd(*arguments, *client)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def set_quota(self, user: str) -> None:
+        self.quorumd("quotas", "set", "producer_byte_rate=1", "--user", user)
