@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from quorumd.config import kafka_keys
 from quorumd.config.environment import misspelled, overrides
+from quorumd.config.node_fields import OF_LISTENER_FIELDS
 from quorumd.config.properties import Property, parse_properties
 from quorumd.config.references import PROVIDERS_KEY, Providers, is_reference
 from quorumd.config.security import ListenerProperty
@@ -164,7 +165,8 @@ class _Loader:
         mechanism, _, rest = found[2].partition(".")
         for name, setting_key in (("", found[2]), (mechanism.upper(), rest)):
             field = self._field_of_key.get(setting_key)
-            if field in SecurityFields.model_fields and (not name or name in MECHANISMS):
+            is_security = field in SecurityFields.model_fields and (not name or name in MECHANISMS)
+            if field is not None and (is_security or (field in OF_LISTENER_FIELDS and not name)):
                 return ListenerProperty(found[1].upper(), name, field, None)
         return None
 

@@ -36,6 +36,10 @@ from quorumd.config.values import (
     size,
 )
 from quorumd.ids import Endpoint
+from quorumd.quotas.connection_rates import NO_RATE_LIMIT
+
+OF_LISTENER_FIELDS = frozenset({"max_connection_creation_rate"})
+"""Settings that `listener.name.<name>.` may set for one listener, besides those of TLS and SASL."""
 
 
 class NodeFields(BaseModel):
@@ -111,6 +115,13 @@ class NodeFields(BaseModel):
         "max.connections.per.ip",
         default="10000",
         about="Maximum number of accepted connections per IP address.",
+    )
+    max_connection_creation_rate: Annotated[int, integer(1, NO_RATE_LIMIT)] = setting(
+        "max.connection.creation.rate",
+        default=str(NO_RATE_LIMIT),
+        about="Maximum number of connections accepted per second; further ones wait. With `listener.name.<name>.` "
+        "that of one listener. The rate of the node does not delay the listeners of nodes and brokers if there are "
+        "others.",
     )
     connections_max_idle_ms: Annotated[int, duration("1s", "24h")] = setting(
         "connections.max.idle.ms",

@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 from quorumd.config.broker_conversion import broker_settings
 from quorumd.config.broker_fields import BrokerFields
 from quorumd.config.contradictions import problems, suspicions
-from quorumd.config.node_fields import NodeFields
+from quorumd.config.node_fields import OF_LISTENER_FIELDS, NodeFields
 from quorumd.config.security import PROTOCOL_NUMBERS, ListenerProperties, ListenerProperty, ListenerSecurity
 from quorumd.config.security_fields import NodeLogins, SecurityFields
 from quorumd.config.setting import INTERNAL, SettingDocumentation, setting
@@ -34,6 +34,7 @@ from quorumd.log import LogSettings
 from quorumd.node.broker.settings import BrokerRoleSettings
 from quorumd.node.settings import NodeListener, NodeSettings
 from quorumd.quotas.client_quotas import QuotaSettings
+from quorumd.quotas.connection_rates import ConnectionRateLimits
 from quorumd.raft.settings import RaftSettings
 from quorumd.security.authorizer import AuthorizerSettings
 
@@ -147,6 +148,20 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
             properties = ListenerProperties(name, self, self.listener_properties)
             found[name] = properties.security(protocol, logins.get(name, ""), name in names)
         return found
+
+    def connection_rates(self) -> ConnectionRateLimits:
+        """The limits of the rate of new connections."""
+        own = [each for each in self.listener_properties if each.field in OF_LISTENER_FIELDS]
+        protected = self.quorum_listener_names
+        if self.client_listeners:
+            protected = (*protected, self.inter_broker_listener)
+        return ConnectionRateLimits(
+            self.max_connection_creation_rate,
+            {each.listener: each.value for each in own},
+            frozenset(protected if len(self.listeners) > 1 else ()),
+            self.quota_windows,
+            self.quota_window_s,
+        )
 
     def advertised(self, listener: Endpoint) -> Endpoint:
         """The advertised endpoint of a listener."""

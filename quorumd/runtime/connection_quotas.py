@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from quorumd.quotas.connection_rates import ConnectionRateLimits
 from quorumd.runtime.descriptors import NO_LIMIT, DescriptorLimit
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ class NetworkLimits:
     max_idle_ms: int = 600_000
     connect_timeout_ms: int = 2000
     descriptors: DescriptorLimit = NO_LIMIT
+    rates: ConnectionRateLimits = field(default_factory=ConnectionRateLimits)
 
     @property
     def reserved_for_peers(self) -> int:

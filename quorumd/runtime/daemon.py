@@ -140,6 +140,7 @@ class Daemon:
             node_settings.connections_max_idle_ms,
             node_settings.request_timeout_ms,
             self._descriptors,
+            settings.connection_rates(),
         )
         self._security = NodeSecurity(settings.security(), loop, self._on_certificate_expiry)
         self._network = TcpNetwork(loop, limits, self._on_connection_rejected, self._security.tls)

@@ -1,5 +1,5 @@
-"""The Listener port: accepts a few connections at a time, and retries when the process or system has no free
-files."""
+"""The Listener port: accepts a few connections at a time, at a limited rate, and retries when the process or system
+has no free files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ RETRY_S: Final = 0.5
 
 
 class TcpListener:
-    """Passes accepted connections and their hosts to `admit` once the loop runs. The socket is bound."""
+    """Passes accepted connections and their hosts to `admit` once the loop runs, which returns the seconds for which
+    further connections wait. The socket is bound."""
 
     def __init__(
-        self, sock: socket.socket, loop: AbstractEventLoop, admit: Callable[[socket.socket, str], None]
+        self, sock: socket.socket, loop: AbstractEventLoop, admit: Callable[[socket.socket, str], float]
     ) -> None:
         self._socket = sock
         self._loop = loop
@@ -50,11 +51,17 @@ class TcpListener:
             for _ in range(ACCEPTED_PER_ITERATION):
                 accepted, address = self._socket.accept()
                 accepted.setblocking(False)
-                self._admit(accepted, str(address[0]))
+                wait_s = self._admit(accepted, str(address[0]))
+                if wait_s > 0:
+                    self._pause(wait_s)
+                    return
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
             # For example no free descriptor. Established connections are not affected.
             logger.warning("cannot accept connections at port %d: %s", self._port, error.strerror)
-            self._loop.remove_reader(self._socket)
-            self._retry = self._loop.call_later(RETRY_S, self._begin)
+            self._pause(RETRY_S)
+
+    def _pause(self, wait_s: float) -> None:
+        self._loop.remove_reader(self._socket)
+        self._retry = self._loop.call_later(wait_s, self._begin)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from quorumd.ports import ANONYMOUS, Connection
+from quorumd.quotas.connection_rates import ConnectionRates
 from quorumd.runtime.connection_quotas import ConnectionQuotas, NetworkLimits
 from quorumd.runtime.listener import TcpListener
 from quorumd.runtime.tls import TlsStream, reason_of
@@ -42,6 +43,7 @@ class TcpNetwork:
         self._loop = loop
         self._limits = limits or NetworkLimits()
         self.connection_quotas = ConnectionQuotas(self._limits, on_rejected)
+        self._connection_rates = ConnectionRates(self._limits.rates)
         self.tls = tls or TlsListeners({}, loop)
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,12 +68,13 @@ class TcpNetwork:
             sock.close()
             raise
 
-        def admit(accepted: socket.socket, host: str) -> None:
+        def admit(accepted: socket.socket, host: str) -> float:
             if self.connection_quotas.admit(host, accepted.fileno()):
                 link = _AcceptedLink(self, host, accept, self.tls.accepted(listener))
                 self._start(self._adopt(accepted, link))
             else:
                 accepted.close()
+            return self._connection_rates.connected(listener, time.monotonic() * 1000) / 1000
 
         bound = TcpListener(sock, self._loop, admit)
         if self._sweep_timer is None:

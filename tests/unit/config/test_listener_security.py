@@ -10,6 +10,7 @@ from quorumd.config import Settings, load
 from quorumd.config.client import load_client
 from quorumd.config.contradictions import exposure
 from quorumd.errors import ConfigError
+from quorumd.quotas.connection_rates import NO_RATE_LIMIT
 from quorumd.security.tls import KeyStore, TrustStore
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -173,3 +174,19 @@ def test_wrong_client_properties_are_refused(tmp_path: Path, lines: str) -> None
     assert path in str(refused.value)
     with pytest.raises(ConfigError):
         load_client(str(tmp_path / "absent"), {})
+
+
+def test_rates_of_connections_are_those_of_node_and_listener(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path,
+        "listeners=CONTROLLER://127.0.0.1:9093,PLAINTEXT://127.0.0.1:9092\nprocess.roles=broker,controller\n"
+        "controller.listener.names=CONTROLLER\nmax.connection.creation.rate=20\n"
+        "listener.name.plaintext.max.connection.creation.rate=5\nquota.window.num=3\n",
+    ).connection_rates()
+    assert (found.node, dict(found.listeners), found.windows) == (20, {"PLAINTEXT": 5}, 3)
+    assert found.protected == {"CONTROLLER", "PLAINTEXT"}, "nodes and brokers use these"
+
+
+def test_rate_of_the_node_delays_its_only_listener(tmp_path: Path) -> None:
+    found = settings(tmp_path, "listeners=PLAINTEXT://127.0.0.1:9092\n").connection_rates()
+    assert (found.node, found.protected) == (NO_RATE_LIMIT, frozenset())
