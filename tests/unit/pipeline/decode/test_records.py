@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from quorumd.pipeline.decode import decode_records, plain_rows
 from quorumd.pipeline.scan.batches import Batches, scan
 from quorumd.pipeline.tables.schemas import RECORDS
 from quorumd.protocol.control_record import encode_control
+from quorumd.protocol.json_values import HIDDEN
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
@@ -20,6 +22,7 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
+from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from scripts.log_generator import LogShape, chunks
@@ -61,6 +64,20 @@ def reported(row: dict[str, Any]) -> dict[str, Any]:
     """The columns of the record itself."""
     around = {"node", "segment", "position", "offset", "base_offset", "epoch", "ts", "control"}
     return {name: value for name, value in row.items() if name not in around}
+
+
+def test_secrets_of_credentials_are_hidden() -> None:
+    record = UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096)
+    (row,) = rows_of(encode_batch(7, 3, 2_000, [encode_record(record, 0)]))
+    assert json.loads(row["data"]) == {
+        "name": "alice",
+        "mechanism": 1,
+        "salt": HIDDEN,
+        "storedKey": HIDDEN,
+        "serverKey": HIDDEN,
+        "iterations": 4096,
+    }
+    assert not {"raw", "value"} & row.keys()
 
 
 def test_record_has_batch_columns() -> None:
