@@ -22,9 +22,11 @@ from quorumd.broker.housekeeping.housekeeping import Housekeeping
 from quorumd.broker.housekeeping.log_closing import LogClosing
 from quorumd.broker.log.clean_shutdown import previous_broker_epoch, remove_clean_shutdown
 from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS
-from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
+from quorumd.broker.log_management.directories import CHECKPOINTS, LogDirectories, LogDirectory
+from quorumd.broker.log_management.topic_settings import move_rate
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.broker.metadata.metadata_delta import MetadataDelta
+from quorumd.broker.partitions.directory_moves import DirectoryMoves
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.partitions.partitions import Partitions
 from quorumd.broker.replication.isr_proposal import IsrProposal
@@ -106,10 +108,15 @@ class Broker:
         )
         self.fetchers = ReplicaFetchers(settings.broker_id, settings.fetch, ports.clock, ports.client, self)
         self.housekeeping = Housekeeping(settings, ports.clock, ports.disk, self.partitions)
+        self.moves = self._create_moves()
         self.directory_reports = DirectoryReports(
-            ports.clock, ports.open_channel(), settings.broker_id, self.broker_epoch
+            ports.clock,
+            ports.open_channel(),
+            settings.broker_id,
+            self.broker_epoch,
+            self.moves.accepted,
         )
-        for each in (self.housekeeping, self.fetchers, self.directory_reports):
+        for each in (self.housekeeping, self.fetchers, self.moves, self.directory_reports):
             self.partitions.add_listener(each)
         self._ports = ports
         self._listener = listener
@@ -122,6 +129,15 @@ class Broker:
         self.topic_creation = TopicCreation(ports.open_channel(), ports.clock)
         self.coordinators = self._create_coordinators(ports)
         self.lifecycle = self._create_lifecycle(ports)
+
+    def _create_moves(self) -> DirectoryMoves:
+        return DirectoryMoves(
+            self.clock,
+            self.partitions,
+            lambda: move_rate(self.metadata.image, self.settings.broker_id),
+            lambda hosted: self.directory_reports.check(hosted),
+            self._on_moved,
+        )
 
     def _create_lifecycle(self, ports: BrokerPorts) -> BrokerLifecycle:
         settings = self.settings
@@ -173,6 +189,7 @@ class Broker:
             ports.disk,
             self.metadata,
             self.partitions,
+            self.moves,
             self.producer_ids,
             self.topic_creation,
             ports.begin,
@@ -262,7 +279,21 @@ class Broker:
         """See `LifecycleListener`."""
         self._listener.on_controller_timeout(reason)
 
+    def _on_moved(self, hosted: HostedPartition, before: LogDirectory) -> None:
+        """A replica is in another directory: save the checkpoints of both, which have it or had it."""
+        self.housekeeping.appended(hosted)
+        for directory in (hosted.directory, before):
+            for name in CHECKPOINTS:
+                self._save_checkpoint(directory, name)
+
+    def _save_checkpoint(
+        self, directory: LogDirectory, name: str, done: Callable[[], None] | None = None
+    ) -> None:
+        all_there = [each for each in self.partitions.all() if each.directory is directory]
+        self.housekeeping.checkpoints.save(directory, name, all_there, done)
+
     def _on_directory_failed(self, directory: LogDirectory) -> None:
+        self.moves.directory_failed(directory)
         if not self.directories.online:
             self._listener.on_failed("every log directory has failed")
         elif directory.path == self.settings.metadata_directory:
@@ -285,9 +316,7 @@ class Broker:
 
     def truncated(self, hosted: HostedPartition, done: Callable[[], None]) -> None:
         """See `FetcherContext`."""
-        directory = hosted.directory
-        all_there = [each for each in self.partitions.all() if each.directory is directory]
-        self.housekeeping.checkpoints.save(directory, RECOVERY_POINTS, all_there, done)
+        self._save_checkpoint(hosted.directory, RECOVERY_POINTS, done)
 
     def log_failed(self, hosted: HostedPartition, fault: BaseException) -> None:
         """See `FetcherContext`."""

@@ -10,6 +10,7 @@ from quorumd.broker.controller_requests.producer_ids import ProducerIds
 from quorumd.broker.controller_requests.topic_creation import NewTopic, TopicCreation
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
+from quorumd.broker.partitions.directory_moves import DirectoryMoves
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.partitions.partitions import Partitions
 from quorumd.broker.replication.replica import NOT_GIVEN
@@ -60,6 +61,7 @@ class BrokerApiContext:
     disk: Disk
     metadata: BrokerMetadata
     partitions: Partitions
+    moves: DirectoryMoves
     producer_ids: ProducerIds
     topic_creation: TopicCreation
     begin: Callable[[SlicedTask], None]

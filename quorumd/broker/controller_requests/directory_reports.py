@@ -10,6 +10,7 @@ from quorumd.broker.controller_requests.repeated_request import RepeatedRequest
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.replication.replica import Transition
 from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
@@ -26,26 +27,39 @@ MAX_ASSIGNMENTS: Final = 2250
 """The maximum per request, as in Kafka's brokers."""
 
 
+Report = tuple[HostedPartition, KafkaUuid]
+"""A replica and the directory that is reported."""
+
+
 class DirectoryReports:
     """A listener of the partitions. Reports a replica whose directory differs from the one in the metadata, also if
-    the directory has failed, as the controller could not know of the replicas in it otherwise."""
+    the directory has failed, as the controller could not know of the replicas in it otherwise.
+
+    `on_accepted(hosted, directory)`: the controller has recorded a directory.
+    """
 
     def __init__(
-        self, clock: Clock, channel: ControllerChannel, broker_id: int, broker_epoch: Callable[[], int]
+        self,
+        clock: Clock,
+        channel: ControllerChannel,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        on_accepted: Callable[[HostedPartition, KafkaUuid], None],
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
+        self._on_accepted = on_accepted
         self._waiting: dict[PartitionId, HostedPartition] = {}
-        self._requests: RepeatedRequest[list[HostedPartition], AssignReplicasToDirsResponse] = (
-            RepeatedRequest(
-                clock,
-                channel,
-                ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-                RETRY_MS,
-                self._collect,
-                self._build,
-                self._handle_response,
-            )
+        self._reported: dict[PartitionId, KafkaUuid | None] = {}
+        """What the controller has accepted; None while a request may or may not have been handled."""
+        self._requests: RepeatedRequest[list[Report], AssignReplicasToDirsResponse] = RepeatedRequest(
+            clock,
+            channel,
+            ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+            RETRY_MS,
+            self._collect,
+            self._build,
+            self._handle_response,
         )
 
     def appended(self, hosted: HostedPartition) -> None:
@@ -56,33 +70,45 @@ class DirectoryReports:
 
     def changed(self, hosted: HostedPartition, transition: Transition) -> None:
         """See `PartitionListener`."""
-        if transition is Transition.REMOVED and hosted.directory.is_online:
+        del transition
+        if not _is_reported(hosted):
             self._waiting.pop(hosted.id, None)
-        elif self._differs(hosted):
-            self._waiting[hosted.id] = hosted
-            self._requests.send()
+            self._reported.pop(hosted.id, None)
+        else:
+            self.check(hosted)
+
+    def check(self, hosted: HostedPartition) -> bool:
+        """Report the directory of a replica; returns False if the controller has it, or keeps no directories."""
+        if not self._differs(hosted):
+            return False
+        self._waiting[hosted.id] = hosted
+        self._requests.send()
+        return True
 
     def _differs(self, hosted: HostedPartition) -> bool:
         metadata = hosted.replica.metadata
         if metadata is None or not metadata.directories or self._broker_id not in metadata.replicas:
             return False
-        return metadata.directories[metadata.replicas.index(self._broker_id)] != hosted.directory.id
+        known = metadata.directories[metadata.replicas.index(self._broker_id)]
+        return self._reported.get(hosted.id, known) != hosted.assigned_directory
 
     def stop(self) -> None:
         """Stop sending requests."""
         self._requests.stop()
 
-    def _collect(self) -> list[HostedPartition] | None:
-        reported = [hosted for hosted in self._waiting.values() if self._differs(hosted)]
-        if not reported:
+    def _collect(self) -> list[Report] | None:
+        differing = [hosted for hosted in self._waiting.values() if self._differs(hosted)]
+        if not differing:
             self._waiting.clear()
-        return reported[:MAX_ASSIGNMENTS] or None
+        reports = [(hosted, hosted.assigned_directory) for hosted in differing[:MAX_ASSIGNMENTS]]
+        self._reported.update((hosted.id, None) for hosted, _ in reports)
+        return reports or None
 
-    def _build(self, reported: list[HostedPartition], version: int) -> AssignReplicasToDirsRequest:
+    def _build(self, reports: list[Report], version: int) -> AssignReplicasToDirsRequest:
         del version
         directories: dict[KafkaUuid, dict[KafkaUuid, TopicData]] = {}
-        for hosted in reported:
-            topics = directories.setdefault(hosted.directory.id, {})
+        for hosted, directory in reports:
+            topics = directories.setdefault(directory, {})
             topic = topics.setdefault(hosted.id.topic_id, TopicData(hosted.id.topic_id))
             topic.partitions.append(PartitionData(hosted.id.number))
         return AssignReplicasToDirsRequest(
@@ -91,10 +117,25 @@ class DirectoryReports:
             [DirectoryData(directory, list(topics.values())) for directory, topics in directories.items()],
         )
 
-    def _handle_response(
-        self, reported: list[HostedPartition], response: AssignReplicasToDirsResponse
-    ) -> float | None:
-        for hosted in reported:
-            if self._waiting.get(hosted.id) is hosted:
+    def _handle_response(self, reports: list[Report], response: AssignReplicasToDirsResponse) -> float | None:
+        accepted = {
+            PartitionId(topic.topic_id, partition.partition_index)
+            for directory in response.directories
+            for topic in directory.topics
+            for partition in topic.partitions
+            if partition.error_code == ErrorCode.NONE
+        }
+        for hosted, directory in reports:
+            self._reported.pop(hosted.id, None)
+            is_accepted = hosted.id in accepted and _is_reported(hosted)
+            if is_accepted:
+                self._reported[hosted.id] = directory
+                self._on_accepted(hosted, directory)
+            if self._waiting.get(hosted.id) is hosted and not (is_accepted and self._differs(hosted)):
                 del self._waiting[hosted.id]
         return 0.0 if self._waiting else None
+
+
+def _is_reported(hosted: HostedPartition) -> bool:
+    """Whether the controller needs the directory: the replica is open, or was in a directory that has failed."""
+    return hosted.is_open or not hosted.directory.is_online

@@ -85,10 +85,12 @@ class Cleaner:
 
     def _run(self, hosted: HostedPartition, job: CompactionJob) -> None:
         self._is_compacting = True
+        log = hosted.log
 
         def done(outcome: CompactionResult | BaseException) -> None:
             self._is_compacting = False
-            if hosted.is_open:
+            # It may have moved to another directory meanwhile.
+            if hosted.is_open and hosted.log is log:
                 self._install(hosted, job, outcome)
                 self.compact()
 

@@ -80,6 +80,10 @@ class Flusher:
             del self._flushing[hosted.id]
             if not hosted.is_open:
                 return
+            if hosted.log is not log:
+                # It has moved to another directory meanwhile.
+                self._flush_if_needed(hosted)
+                return
             if isinstance(outcome, BaseException):
                 self._partitions.handle_log_error(hosted, outcome)
                 return

@@ -80,6 +80,12 @@ class DataSegment:
         self._read_ends: dict[int, int] = {}
         """End offset of recent reads -> position, where the reader continues."""
 
+    def relocate(self, directory: str) -> None:
+        """The folder has another name; open files stay open."""
+        self._directory = directory
+        self._stem = f"{directory}/{self.base_offset:020d}"
+        self.path = self._stem + LOG_SUFFIX
+
     def __repr__(self) -> str:
         return f"<segment {self.base_offset}..{self.end_offset}, {self.size} bytes>"
 

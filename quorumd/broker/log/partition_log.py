@@ -53,7 +53,6 @@ class PartitionLog:
         """The offset up to which the log is compacted; set it from a cleaner-offset-checkpoint."""
         self.producers = loaded.producers
         self._epochs = loaded.epochs
-        self._epoch_path = f"{directory}/{EPOCH_FILE_NAME}"
         self._epochs_are_dirty = False
         self._snapshots = loaded.snapshots
         self._recovery_point = loaded.recovery_point
@@ -118,6 +117,11 @@ class PartitionLog:
         """The segments, oldest first; the last one is active. For inspection only."""
         return self._segments.all
 
+    def relocate(self, directory: str) -> None:
+        """The folder has another name. Not while a flush is running."""
+        self.directory = self._snapshots.directory = directory
+        self._segments.relocate(directory)
+
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch | None:
         """The largest epoch <= `epoch` and its end offset; None if unknown (see `LeaderEpochs`)."""
         return self._epochs.end_of_epoch(epoch, self.end_offset)
@@ -141,9 +145,8 @@ class PartitionLog:
         Raises RequestError or DiskFull with the log unchanged, FlushFailed for any other failed write.
         """
         batch = validate_produced(records, self.settings, wall_ms, origin)
-        log_append_time_ms = NO_TIMESTAMP
-        if self.settings.message_timestamp_type == LOG_APPEND_TIME:
-            log_append_time_ms = wall_ms
+        stamps = self.settings.message_timestamp_type == LOG_APPEND_TIME
+        log_append_time_ms = wall_ms if stamps else NO_TIMESTAMP
         if batch.producer_id != NO_PRODUCER:
             if origin is Origin.CLIENT and (known := self.producers.duplicate_of(batch)) is not None:
                 timestamp_ms = NO_TIMESTAMP if log_append_time_ms == NO_TIMESTAMP else known.timestamp_ms
@@ -152,8 +155,7 @@ class PartitionLog:
         if log_append_time_ms != NO_TIMESTAMP:
             records = with_log_append_time(records, batch, wall_ms)
         base_offset = self.end_offset
-        data = stamped(records, batch, base_offset, epoch)
-        self._write(data, (batch,), now_ms)
+        self._write(stamped(records, batch, base_offset, epoch), (batch,), now_ms)
         if batch.producer_id != NO_PRODUCER:
             self.producers.update(batch, None)
         return Appended(base_offset, batch.end_offset - 1, log_append_time_ms)
@@ -175,8 +177,7 @@ class PartitionLog:
         records = encode_marker(producer_id, producer_epoch, marker, wall_ms)
         batch = scan_batches(records, 0, with_crc=False).batches[0]
         base_offset = self.end_offset
-        data = stamped(records, batch, base_offset, epoch)
-        self._write(data, (batch,), now_ms)
+        self._write(stamped(records, batch, base_offset, epoch), (batch,), now_ms)
         self._update_producers(batch, marker)
         return Appended(base_offset, base_offset)
 
@@ -189,15 +190,12 @@ class PartitionLog:
         scan = scan_batches(records, 0)
         batches = scan.batches
         if scan.fault or scan.end != len(records):
-            raise CorruptLog(
-                f"records fetched for offset {self.end_offset}: {scan.fault or 'zeros instead of a batch'}"
-            )
+            fault = scan.fault or "zeros instead of a batch"
+            raise CorruptLog(f"records fetched for offset {self.end_offset}: {fault}")
         if not batches:
             return self.end_offset
-        if batches[0].base_offset < self.end_offset:
-            raise ValueError(
-                f"a batch at offset {batches[0].base_offset} is below the end of the log, {self.end_offset}"
-            )
+        if (first := batches[0].base_offset) < self.end_offset:
+            raise ValueError(f"a batch at offset {first} is below the end of the log, {self.end_offset}")
         markers = [marker_of(records, batch) for batch in batches]
         self._write(records, batches, now_ms)
         for batch, marker in zip(batches, markers, strict=True):
@@ -363,7 +361,7 @@ class PartitionLog:
             while self._segments.all:
                 self._segments.remove_last()
             self._epochs.truncate(0)
-            write_atomically(self._disk, self._epoch_path, self._epochs.encode())
+            write_atomically(self._disk, f"{self.directory}/{EPOCH_FILE_NAME}", self._epochs.encode())
             self._segments.add(start_offset, self.settings.index_interval_bytes)
             self._disk.sync_directory(self.directory)
         except OSError as cause:
@@ -473,9 +471,11 @@ class PartitionLog:
             self._epochs_are_dirty |= not self._flush.wrote_checkpoints
         segments = self._segments
         segments.close_retired()
-        epochs = (self._epoch_path, self._epochs.encode()) if self._epochs_are_dirty else None
-        folder = self.directory if segments.folder_is_dirty else None
+        epochs = (
+            (f"{self.directory}/{EPOCH_FILE_NAME}", self._epochs.encode()) if self._epochs_are_dirty else None
+        )
         files, sealed = segments.take_dirty_files(), segments.without_index_files()
+        folder = self.directory if segments.folder_is_dirty else None
         self._flush = LogFlush(self._disk, self.end_offset, files, folder, sealed, epochs, self._failure)
         self._epochs_are_dirty = False
         self._unflushed_since_ms = None

@@ -17,18 +17,18 @@ logger = logging.getLogger("quorumd.broker.log")
 class ProducerSnapshots:
     """`end_offsets` are those of the snapshots, ascending. Methods raise OSError."""
 
-    __slots__ = ("_directory", "_disk", "end_offsets")
+    __slots__ = ("_disk", "directory", "end_offsets")
 
     def __init__(self, disk: Disk, directory: str, end_offsets: Iterable[int]) -> None:
         self._disk = disk
-        self._directory = directory
+        self.directory = directory
         self.end_offsets = sorted(end_offsets)
 
     def write(self, end_offset: int, states: ProducerStates, synced: bool = False) -> None:
         """Save the producers at the log end. A crash may lose the file unless it is `synced`, and the folder too; its
         CRC shows whether it is whole."""
         content = encode_snapshot(states.entries.values())
-        file = self._disk.open(snapshot_path(self._directory, end_offset), create=True)
+        file = self._disk.open(snapshot_path(self.directory, end_offset), create=True)
         try:
             file.truncate(0)
             file.write_at(0, content)
@@ -48,7 +48,7 @@ class ProducerSnapshots:
         for end_offset in reversed(self.end_offsets):
             if end_offset > max_offset:
                 continue
-            path = snapshot_path(self._directory, end_offset)
+            path = snapshot_path(self.directory, end_offset)
             try:
                 states.load(decode_snapshot(read_whole(self._disk, path) or b""))
             except MalformedMessage as fault:
@@ -68,6 +68,6 @@ class ProducerSnapshots:
             self._remove(self.end_offsets.pop(0))
 
     def _remove(self, end_offset: int) -> None:
-        path = snapshot_path(self._directory, end_offset)
+        path = snapshot_path(self.directory, end_offset)
         if self._disk.exists(path):
             self._disk.remove(path)

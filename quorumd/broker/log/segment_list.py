@@ -57,6 +57,12 @@ class SegmentList:
         self.folder_is_dirty = True
         return segment
 
+    def relocate(self, directory: str) -> None:
+        """The folder has another name."""
+        self._directory = directory
+        for segment in self.all:
+            segment.relocate(directory)
+
     def mark_dirty(self, segment: DataSegment) -> None:
         """Note an unflushed write."""
         if not self._dirty or self._dirty[-1] is not segment:

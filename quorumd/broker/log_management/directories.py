@@ -83,6 +83,10 @@ class LogDirectories:
     def online(self) -> list[LogDirectory]:
         return [directory for directory in self.all if directory.is_online]
 
+    def find(self, path: str) -> LogDirectory | None:
+        """Return the directory with this path."""
+        return next((each for each in self.all if each.path == path.rstrip("/")), None)
+
     @property
     def offline_ids(self) -> list[KafkaUuid]:
         """The ids of failed directories, for heartbeats."""

@@ -1,5 +1,7 @@
 """The folders of logs in a log directory: `<topic>-<partition>`, opened, renamed for deletion and removed.
 
+The log of a future replica is in `<topic>-<partition>.<unique>-future` of the directory that the replica moves to.
+
 Everything here blocks, and runs through `Disk.submit`.
 """
 
@@ -13,6 +15,7 @@ from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.errors import CorruptLog
 from quorumd.ids import METADATA_TOPIC, KafkaUuid
+from quorumd.log.atomic_file import parent_folder
 from quorumd.log.partition_metadata import ensure_partition_metadata, read_topic_id
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.ports import Disk
@@ -21,7 +24,9 @@ logger = logging.getLogger("quorumd.broker")
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
 _FOLDER = re.compile(r"(.+)-(\d{1,10})")
+_FUTURE = re.compile(r"(.+)-(\d{1,10})\.[0-9a-f]{32}-future")
 _RENAMED = re.compile(r".+\.[0-9a-f]{32}-delete")
 _MAX_NAME = 255
 
@@ -29,15 +34,18 @@ _MAX_NAME = 255
 class Folder(NamedTuple):
     """The folder of a log; `topic_id` is None without a valid `partition.metadata`."""
 
+    name: str
     topic: str
     number: int
     topic_id: KafkaUuid | None
+    is_future: bool = False
 
 
 class OpenRequest(NamedTuple):
-    """A log to open or create. `marker` is unique: it names a folder that is moved aside."""
+    """A log to open or create in a folder. `marker` is unique: it names a folder that is moved aside."""
 
     directory: str
+    name: str
     topic: str
     number: int
     topic_id: KafkaUuid
@@ -49,7 +57,7 @@ class OpenRequest(NamedTuple):
 
     @property
     def folder(self) -> str:
-        return f"{self.directory}/{self.topic}-{self.number}"
+        return f"{self.directory}/{self.name}"
 
 
 def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
@@ -82,11 +90,22 @@ def _topic_id(disk: Disk, folder: str) -> KafkaUuid | None:
         return None
 
 
+def future_name(topic: str, number: int, marker: KafkaUuid) -> str | None:
+    """Return the name of the folder of a future replica; None if the topic's name is too long for that."""
+    name = f"{topic}-{number}.{marker.hex()}{FUTURE_SUFFIX}"
+    return name if len(name) <= _MAX_NAME else None
+
+
+def name_for_deletion(folder: str, marker: KafkaUuid) -> str:
+    """Return the path with which a folder counts as deleted."""
+    return _renamed(folder, marker, DELETE_SUFFIX)
+
+
 def rename_for_deletion(disk: Disk, folder: str, marker: KafkaUuid) -> str:
     """Durably rename the folder of a log, which then counts as deleted; returns the new path. Raises OSError."""
-    renamed = _renamed(folder, marker, DELETE_SUFFIX)
+    renamed = name_for_deletion(folder, marker)
     disk.rename(folder, renamed)
-    disk.sync_directory(folder.rpartition("/")[0])
+    disk.sync_directory(parent_folder(folder))
     return renamed
 
 
@@ -124,11 +143,12 @@ def remove_deleted(disk: Disk, directory: str) -> None:
 
 
 def list_folders(disk: Disk, directory: str) -> list[Folder]:
-    """List the folders of logs in a log directory. Raises OSError."""
+    """List the folders of logs in a log directory, of future replicas too. Raises OSError."""
     found = []
     for name in disk.list_directory(directory):
-        match = _FOLDER.fullmatch(name)
+        is_future = name.endswith(FUTURE_SUFFIX)
+        match = (_FUTURE if is_future else _FOLDER).fullmatch(name)
         if match is not None and match[1] != METADATA_TOPIC:
             topic_id = _topic_id(disk, f"{directory}/{name}")
-            found.append(Folder(match[1], int(match[2]), topic_id))
+            found.append(Folder(name, match[1], int(match[2]), topic_id, is_future))
     return found

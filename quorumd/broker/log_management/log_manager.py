@@ -16,7 +16,9 @@ from quorumd.broker.log_management.log_folders import (
     OpenRequest,
     close_files,
     delete_log,
+    future_name,
     list_folders,
+    name_for_deletion,
     open_log,
     remove_deleted,
     remove_folder,
@@ -65,6 +67,10 @@ class LogManager:
         self._on_failure = on_failure
         self._folders: dict[FolderKey, LogDirectory] = {}
         """The directory of every known folder."""
+        self.futures: dict[FolderKey, tuple[LogDirectory, str]] = {}
+        """Directory and name of the folders of future replicas that were there at the start."""
+        self.preferred: dict[FolderKey, LogDirectory] = {}
+        """Where an operator wants the next new log of a partition."""
         self._busy: dict[FolderKey, None] = {}
         self._queue: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self._is_running = False
@@ -79,13 +85,16 @@ class LogManager:
 
     # Start
 
-    def scan(self, expected: Callable[[Folder], bool], done: Callable[[], None]) -> None:
-        """Find the folders of all online directories; delete those that are not `expected`, and leftovers."""
-        for directory in self.directories.online:
-            self._scan(directory, expected)
-        self.run(lambda: None, lambda _: done())
+    def scan(self, assigned: Callable[[Folder], KafkaUuid | None], done: Callable[[], None]) -> None:
+        """Find the folders of all online directories; delete those of other brokers and leftovers.
 
-    def _scan(self, directory: LogDirectory, expected: Callable[[Folder], bool]) -> None:
+        `assigned(folder)`: the directory of the replica in the metadata; None if there is no such replica here.
+        """
+        for directory in self.directories.online:
+            self._scan(directory, assigned)
+        self.run(lambda: None, lambda _: self._complete_moves(done))
+
+    def _scan(self, directory: LogDirectory, assigned: Callable[[Folder], KafkaUuid | None]) -> None:
         def scan() -> list[Folder]:
             remove_deleted(self._disk, directory.path)
             return list_folders(self._disk, directory.path)
@@ -95,19 +104,57 @@ class LogManager:
                 self._on_failure(directory, f"its folders cannot be listed: {outcome}")
                 return
             for folder in outcome:
-                key = (folder.topic, folder.number)
-                known = self._folders.get(key)
-                if folder.topic_id is not None and not expected(folder):
-                    self._delete_stray(directory, folder)
-                elif known is not None:
-                    logger.error("%s-%d is in %s and in %s", *key, known.path, directory.path)
-                else:
-                    self._folders[key] = directory
+                self._found(directory, folder, assigned(folder))
 
         self.run(scan, scanned)
 
+    def _found(self, directory: LogDirectory, folder: Folder, assigned: KafkaUuid | None) -> None:
+        key = (folder.topic, folder.number)
+        known = self._folders.get(key)
+        if assigned is None and (folder.topic_id is not None or folder.is_future):
+            self._delete_stray(directory, folder)
+        elif folder.is_future:
+            if key in self.futures:
+                self._delete_stray(directory, folder)
+            else:
+                self.futures[key] = (directory, folder.name)
+        elif known is None:
+            self._folders[key] = directory
+        elif directory.id == assigned:
+            # A move was interrupted by a crash, or its log directory was away for some time.
+            self._delete_stray(known, folder)
+            self._folders[key] = directory
+        elif known.id == assigned:
+            self._delete_stray(directory, folder)
+        else:
+            logger.error("%s-%d is in %s and in %s", *key, known.path, directory.path)
+
+    def _complete_moves(self, done: Callable[[], None]) -> None:
+        """Complete the moves of which only the future log is there. If a directory is offline, the current log may be
+        in it, and have more records."""
+        if len(self.directories.online) == len(self.directories.all):
+            for key in [key for key in self.futures if key not in self._folders]:
+                self._complete_move(key)
+        self.run(lambda: None, lambda _: done())
+
+    def _complete_move(self, key: FolderKey) -> None:
+        directory, name = self.futures[key]
+        path = f"{directory.path}/{name}"
+
+        def rename() -> None:
+            self._disk.rename(path, f"{directory.path}/{key[0]}-{key[1]}")
+            self._disk.sync_directory(directory.path)
+
+        def renamed(outcome: object) -> None:
+            self.check(directory, f"{path} cannot be renamed", outcome)
+            if not isinstance(outcome, BaseException):
+                del self.futures[key]
+                self._folders[key] = directory
+
+        self.run(rename, renamed)
+
     def _delete_stray(self, directory: LogDirectory, folder: Folder) -> None:
-        path = f"{directory.path}/{folder.topic}-{folder.number}"
+        path = f"{directory.path}/{folder.name}"
         logger.warning("%s no longer belongs to this broker and is deleted", path)
         marker = self._entropy.uuid()
 
@@ -133,11 +180,8 @@ class LogManager:
         key = (topic, id.number)
         directory = self._folders.get(key)
         is_new = directory is None
-        if directory is None:
-            counts: dict[str, int] = {}
-            for used in self._folders.values():
-                counts[used.path] = counts.get(used.path, 0) + 1
-            directory = self.directories.choose(assigned, counts)
+        if directory is None and key not in self.futures:
+            directory = self._choose(key, assigned)
         if directory is None or not directory.is_online:
             return False
         self._folders[key] = directory
@@ -145,6 +189,7 @@ class LogManager:
         saved = {} if is_new else directory.saved
         request = OpenRequest(
             directory.path,
+            f"{topic}-{id.number}",
             topic,
             id.number,
             id.topic_id,
@@ -164,6 +209,15 @@ class LogManager:
         self.run(lambda: open_log(self._disk, request), done)
         return True
 
+    def _choose(self, key: FolderKey, assigned: KafkaUuid) -> LogDirectory | None:
+        preferred = self.preferred.pop(key, None)
+        if preferred is not None and preferred.is_online:
+            return preferred
+        counts: dict[str, int] = {}
+        for used in self._folders.values():
+            counts[used.path] = counts.get(used.path, 0) + 1
+        return self.directories.choose(assigned, counts)
+
     def delete(self, key: FolderKey, log: PartitionLog, delay_ms: float) -> None:
         """Rename the folder of a log, and remove its files after `delay_ms`. The log must no longer be in use."""
         directory = self._folders[key]
@@ -182,6 +236,95 @@ class LogManager:
             self._on_free(key)
 
         self.run(lambda: delete_log(self._disk, log, marker), renamed)
+
+    # Logs of future replicas
+
+    def open_future(
+        self,
+        id: PartitionId,
+        topic: str,
+        directory: LogDirectory,
+        name: str,
+        settings: PartitionLogSettings,
+        opened: Callable[[PartitionLog | BaseException], None],
+    ) -> None:
+        """Open or create the log of a future replica in the folder `name`."""
+        request = OpenRequest(
+            *(
+                directory.path,
+                name,
+                topic,
+                id.number,
+                id.topic_id,
+                settings,
+                0,
+                0,
+                False,
+                self._entropy.uuid(),
+            )
+        )
+
+        def done(outcome: PartitionLog | BaseException) -> None:
+            self.check(directory, f"{request.folder} cannot be opened", outcome)
+            opened(outcome)
+
+        self.run(lambda: open_log(self._disk, request), done)
+
+    def new_future_name(self, key: FolderKey) -> str | None:
+        """Return an unused name of the folder of a future replica; None if the topic's name is too long."""
+        return future_name(*key, self._entropy.uuid())
+
+    def exchange(self, key: FolderKey, current: PartitionLog, future: PartitionLog, to: LogDirectory) -> bool:
+        """Replace the current log by that of a future replica; the replaced one is then removed.
+
+        Not while an operation runs. Returns False, with nothing changed, if that fails.
+        """
+        before, path = self._folders[key], f"{to.path}/{key[0]}-{key[1]}"
+        retired = name_for_deletion(current.directory, self._entropy.uuid())
+        if not self._rename(before, current.directory, retired):
+            return False
+        if not self._rename(to, future.directory, path):
+            self._rename(before, retired, current.directory)
+            return False
+        future.relocate(path)
+        self._folders[key] = to
+        delay_ms = current.settings.file_delete_delay_ms
+
+        def retire() -> None:
+            self._disk.sync_directory(before.path)
+            close_files(current)
+
+        def is_retired(outcome: object) -> None:
+            self.check(before, f"{retired} cannot be removed", outcome)
+            self._clock.call_at(self._clock.now_ms() + delay_ms, lambda: self._remove_files(before, retired))
+
+        # The new folder is durable first: a crash leaves both or the new one.
+        self.run(
+            lambda: self._disk.sync_directory(to.path),
+            lambda outcome: self.check(to, f"{path} was renamed, but not durably", outcome),
+        )
+        self.run(retire, is_retired)
+        return True
+
+    def _rename(self, directory: LogDirectory, path: str, renamed: str) -> bool:
+        """Rename a folder, not durably yet; returns whether that was possible."""
+        try:
+            self._disk.rename(path, renamed)
+        except OSError as fault:
+            self.check(directory, f"{path} cannot be renamed", fault)
+            return False
+        return True
+
+    def discard_future(self, directory: LogDirectory, path: str, log: PartitionLog | None) -> None:
+        """Remove the folder of a future replica, whose log may be open."""
+        marker = self._entropy.uuid()
+
+        def discard() -> None:
+            if log is not None:
+                close_files(log)
+            remove_folder(self._disk, rename_for_deletion(self._disk, path, marker))
+
+        self.run(discard, lambda outcome: self.check(directory, f"{path} cannot be removed", outcome))
 
     def _remove_files(self, directory: LogDirectory, path: str) -> None:
         if directory.is_online:

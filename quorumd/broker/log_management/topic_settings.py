@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
+from typing import Final
 
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, ClusterImage, parse_min_isr
 from quorumd.controller.config_table import TOPIC_CONFIGS
 from quorumd.protocol.config_resource_type import ConfigResourceType
+
+MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 def topic_config(
@@ -27,6 +31,15 @@ def topic_config(
     if name in defaults:
         return defaults[name]
     return definition.default if definition is not None else None
+
+
+def move_rate(image: ClusterImage, broker_id: int) -> float:
+    """Return the bytes per second that replicas move to other directories of a broker: a dynamic config."""
+    for resource in ((int(ConfigResourceType.BROKER), str(broker_id)), ALL_BROKERS):
+        value = image.config(resource).get(MOVE_RATE, "")
+        if value.isdecimal() and int(value) > 0:
+            return float(value)
+    return inf
 
 
 class TopicSettings:

@@ -6,13 +6,31 @@ from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log_management.directories import LogDirectory
 from quorumd.broker.replication.replica import Replica
 from quorumd.controller.partition import PartitionId
+from quorumd.ids import KafkaUuid
+
+
+class FutureLog:
+    """The log of a replica in the directory that it moves to; `log` is None until it is open.
+
+    `is_assigned`: it was caught up once, so that the controller gets to know the directory as the replica's;
+    `is_accepted`: the controller has recorded that, so that the log may replace the current one.
+    """
+
+    __slots__ = ("directory", "is_accepted", "is_assigned", "log")
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self.directory = directory
+        self.log: PartitionLog | None = None
+        self.is_assigned = False
+        self.is_accepted = False
 
 
 class HostedPartition:
     """`topic`: its name. `min_isr`: min.insync.replicas of the topic. `is_open`: False once the replica is removed or
-    its log directory has failed; its log must not be used then."""
+    its log directory has failed; its log must not be used then. `future`: its log while it moves to another
+    directory; `DirectoryMoves` then replaces log and directory."""
 
-    __slots__ = ("directory", "id", "is_open", "min_isr", "replica", "topic")
+    __slots__ = ("directory", "future", "id", "is_open", "min_isr", "replica", "topic")
 
     def __init__(
         self,
@@ -28,6 +46,7 @@ class HostedPartition:
         self.replica = replica
         self.min_isr = min_isr
         self.is_open = True
+        self.future: FutureLog | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.replica}>"
@@ -35,6 +54,12 @@ class HostedPartition:
     @property
     def log(self) -> PartitionLog:
         return self.replica.log
+
+    @property
+    def assigned_directory(self) -> KafkaUuid:
+        """The directory that the controller should have for the replica."""
+        future = self.future
+        return future.directory.id if future is not None and future.is_assigned else self.directory.id
 
     @property
     def name(self) -> str:

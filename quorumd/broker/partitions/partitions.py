@@ -12,7 +12,6 @@ from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.broker.log.validation import Origin
 from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
-from quorumd.broker.log_management.log_folders import Folder
 from quorumd.broker.log_management.log_manager import FolderKey, LogManager, is_disk_failure
 from quorumd.broker.log_management.topic_settings import TopicSettings
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
@@ -26,6 +25,7 @@ from quorumd.broker.partitions.write_expiry import WriteExpiry
 from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
 from quorumd.broker.replication.replica import NOT_GIVEN, Replica, Transition
 from quorumd.broker.settings.broker_settings import BrokerSettings
+from quorumd.controller.broker import MIGRATING
 from quorumd.controller.cluster_image import ALL_BROKERS
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode, RequestError, StorageError
@@ -150,12 +150,20 @@ class Partitions:
         `on_ready` is called once their logs are open.
         """
         self._on_ready = on_ready
-        self.logs.scan(self._is_expected, self._scanned)
+        self.logs.scan(
+            lambda folder: self.assigned_directory(PartitionId(folder.topic_id or ZERO_UUID, folder.number)),
+            self._scanned,
+        )
 
-    def _is_expected(self, folder: Folder) -> bool:
-        topic = self.metadata.image.topics.get(folder.topic_id or ZERO_UUID)
-        partition = topic.partitions.get(folder.number) if topic is not None else None
-        return partition is not None and self._broker_id in partition.replicas
+    def assigned_directory(self, id: PartitionId) -> KafkaUuid | None:
+        """Return the directory of a replica of this broker in the metadata; None if there is no such replica."""
+        topic = self.metadata.image.topics.get(id.topic_id)
+        partition = topic.partitions.get(id.number) if topic is not None else None
+        if partition is None or self._broker_id not in partition.replicas:
+            return None
+        if not partition.directories:
+            return MIGRATING
+        return partition.directories[partition.replicas.index(self._broker_id)]
 
     def _scanned(self) -> None:
         self._is_active = True
@@ -198,7 +206,7 @@ class Partitions:
         elif hosted is not None:
             self._change(hosted, partition, now_ms)
         elif id not in self._offline and id not in self._opening:
-            self._open(id, topic.name, partition)
+            self._open(id, topic.name)
 
     def _change(self, hosted: HostedPartition, partition: Partition, now_ms: float) -> None:
         transition = hosted.replica.apply(partition, now_ms)
@@ -221,12 +229,12 @@ class Partitions:
 
     # Opening
 
-    def _open(self, id: PartitionId, topic: str, partition: Partition) -> None:
+    def _open(self, id: PartitionId, topic: str) -> None:
         if self.logs.is_busy((topic, id.number)):
             return  # `_folder_freed` follows.
-        assigned = ZERO_UUID
-        if partition.directories:
-            assigned = partition.directories[partition.replicas.index(self._broker_id)]
+        assigned = self.assigned_directory(id)
+        if assigned is None:
+            return
         settings = self._topic_settings().log_settings(topic)
 
         def opened(directory: LogDirectory, outcome: PartitionLog | BaseException) -> None:

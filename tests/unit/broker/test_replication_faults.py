@@ -1,4 +1,5 @@
-"""Random crashes, power losses, partitions and clean stops: no acknowledged record is lost or repeated."""
+"""Random crashes, power losses, partitions, clean stops and moves to other log directories: no acknowledged record
+is lost or repeated."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from quorumd.errors import ErrorCode
 from tests.support.broker.simulated_brokers import NO_RESPONSE_MS, SimulatedBroker, SimulatedBrokers
 
 BROKERS = (1, 2, 3)
+DIRECTORIES = ("/first", "/second")
 STEPS = 60
 
 
@@ -18,7 +20,9 @@ class Chaos:
 
     def __init__(self, seed: int) -> None:
         self.dice = Random(seed)
-        self.cluster = SimulatedBrokers(BROKERS, seed, replica_lag_time_max_ms=2_000.0)
+        self.cluster = SimulatedBrokers(
+            BROKERS, seed, replica_lag_time_max_ms=2_000.0, log_directories=DIRECTORIES
+        )
         self.cluster.start()
         self.cluster.create_topic("events", BROKERS, min_insync_replicas="2", retention_ms="-1")
         self.number = 0
@@ -31,6 +35,8 @@ class Chaos:
             self.restart,
             self.stop,
             self.isolate,
+            self.move,
+            self.move,
             self.wait,
         )
         self.produce()
@@ -93,6 +99,13 @@ class Chaos:
     def heal(self, broker: SimulatedBroker) -> None:
         broker.is_isolated = False
         broker.catch_up()
+
+    def move(self) -> None:
+        """Move a replica to either directory, or cancel that."""
+        broker = self.cluster.brokers[self.dice.choice(BROKERS)]
+        if broker.process.alive:
+            broker.broker.moves.alter("events", 0, self.dice.choice(DIRECTORIES))
+            self.cluster.run_for(self.dice.choice((0.0, 5.0, 50.0)))
 
     def wait(self) -> None:
         self.cluster.run_for(self.dice.choice((100.0, 3_000.0, 15_000.0)))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from quorumd.errors import ErrorCode
+from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -56,16 +57,33 @@ def test_failed_directory_has_an_error(cluster: SimulatedBrokers) -> None:
     assert second.error_code == 0
 
 
-def test_replicas_stay_in_their_directories(cluster: SimulatedBrokers) -> None:
+def test_replica_moves_and_its_future_log_is_listed(cluster: SimulatedBrokers) -> None:
     own = path_of(cluster, 0)
     (other,) = {"/first", "/second"} - {own}
-    for path, number, error in (
-        (own, 0, 0),
-        (f"{own}/", 0, 0),
-        (other, 0, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ("/third", 0, ErrorCode.LOG_DIR_NOT_FOUND),
-        (own, 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ):
+    cluster.abandons_request = lambda request: request.API_KEY == ApiKey.ASSIGN_REPLICAS_TO_DIRS
+
+    def moved(path: str, number: int) -> int:
         directories = [AlterReplicaLogDir(path, [AlterReplicaLogDirTopic("events", [number])])]
         response = Client(cluster).call(AlterReplicaLogDirsRequest(directories))
-        assert response.results[0].partitions[0].error_code == error
+        error: int = response.results[0].partitions[0].error_code
+        return error
+
+    def listed() -> set[tuple[str, bool, int]]:
+        wanted = [DescribableLogDirTopic("events", [0])]
+        return {
+            (result.log_dir, each.is_future_key, each.offset_lag)
+            for result in Client(cluster).call(DescribeLogDirsRequest(wanted)).results
+            for topic in result.topics
+            for each in topic.partitions
+        }
+
+    assert [moved(path, 0) for path in (own, f"{own}/", "/third")] == [0, 0, ErrorCode.LOG_DIR_NOT_FOUND]
+    assert moved(own, 9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert listed() == {(own, False, 0)}
+    assert moved(other, 0) == 0
+    cluster.run_for(1_000.0)
+    cluster.produce_and_wait("events", number=0)
+    assert listed() == {(own, False, 0), (other, True, 1)}
+    cluster.abandons_request = lambda request: False
+    cluster.run_until(lambda: path_of(cluster, 0) == other)
+    assert listed() == {(other, False, 0)}

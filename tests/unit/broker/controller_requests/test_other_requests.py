@@ -25,6 +25,9 @@ from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import encode_response, read_request
 from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from quorumd.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+from quorumd.protocol.messages.assign_replicas_to_dirs_response import DirectoryData as AssignedDirectory
+from quorumd.protocol.messages.assign_replicas_to_dirs_response import PartitionData as AssignedPartition
+from quorumd.protocol.messages.assign_replicas_to_dirs_response import TopicData as AssignedTopic
 from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
 from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
@@ -158,13 +161,42 @@ def hosted(
     return SimpleNamespace(
         id=PartitionId(TOPIC, number),
         replica=SimpleNamespace(metadata=metadata),
-        directory=SimpleNamespace(id=DIRECTORY),
+        directory=SimpleNamespace(id=DIRECTORY, is_online=True),
+        assigned_directory=DIRECTORY,
+        is_open=True,
     )
 
 
 @pytest.fixture
-def reports(time: VirtualTime, channel: HeldChannel) -> DirectoryReports:
-    return DirectoryReports(time.clock, channel, 1, lambda: 5)
+def accepted() -> list[tuple[Any, KafkaUuid]]:
+    return []
+
+
+@pytest.fixture
+def reports(
+    time: VirtualTime, channel: HeldChannel, accepted: list[tuple[Any, KafkaUuid]]
+) -> DirectoryReports:
+    return DirectoryReports(
+        time.clock, channel, 1, lambda: 5, lambda hosted, directory: accepted.append((hosted, directory))
+    )
+
+
+def response(request: Any, error: ErrorCode = ErrorCode.NONE) -> AssignReplicasToDirsResponse:
+    """The response to a request, with one error for all partitions."""
+    directories = [
+        AssignedDirectory(
+            directory.id,
+            [
+                AssignedTopic(
+                    topic.topic_id,
+                    [AssignedPartition(each.partition_index, int(error)) for each in topic.partitions],
+                )
+                for topic in directory.topics
+            ],
+        )
+        for directory in request.directories
+    ]
+    return AssignReplicasToDirsResponse(0, 0, directories)
 
 
 def numbers(request: Any) -> list[int]:
@@ -201,9 +233,48 @@ def test_report_is_sent_again_until_it_is_accepted(
         channel.respond(AssignReplicasToDirsResponse(0, int(ErrorCode.NOT_CONTROLLER)))
     time.pass_ms(REPORT_RETRY_MS)
     assert [numbers(request) for request in channel.requests] == [[0], [0]]
-    channel.respond(AssignReplicasToDirsResponse())
+    channel.respond(response(channel.requests[1]))
     time.pass_ms(10 * REPORT_RETRY_MS)
     assert len(channel.requests) == 2
+
+
+def test_replica_that_the_controller_does_not_know_is_reported_once(
+    time: VirtualTime,
+    channel: HeldChannel,
+    reports: DirectoryReports,
+    accepted: list[tuple[Any, KafkaUuid]],
+) -> None:
+    reports.changed(hosted(0), Transition.LEADS)
+    time.end_turn()
+    channel.respond(response(channel.requests[0], ErrorCode.UNKNOWN_TOPIC_ID))
+    time.pass_ms(10 * REPORT_RETRY_MS)
+    assert (len(channel.requests), accepted) == (1, [])
+
+
+@pytest.mark.parametrize("is_handled", [True, False])
+def test_directory_that_changes_back_during_a_report_is_reported(
+    time: VirtualTime,
+    channel: HeldChannel,
+    reports: DirectoryReports,
+    accepted: list[tuple[Any, KafkaUuid]],
+    is_handled: bool,
+) -> None:
+    """The metadata does not show yet what became of the first report."""
+    moving = hosted(0)
+    assert reports.check(moving)
+    time.end_turn()
+    moving.assigned_directory = FORMER
+    assert reports.check(moving)
+    if is_handled:
+        channel.respond(response(channel.requests[0]))
+    else:
+        channel.fail()
+    time.pass_ms(REPORT_RETRY_MS)
+    channel.respond(response(channel.requests[1]))
+    time.pass_ms(REPORT_RETRY_MS)
+    assert [request.directories[0].id for request in channel.requests] == [DIRECTORY, FORMER]
+    assert accepted == [(moving, DIRECTORY), (moving, FORMER)][not is_handled :]
+    assert not reports.check(moving)
 
 
 def test_report_that_is_no_longer_needed_is_not_sent(
@@ -211,7 +282,7 @@ def test_report_that_is_no_longer_needed_is_not_sent(
 ) -> None:
     moved = hosted(0)
     reports.changed(moved, Transition.LEADS)
-    moved.directory.id = FORMER
+    moved.assigned_directory = FORMER
     time.end_turn()
     reports.changed(hosted(1), Transition.LEADS)
     reports.stop()

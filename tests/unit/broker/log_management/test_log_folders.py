@@ -27,14 +27,13 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.simulator.environment.disk import SimulatedDisk
 from tests.support.broker.simulated_brokers import SimulatedBrokers
 from tests.support.log.data_batches import produced
-from tests.support.text import shows
 
 FIRST, SECOND = KafkaUuid(b"the first topic."), KafkaUuid(b"the second topic")
 MARKER = KafkaUuid(b"a unique marker.")
 
 
 def request(topic_id: KafkaUuid) -> OpenRequest:
-    return OpenRequest("/data", "events", 0, topic_id, PartitionLogSettings(), 1, 1, True, MARKER)
+    return OpenRequest("/data", "events-0", "events", 0, topic_id, PartitionLogSettings(), 1, 1, True, MARKER)
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def disk(memory_disk: SimulatedDisk) -> SimulatedDisk:
 
 
 def test_log_is_found_by_its_topic_id(disk: SimulatedDisk) -> None:
-    assert list_folders(disk, "/data") == [Folder("events", 0, FIRST)]
+    assert list_folders(disk, "/data") == [Folder("events-0", "events", 0, FIRST)]
     assert open_log(disk, request(FIRST)).end_offset == 1
 
 
@@ -56,7 +55,7 @@ def test_log_of_an_earlier_topic_with_the_same_name_is_replaced(disk: SimulatedD
     log = open_log(disk, request(SECOND))
     assert (log.start_offset, log.end_offset) == (0, 0)
     assert disk.list_directory("/data") == ["events-0"]
-    assert list_folders(disk, "/data") == [Folder("events", 0, SECOND)]
+    assert list_folders(disk, "/data") == [Folder("events-0", "events", 0, SECOND)]
 
 
 @pytest.mark.parametrize("content", [b"version: 0\ntopic_id: ?\n", None])
@@ -66,7 +65,7 @@ def test_log_without_a_topic_id_is_set_aside(
     disk.remove("/data/events-0/partition.metadata")
     if content is not None:
         write_atomically(disk, "/data/events-0/partition.metadata", content)
-    assert list_folders(disk, "/data") == [Folder("events", 0, None)]
+    assert list_folders(disk, "/data") == [Folder("events-0", "events", 0, None)]
     with caplog.at_level(logging.WARNING):
         assert open_log(disk, request(FIRST)).end_offset == 0
     (stray,) = [name for name in disk.list_directory("/data") if name != "events-0"]
@@ -77,9 +76,9 @@ def test_log_without_a_topic_id_is_set_aside(
 
 def test_folder_without_a_topic_id_and_records_is_used(disk: SimulatedDisk) -> None:
     disk.make_directory("/data/others-0")
-    log = open_log(disk, request(SECOND)._replace(topic="others"))
+    log = open_log(disk, request(SECOND)._replace(name="others-0", topic="others"))
     assert log.end_offset == 0
-    assert Folder("others", 0, SECOND) in list_folders(disk, "/data")
+    assert Folder("others-0", "others", 0, SECOND) in list_folders(disk, "/data")
 
 
 def test_folders_that_were_renamed_for_deletion_are_removed(disk: SimulatedDisk) -> None:
@@ -128,7 +127,7 @@ def restarted(cluster: SimulatedBrokers) -> None:
     cluster.run_until(lambda: cluster.brokers[1].is_unfenced)
 
 
-def test_log_in_two_directories_is_used_in_the_first(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_in_two_directories_is_kept_in_the_assigned_one() -> None:
     cluster = SimulatedBrokers(log_directories=("/first", "/second"))
     cluster.start()
     topic_id = cluster.create_topic("events", (1,))
@@ -143,8 +142,8 @@ def test_log_in_two_directories_is_used_in_the_first(caplog: pytest.LogCaptureFi
     cluster.run_for(1_000)
     again = cluster.hosted(1, "events")
     assert again is not None
-    assert again.directory.path == "/first"
-    assert shows(caplog.text, "/first", "/second")
+    assert again.directory.path == hosted.directory.path
+    assert not broker.disk.exists(f"{other}/events-0")
 
 
 def test_log_without_space_is_offline_and_opened_again_later(monkeypatch: pytest.MonkeyPatch) -> None:

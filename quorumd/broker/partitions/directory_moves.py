@@ -1,0 +1,275 @@
+"""Moves replicas to other log directories of this broker (KIP-113), as AlterReplicaLogDirs requests.
+
+    copying      the future log gets the batches of the current one
+    assigned     it was caught up: the controller gets to know the directory as the replica's (KIP-858)
+    accepted     the controller has recorded that: once the future log is caught up again, it replaces the current one
+
+The controller comes first, so that the directory in the metadata is never one without the replica's records: if it
+were, and the other directory failed, an empty log would be created.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from quorumd.broker.log import PartitionLogSettings
+from quorumd.broker.log.partition_log import PartitionLog
+from quorumd.broker.log_management.directories import LogDirectory
+from quorumd.broker.log_management.log_manager import LogManager, is_disk_failure
+from quorumd.broker.partitions.hosted_partition import FutureLog, HostedPartition
+from quorumd.broker.partitions.partitions import Partitions
+from quorumd.broker.replication.future_replica import align, is_caught_up
+from quorumd.broker.replication.replica import Transition
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode, RequestError, StorageError
+from quorumd.ids import KafkaUuid
+from quorumd.ports import Clock
+
+logger = logging.getLogger("quorumd.broker")
+
+COPY_BYTES: Final = 256 * 1024
+"""Per turn of the event loop."""
+FULL_DISK_RETRY_MS: Final = 1_000.0
+_DEFAULTS: Final = PartitionLogSettings()
+
+
+class DirectoryMoves:
+    """A listener of the partitions, which also resumes the moves that a stop interrupted.
+
+    `max_bytes_per_s()`: the throttle. `report(hosted)`: report its assigned directory, False if the controller needs
+    no report. `on_moved(hosted, before)`: its log and its directory are other ones.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        partitions: Partitions,
+        max_bytes_per_s: Callable[[], float],
+        report: Callable[[HostedPartition], bool],
+        on_moved: Callable[[HostedPartition, LogDirectory], None],
+    ) -> None:
+        self._clock = clock
+        self._partitions = partitions
+        self._logs: LogManager = partitions.logs
+        self._max_bytes_per_s = max_bytes_per_s
+        self._report = report
+        self._on_moved = on_moved
+        self._moving: dict[PartitionId, HostedPartition] = {}
+
+    # Requests
+
+    def alter(self, topic: str, number: int, path: str) -> ErrorCode:
+        """Move a replica to the log directory `path`, or create it there later if it is not here yet."""
+        key, directories = (topic, number), self._partitions.directories
+        name = self._logs.new_future_name(key)
+        if name is None:
+            return ErrorCode.INVALID_TOPIC
+        directory = directories.find(path)
+        if directory is None:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        if not directory.is_online:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        try:
+            hosted = self._partitions.find(topic, number)
+        except RequestError as unavailable:
+            if unavailable.error is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                return unavailable.error
+            self._logs.preferred[key] = directory
+            return ErrorCode.REPLICA_NOT_AVAILABLE
+        if hosted.future is not None and hosted.future.directory is not directory:
+            self._cancel(hosted)
+        if hosted.directory is directory or hosted.future is not None:
+            return ErrorCode.NONE
+        if len(directories.online) < len(directories.all):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self._begin(hosted, directory, name)
+        return ErrorCode.NONE
+
+    # Changes of the partitions
+
+    def appended(self, hosted: HostedPartition) -> None:
+        """See `PartitionListener`."""
+
+    def high_watermark_advanced(self, hosted: HostedPartition) -> None:
+        """See `PartitionListener`."""
+
+    def changed(self, hosted: HostedPartition, transition: Transition) -> None:
+        """See `PartitionListener`."""
+        if transition is Transition.REMOVED:
+            if hosted.future is not None:
+                self._drop(hosted, hosted.future)
+            return
+        found = self._logs.futures.pop((hosted.topic, hosted.id.number), None)
+        if found is None:
+            return
+        directory, name = found
+        if hosted.directory is directory:
+            self._logs.discard_future(directory, f"{directory.path}/{name}", None)
+        elif directory.is_online:
+            self._begin(hosted, directory, name)
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """Give up the moves to a failed directory."""
+        for hosted in list(self._moving.values()):
+            if hosted.future is not None and hosted.future.directory is directory:
+                self._cancel(hosted)
+
+    def accepted(self, hosted: HostedPartition, directory: KafkaUuid) -> None:
+        """The controller has recorded the directory of a replica."""
+        future = hosted.future
+        is_awaited = future is not None and future.is_assigned and not future.is_accepted
+        if future is not None and is_awaited and future.directory.id == directory:
+            future.is_accepted = True
+            self._schedule(hosted, future)
+
+    # One move
+
+    def _begin(self, hosted: HostedPartition, directory: LogDirectory, name: str) -> None:
+        logger.info("%s: moving from %s to %s", hosted.name, hosted.directory.path, directory.path)
+        future = hosted.future = FutureLog(directory)
+        self._moving[hosted.id] = hosted
+
+        def opened(outcome: PartitionLog | BaseException) -> None:
+            if isinstance(outcome, BaseException):
+                if hosted.future is future:
+                    self._cancel(hosted)
+                return
+            future.log = outcome
+            if hosted.future is future:
+                self._schedule(hosted, future)
+            else:
+                self._release(hosted, future)
+
+        # Only sealed segments are flushed before the replacement.
+        settings = replace(
+            hosted.log.settings, flush_messages=_DEFAULTS.flush_messages, flush_ms=_DEFAULTS.flush_ms
+        )
+        self._logs.open_future(hosted.id, hosted.topic, directory, name, settings, opened)
+
+    def _cancel(self, hosted: HostedPartition) -> None:
+        future = hosted.future
+        if future is not None:
+            self._drop(hosted, future)
+            if future.is_assigned:
+                self._report(hosted)
+
+    def _drop(self, hosted: HostedPartition, future: FutureLog) -> None:
+        hosted.future = None
+        self._moving.pop(hosted.id, None)
+        if future.log is not None:
+            self._release(hosted, future)
+
+    def _release(self, hosted: HostedPartition, future: FutureLog) -> None:
+        """Remove a future log that is not needed; if the replica is only offline, keep it for the next start."""
+        assert future.log is not None
+        is_kept = not hosted.is_open and self._partitions.assigned_directory(hosted.id) is not None
+        if is_kept or not future.directory.is_online:
+            self._logs.abandon(future.log)
+        else:
+            self._logs.discard_future(future.directory, future.log.directory, future.log)
+
+    def _schedule(self, hosted: HostedPartition, future: FutureLog, delay_ms: float = 0.0) -> None:
+        def proceed() -> None:
+            if hosted.future is future and future.log is not None:
+                self._proceed(hosted, future, future.log)
+
+        self._clock.call_at(self._clock.now_ms() + delay_ms, proceed)
+
+    def _proceed(self, hosted: HostedPartition, future: FutureLog, log: PartitionLog) -> None:
+        copied = self._copy(hosted, future, log)
+        if copied is None:
+            return
+        if log.needs_flush(self._clock.now_ms()):
+            self._flush(hosted, future, log, lambda: self._schedule(hosted, future))
+        elif not is_caught_up(hosted.log, log):
+            self._schedule(hosted, future, 1000.0 * copied / self._max_bytes_per_s())
+        elif future.is_accepted:
+            self._flush(hosted, future, log, lambda: self._replace(hosted, future, log))
+        elif not future.is_assigned:
+            future.is_assigned = True
+            if not self._report(hosted):
+                self.accepted(hosted, future.directory.id)
+
+    def _copy(self, hosted: HostedPartition, future: FutureLog, log: PartitionLog) -> int | None:
+        """Copy one chunk, and return its size; None if that is impossible now."""
+        current = hosted.log
+        try:
+            records = b""
+            if align(current, log):
+                records = self._read(hosted, log.end_offset)
+                if records:
+                    log.append_as_follower(records, self._clock.now_ms())
+        except _CurrentLogFailed as fault:
+            self._partitions.handle_log_error(hosted, fault.cause)
+            return None
+        except (StorageError, ValueError) as fault:
+            self._handle_error(hosted, future, fault)
+            return None
+        return len(records)
+
+    def _read(self, hosted: HostedPartition, offset: int) -> bytes:
+        try:
+            return hosted.log.read(offset, COPY_BYTES, hosted.log.end_offset)
+        except StorageError as fault:
+            raise _CurrentLogFailed(fault) from fault
+
+    def _handle_error(self, hosted: HostedPartition, future: FutureLog, fault: BaseException) -> None:
+        """Handle an error of a future log: a full disk may have space again later."""
+        logger.error("%s in %s: %s", hosted.name, future.directory.path, fault)
+        if is_disk_failure(fault):
+            self._partitions.fail_directory(future.directory, f"{hosted.name}: {fault}")
+        else:
+            self._schedule(hosted, future, FULL_DISK_RETRY_MS)
+
+    def _flush(
+        self, hosted: HostedPartition, future: FutureLog, log: PartitionLog, done: Callable[[], None]
+    ) -> None:
+        flush = log.begin_flush()
+
+        def flushed(outcome: object) -> None:
+            if hosted.future is not future:
+                return
+            if isinstance(outcome, BaseException):
+                self._handle_error(hosted, future, outcome)
+            elif log.recovery_point < flush.end_offset:
+                self._schedule(hosted, future, FULL_DISK_RETRY_MS)
+            else:
+                done()
+
+        self._logs.run(flush, flushed)
+
+    def _replace(self, hosted: HostedPartition, future: FutureLog, log: PartitionLog) -> None:
+        """Replace the current log by the future one; what was appended during the flush is little."""
+        copied = self._copy(hosted, future, log)
+        if copied is None:
+            return
+        if not is_caught_up(hosted.log, log):
+            self._schedule(hosted, future)
+            return
+        current, before = hosted.log, hosted.directory
+        try:
+            if copied > 0 and current.settings.flush_messages != _DEFAULTS.flush_messages:
+                # Acknowledged records of such a log are durable.
+                log.begin_flush()()
+        except StorageError as fault:
+            self._handle_error(hosted, future, fault)
+            return
+        if not self._logs.exchange((hosted.topic, hosted.id.number), current, log, future.directory):
+            self._schedule(hosted, future, FULL_DISK_RETRY_MS)
+            return
+        log.settings = current.settings
+        hosted.replica.log, hosted.directory, hosted.future = log, future.directory, None
+        del self._moving[hosted.id]
+        logger.info("%s: moved from %s to %s", hosted.name, before.path, hosted.directory.path)
+        self._on_moved(hosted, before)
+
+
+class _CurrentLogFailed(Exception):
+    """The log that is copied cannot be read."""
+
+    def __init__(self, cause: StorageError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause

@@ -1,0 +1,412 @@
+"""Replicas move to the other log directory of their broker, with every record, across failures and restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS, OffsetCheckpoint
+from quorumd.broker.log_management.topic_settings import MOVE_RATE
+from quorumd.broker.partitions.append_result import AppendResult
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.errors import ErrorCode
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.config_resource_type import ConfigResourceType
+from quorumd.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.wire import Message
+from tests.support.broker.simulated_brokers import SimulatedBrokers
+
+FIRST, SECOND = "/first", "/second"
+TOPIC = "events"
+RECORDS = 10
+
+
+def cluster_of(*broker_ids: int, **configs: str) -> SimulatedBrokers:
+    """A topic with a partition on all brokers and some records."""
+    cluster = SimulatedBrokers(broker_ids, log_directories=(FIRST, SECOND), replica_lag_time_max_ms=2_000.0)
+    cluster.start()
+    cluster.create_topic(TOPIC, broker_ids, **configs)
+    for number in range(RECORDS):
+        assert cluster.produce_and_wait(TOPIC, b"record %d" % number).error is ErrorCode.NONE
+    cluster.run_for(1_000.0)
+    return cluster
+
+
+def hosted(cluster: SimulatedBrokers, broker_id: int = 1) -> HostedPartition:
+    found = cluster.hosted(broker_id, TOPIC)
+    assert found is not None
+    return found
+
+
+def other(cluster: SimulatedBrokers, broker_id: int = 1) -> str:
+    return SECOND if hosted(cluster, broker_id).directory.path == FIRST else FIRST
+
+
+def alter(cluster: SimulatedBrokers, path: str, broker_id: int = 1, topic: str = TOPIC) -> ErrorCode:
+    return cluster.brokers[broker_id].broker.moves.alter(topic, 0, path)
+
+
+def records(cluster: SimulatedBrokers, broker_id: int = 1) -> bytes:
+    log = hosted(cluster, broker_id).log
+    return b"".join(
+        log.read(max(each.base_offset, log.start_offset), 1 << 30, log.end_offset) for each in log.segments()
+    )
+
+
+def folders(cluster: SimulatedBrokers, path: str, broker_id: int = 1) -> list[str]:
+    """The folders of the topic in a log directory, each by the word at its end."""
+    names = cluster.brokers[broker_id].disk.list_directory(path)
+    return sorted(name.rpartition("-")[2] for name in names if name.startswith(TOPIC))
+
+
+def is_in(cluster: SimulatedBrokers, path: str, broker_id: int = 1) -> Callable[[], bool]:
+    """Whether the replica is in the directory, and the controller has recorded that."""
+
+    def check() -> bool:
+        found, partition = cluster.hosted(broker_id, TOPIC), cluster.partition(TOPIC)
+        assigned = partition.directories[partition.replicas.index(broker_id)]
+        return found is not None and found.directory.path == path and assigned == found.directory.id
+
+    return check
+
+
+def is_report(request: Message) -> bool:
+    return request.API_KEY == ApiKey.ASSIGN_REPLICAS_TO_DIRS
+
+
+def hold_reports(cluster: SimulatedBrokers) -> None:
+    cluster.abandons_request = is_report
+
+
+def release_reports(cluster: SimulatedBrokers) -> None:
+    cluster.abandons_request = lambda request: False
+
+
+def accepted_but_not_replaced(cluster: SimulatedBrokers, path: str) -> None:
+    """Begin a move, and stop at the moment at which the controller has recorded the new directory."""
+    cluster.holds_response = is_report
+    alter(cluster, path)
+    id = cluster.brokers[1].broker.directories.find(path)
+    assert id is not None
+    cluster.run_until(lambda: cluster.partition(TOPIC).directories[0] == id.id)
+    cluster.holds_response = lambda request: False
+
+
+def restart(cluster: SimulatedBrokers, change: Callable[[], None] = lambda: None) -> None:
+    """Kill broker 1, make a change to its disk, and start it again."""
+    broker = cluster.brokers[1]
+    broker.kill()
+    change()
+    broker.start()
+    cluster.run_until(lambda: broker.is_unfenced)
+
+
+@pytest.mark.parametrize("segment_bytes", ["1073741824", "1048576"])
+def test_leader_moves_while_it_serves_clients(segment_bytes: str) -> None:
+    cluster = cluster_of(1, 2, segment_bytes=segment_bytes)
+    for number in range(20):
+        assert cluster.produce_and_wait(TOPIC, bytes([number]) * 200_000).error is ErrorCode.NONE
+    origin, target = hosted(cluster).directory.path, other(cluster)
+    epoch = cluster.partition(TOPIC).leader_epoch
+    assert alter(cluster, target) is ErrorCode.NONE
+    while not is_in(cluster, target)():
+        assert cluster.produce_and_wait(TOPIC, b"during the move" * 30_000).error is ErrorCode.NONE
+    assert cluster.produce_and_wait(TOPIC, b"after the move").error is ErrorCode.NONE
+    cluster.run_for(1_000.0)
+    assert records(cluster, 1) == records(cluster, 2)
+    assert (cluster.partition(TOPIC).leader, cluster.partition(TOPIC).leader_epoch) == (1, epoch)
+    assert hosted(cluster).replica.high_watermark == hosted(cluster).log.end_offset
+    assert (folders(cluster, origin), folders(cluster, target)) == (["delete"], ["0"])
+    cluster.run_for(61_000.0)
+    assert folders(cluster, origin) == []
+    broker = cluster.brokers[1]
+    broker.stop()
+    broker.start()
+    cluster.run_until(lambda: len(cluster.partition(TOPIC).isr) == 2 and broker.is_unfenced)
+    assert hosted(cluster).directory.path == target
+    assert records(cluster, 1) == records(cluster, 2)
+
+
+def test_follower_moves() -> None:
+    cluster = cluster_of(1, 2)
+    target = other(cluster, 2)
+    assert alter(cluster, target, 2) is ErrorCode.NONE
+    cluster.run_until(is_in(cluster, target, 2))
+    assert cluster.produce_and_wait(TOPIC).error is ErrorCode.NONE
+    cluster.run_for(1_000.0)
+    assert records(cluster, 1) == records(cluster, 2)
+    assert set(cluster.partition(TOPIC).isr) == {1, 2}
+
+
+def test_log_that_starts_later_moves() -> None:
+    cluster = cluster_of(1)
+    hosted(cluster).log.delete_before(4)
+    before, target = records(cluster), other(cluster)
+    alter(cluster, target)
+    cluster.run_until(is_in(cluster, target))
+    assert (hosted(cluster).log.start_offset, records(cluster)) == (4, before)
+
+
+def test_move_is_resumed_after_a_restart() -> None:
+    cluster = cluster_of(1)
+    target, before = other(cluster), records(cluster)
+    hold_reports(cluster)
+    alter(cluster, target)
+    cluster.run_for(1_000.0)
+    assert folders(cluster, target) == ["future"]
+    restart(cluster)
+    assert hosted(cluster).directory.path != target
+    assert cluster.produce_and_wait(TOPIC, b"one more").error is ErrorCode.NONE
+    release_reports(cluster)
+    cluster.run_until(is_in(cluster, target))
+    assert records(cluster).startswith(before)
+    assert b"one more" in records(cluster)
+
+
+def test_accepted_move_is_resumed_after_a_restart() -> None:
+    """The metadata has the new directory, but the log in the old one has more records."""
+    cluster = cluster_of(1)
+    target = other(cluster)
+    accepted_but_not_replaced(cluster, target)
+    assert cluster.produce_and_wait(TOPIC, b"one more").error is ErrorCode.NONE
+    hold_reports(cluster)
+    restart(cluster)
+    assert hosted(cluster).directory.path != target
+    release_reports(cluster)
+    cluster.run_until(is_in(cluster, target))
+    assert b"one more" in records(cluster)
+
+
+def test_replacement_that_a_crash_interrupted_is_completed() -> None:
+    cluster = cluster_of(1)
+    target, before = other(cluster), records(cluster)
+    accepted_but_not_replaced(cluster, target)
+    current = hosted(cluster).log.directory
+    rename = cluster.brokers[1].disk.rename
+    restart(cluster, lambda: rename(current, f"{current}.{'a' * 32}-delete"))
+    cluster.run_until(is_in(cluster, target))
+    assert records(cluster) == before
+    assert (folders(cluster, FIRST), folders(cluster, SECOND)).count(["0"]) == 1
+
+
+def test_future_log_alone_is_not_used_while_a_directory_is_offline() -> None:
+    """The current log may be there, with records that the future one lacks."""
+    cluster = cluster_of(1, 2)
+    target = other(cluster)
+    accepted_but_not_replaced(cluster, target)
+    rename, origin = cluster.brokers[1].disk.rename, hosted(cluster).directory.path
+    restart(cluster, lambda: rename(f"{origin}/meta.properties", f"{origin}/away"))
+    cluster.run_for(1_000.0)
+    assert cluster.partition(TOPIC).leader == 2
+    assert cluster.hosted(1, TOPIC) is None
+    assert folders(cluster, target) == ["future"]
+    restart(cluster, lambda: rename(f"{origin}/away", f"{origin}/meta.properties"))
+    cluster.run_until(is_in(cluster, target))
+    cluster.run_until(lambda: set(cluster.partition(TOPIC).isr) == {1, 2})
+
+
+@pytest.mark.parametrize("is_accepted", [False, True])
+def test_cancelled_move_leaves_nothing_behind(is_accepted: bool) -> None:
+    cluster = cluster_of(1)
+    origin, target = hosted(cluster).directory.path, other(cluster)
+    if is_accepted:
+        accepted_but_not_replaced(cluster, target)
+    else:
+        hold_reports(cluster)
+        alter(cluster, target)
+        cluster.run_for(1_000.0)
+    assert alter(cluster, origin) is ErrorCode.NONE
+    release_reports(cluster)
+    for deliver in cluster.held:
+        deliver()
+    cluster.run_for(1_000.0)
+    assert is_in(cluster, origin)()
+    assert (folders(cluster, origin), folders(cluster, target)) == (["0"], [])
+
+
+def test_move_is_given_up_if_its_directory_fails() -> None:
+    cluster = cluster_of(1)
+    origin, target = hosted(cluster).directory.path, other(cluster)
+    accepted_but_not_replaced(cluster, target)
+    broker = cluster.brokers[1].broker
+    directory = broker.directories.find(target)
+    assert directory is not None
+    broker.partitions.fail_directory(directory, "a test")
+    for deliver in cluster.held:
+        deliver()
+    cluster.run_until(is_in(cluster, origin))
+    cluster.run_until(lambda: cluster.partition(TOPIC).leader == 1)
+    assert hosted(cluster).future is None
+    assert cluster.produce_and_wait(TOPIC).error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("knows_acceptance", [False, True])
+def test_replica_is_offline_if_its_directory_fails_during_a_move(knows_acceptance: bool) -> None:
+    cluster = cluster_of(1, 2)
+    target = other(cluster)
+    accepted_but_not_replaced(cluster, target)
+    failed, future = hosted(cluster).directory, hosted(cluster).future
+    assert future is not None
+    if knows_acceptance:
+        for deliver in cluster.held:
+            deliver()
+        cluster.run_until(lambda: future.is_accepted)
+    cluster.brokers[1].broker.partitions.fail_directory(failed, "a test")
+    if not knows_acceptance:
+        for deliver in cluster.held:
+            deliver()
+    cluster.run_until(lambda: cluster.partition(TOPIC).leader == 2)
+    assert cluster.partition(TOPIC).isr == (2,)
+    assert folders(cluster, target) == ["future"]
+
+
+def test_deleted_topic_leaves_no_future_log() -> None:
+    cluster = cluster_of(1)
+    hold_reports(cluster)
+    alter(cluster, other(cluster))
+    cluster.run_for(1_000.0)
+    cluster.delete_topic(TOPIC)
+    cluster.run_for(61_000.0)
+    assert (folders(cluster, FIRST), folders(cluster, SECOND)) == ([], [])
+
+
+def test_move_waits_for_space() -> None:
+    cluster = cluster_of(1)
+    target, disk = other(cluster), cluster.brokers[1].disk
+    for number in range(10):
+        assert cluster.produce_and_wait(TOPIC, bytes([number]) * 100_000).error is ErrorCode.NONE
+    disk.capacity = disk.used_bytes() + 300_000
+    alter(cluster, target)
+    cluster.run_for(10_000.0)
+    assert hosted(cluster).directory.path != target
+    disk.capacity = 1 << 40
+    cluster.run_until(is_in(cluster, target))
+
+
+def test_move_is_throttled() -> None:
+    cluster = cluster_of(1)
+    for number in range(10):
+        assert cluster.produce_and_wait(TOPIC, bytes([number]) * 100_000).error is ErrorCode.NONE
+    cluster.controller.append([ConfigRecord(int(ConfigResourceType.BROKER), "1", MOVE_RATE, "100000")])
+    cluster.run_for(100.0)
+    target, begun_ms = other(cluster), cluster.heap.now_ms
+    alter(cluster, target)
+    cluster.run_until(is_in(cluster, target))
+    assert 8_000.0 < cluster.heap.now_ms - begun_ms < 15_000.0
+
+
+def test_errors_are_those_of_kafka() -> None:
+    cluster = cluster_of(1, 2)
+    long, alone = "x" * 215, "alone"
+    for topic, replica in ((long, 1), (alone, 2)):
+        cluster.create_topic(topic, (replica,))
+        cluster.await_leader(topic)
+    target = other(cluster)
+    assert alter(cluster, "/third") is ErrorCode.LOG_DIR_NOT_FOUND
+    assert alter(cluster, target, topic="unknown") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert alter(cluster, target, topic=long) is ErrorCode.INVALID_TOPIC
+    assert alter(cluster, target, topic=alone) is ErrorCode.REPLICA_NOT_AVAILABLE
+    broker = cluster.brokers[1].broker
+    failed = broker.directories.find(target)
+    assert failed is not None
+    broker.partitions.fail_directory(failed, "a test")
+    assert alter(cluster, target) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_no_move_begins_while_a_directory_is_offline() -> None:
+    cluster = SimulatedBrokers(log_directories=(FIRST, SECOND, "/third"))
+    cluster.start()
+    cluster.create_topic(TOPIC, (1,))
+    cluster.await_leader(TOPIC)
+    broker = cluster.brokers[1].broker
+    unused = [each for each in broker.directories.all if each is not hosted(cluster).directory]
+    broker.partitions.fail_directory(unused[0], "a test")
+    assert alter(cluster, unused[1].path) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert alter(cluster, hosted(cluster).directory.path) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("path", [FIRST, SECOND])
+def test_replica_that_is_not_there_yet_is_created_where_it_is_wanted(path: str) -> None:
+    cluster = cluster_of(1, 2)
+    cluster.create_topic("later", (2,))
+    cluster.await_leader("later")
+    cluster.run_for(100.0)
+    assert alter(cluster, path, topic="later") is ErrorCode.REPLICA_NOT_AVAILABLE
+    partition = ReassignablePartition(0, [2, 1])
+    cluster.controller.handle(
+        AlterPartitionReassignmentsRequest(topics=[ReassignableTopic("later", [partition])]), 0
+    )
+    cluster.run_until(lambda: set(cluster.partition("later").isr) == {1, 2})
+    found = cluster.hosted(1, "later")
+    assert found is not None
+    assert found.directory.path == path
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_flushed_records_survive_a_power_loss_right_after_the_replacement(seed: int) -> None:
+    cluster = SimulatedBrokers((1,), seed, log_directories=(FIRST, SECOND))
+    cluster.start()
+    cluster.create_topic(TOPIC, (1,), flush_messages="1")
+    broker = cluster.await_leader(TOPIC)
+    assert cluster.produce_and_wait(TOPIC, b"first").error is ErrorCode.NONE
+    acknowledged: list[bytes] = []
+
+    def write(number: int) -> None:
+        value = b"<%d>" % number
+
+        def done(result: AppendResult) -> None:
+            if result.error is ErrorCode.NONE:
+                acknowledged.append(value)
+
+        cluster.append(broker, hosted(cluster), value, done)
+
+    number = 0
+    for _ in range(3):
+        alter(cluster, other(cluster))
+        while hosted(cluster).future is not None:
+            number += 1
+            write(number)
+            cluster.run_for(0.1)
+        broker.kill(loses_power=True)
+        broker.start()
+        cluster.run_until(lambda: broker.is_unfenced)
+        cluster.await_leader(TOPIC)
+        found = records(cluster)
+        assert [value for value in acknowledged if value not in found] == []
+    assert acknowledged
+
+
+def test_every_write_during_a_move_is_acknowledged() -> None:
+    cluster = cluster_of(1, flush_messages="1")
+    target, results = other(cluster), []
+    alter(cluster, target)
+    while hosted(cluster).future is not None:
+        results.append(cluster.produce(TOPIC, b"value"))
+        cluster.run_for(0.2)
+    cluster.run_for(1_000.0)
+    assert {result[0].error for result in results} == {ErrorCode.NONE}
+    assert [each.is_online for each in cluster.brokers[1].broker.directories.all] == [True, True]
+
+
+def test_checkpoints_follow_the_log() -> None:
+    cluster = cluster_of(1)
+    origin, target = hosted(cluster).directory.path, other(cluster)
+    broker = cluster.brokers[1]
+
+    def has_recovery_point(path: str) -> bool:
+        return (TOPIC, 0) in OffsetCheckpoint(broker.disk, path, RECOVERY_POINTS).load()
+
+    cluster.run_for(61_000.0)
+    assert has_recovery_point(origin)
+    alter(cluster, target)
+    cluster.run_until(is_in(cluster, target))
+    cluster.run_for(100.0)
+    assert (has_recovery_point(origin), has_recovery_point(target)) == (False, True)
+    directory = broker.broker.partitions.logs.directory_of((TOPIC, 0))
+    assert directory is hosted(cluster).directory

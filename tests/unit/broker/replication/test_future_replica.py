@@ -1,0 +1,104 @@
+"""A future log becomes a copy of the current one, whatever happens to that meanwhile."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from quorumd.broker.replication.future_replica import align, is_caught_up
+from tests.support.broker.memory_log import MemoryLog
+
+
+def copy(current: MemoryLog, future: MemoryLog, count: int = 1 << 30) -> None:
+    """Copy at most `count` records, after the alignment."""
+    for _ in range(100):
+        if align(current, future):
+            end = min(current.end_offset, future.end_offset + count)
+            future.append_as_follower(current.read(future.end_offset, end), 0.0)
+            return
+    raise AssertionError("the alignment does not end")
+
+
+def assert_same(current: MemoryLog, future: MemoryLog) -> None:
+    assert is_caught_up(current, future)
+    assert (future.start_offset, future.end_offset) == (current.start_offset, current.end_offset)
+    count = current.end_offset - current.start_offset
+    assert future.epochs[len(future.epochs) - count :] == current.epochs[len(current.epochs) - count :]
+    assert future.last_epoch == current.last_epoch
+
+
+def test_empty_log_is_copied_with_its_epochs() -> None:
+    current, future = MemoryLog([1, 1, 3]), MemoryLog()
+    copy(current, future, 2)
+    assert not is_caught_up(current, future)
+    copy(current, future)
+    current.start_epoch(5)
+    assert is_caught_up(current, future)
+    assert_same(current, future)
+
+
+def test_records_that_the_current_log_truncated_are_removed() -> None:
+    current, future = MemoryLog([1, 1, 2, 2, 2]), MemoryLog()
+    copy(current, future)
+    current.truncate(2)
+    current.append(3, 7)
+    copy(current, future)
+    assert_same(current, future)
+
+
+def test_future_log_follows_a_current_one_that_became_shorter() -> None:
+    current, future = MemoryLog([1, 1, 2]), MemoryLog()
+    copy(current, future)
+    current.truncate(1)
+    copy(current, future)
+    assert_same(current, future)
+
+
+def test_log_without_epochs_and_records_is_a_prefix() -> None:
+    current, future = MemoryLog([1, 1]), MemoryLog()
+    copy(current, future)
+    current.reset(2)
+    future.delete_before(2)
+    copy(current, future)
+    current.append(1)
+    copy(current, future)
+    assert_same(current, future)
+
+
+@pytest.mark.parametrize("start_offset", [5, 9])
+def test_log_that_starts_later_is_copied_from_there(start_offset: int) -> None:
+    current, future = MemoryLog([2], start_offset), MemoryLog([1] * 5)
+    copy(current, future)
+    assert future.start_offset == start_offset
+    assert_same(current, future)
+
+
+def test_start_of_the_future_log_follows() -> None:
+    current, future = MemoryLog([1, 1, 1]), MemoryLog()
+    copy(current, future)
+    current.delete_before(2)
+    copy(current, future)
+    assert future.start_offset == 2
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_any_history_ends_with_the_same_log(seed: int) -> None:
+    dice = Random(seed)
+    current, future, epoch = MemoryLog(), MemoryLog(), 1
+    for _ in range(60):
+        action = dice.randrange(6)
+        if action == 0:
+            epoch += 1 + dice.randrange(2)
+            current.start_epoch(epoch)
+        elif action == 1 and current.end_offset > current.start_offset:
+            current.truncate(dice.randrange(current.start_offset, current.end_offset))
+            epoch += 1
+        elif action == 2 and dice.random() < 0.3:
+            current.reset(current.end_offset + dice.randrange(5))
+        elif action == 3:
+            copy(current, future, dice.randrange(4))
+        else:
+            current.append(epoch, dice.randrange(1000))
+    copy(current, future)
+    assert_same(current, future)
