@@ -194,7 +194,9 @@ class Producer:
         known = self.client.partitions.get(batch.to.id)
         if known is not None and known.leader >= 0:
             request = produce_request(batch, BY_ID, self._acks, int(self._options.write_timeout_ms))
-            self.client.call(known.leader, request, BY_ID, lambda response: None, purpose="late")
+            # Several copies may be on their way at once.
+            purpose = f"late {batch.values[0]}"
+            self.client.call(known.leader, request, BY_ID, lambda response: None, purpose=purpose)
 
     def _request_id(self) -> None:
         def responded(response: Any) -> None:

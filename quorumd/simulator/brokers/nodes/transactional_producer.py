@@ -206,7 +206,8 @@ class TransactionalProducer:
         if known is not None and known.leader >= 0:
             version, name = PRODUCE_VERSIONS[self._is_version_2], self.client.name
             request = produce_request(batch, version, ALL, int(self._options.write_timeout_ms), name)
-            self.client.call(known.leader, request, version, lambda response: None, purpose="late")
+            purpose = f"late {batch.values[0]}"
+            self.client.call(known.leader, request, version, lambda response: None, purpose=purpose)
 
     def _retry(self, index: int, attempt: int, error: ErrorCode | None) -> None:
         if attempt < MAX_ATTEMPTS and (error is None or error in RETRIABLE):
