@@ -1,4 +1,4 @@
-"""The checkpoint files of the log directories: offsets of all their logs."""
+"""The checkpoint files of the log directories, with the offsets of all their logs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OFFSETS: dict[str, Callable[[HostedPartition], int | None]] = {
 
 
 class Checkpoints:
-    """Saves a file if its content has changed. Offsets of logs that could not be opened stay."""
+    """Saves a file if its content has changed. Offsets of logs that could not be opened are kept."""
 
     def __init__(self, disk: Disk, partitions: Partitions) -> None:
         self._disk = disk

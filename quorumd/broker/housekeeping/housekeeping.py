@@ -19,7 +19,7 @@ FIRST_RETENTION_MS = 30_000.0
 
 
 class Housekeeping:
-    """Also a listener of the partitions, for the logs that have grown."""
+    """Runs the periodic work. A `PartitionListener`, for the logs that have grown."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock, disk: Disk, partitions: Partitions) -> None:
         self.checkpoints = Checkpoints(disk, partitions)
@@ -33,7 +33,7 @@ class Housekeeping:
         self._is_running = False
 
     def start(self) -> None:
-        """Begin, once the logs are open."""
+        """Start the timers, once the logs are open."""
         intervals = self._settings.housekeeping
         self._is_running = True
         save = self.checkpoints.save_all

@@ -55,6 +55,6 @@ class LogClosing:
     def _write(self, directory: LogDirectory, broker_epoch: int) -> None:
         def done(outcome: object) -> None:
             if isinstance(outcome, BaseException):
-                logger.error("%s gets no clean shutdown file: %s", directory.path, outcome)
+                logger.error("the clean shutdown file of %s was not written: %s", directory.path, outcome)
 
         self._logs.run(lambda: write_clean_shutdown(self._disk, directory.path, broker_epoch), done)

@@ -2,7 +2,7 @@
 
     replica          leader and follower: metadata, fetches, appends, the high watermark
     leadership       the state of a leader: followers, the pending proposal, producers that wait
-    isr_proposal     an ISR proposed to the controller, and what its response means
+    isr_proposal     an ISR proposed to the controller, and the meaning of its response
     follower_state   the state that a leader keeps of a follower
     replica_fetch    one partition of a Fetch between replicas, and of its response
     replica_log      the log as a replica uses it; where two logs diverge

@@ -1,11 +1,11 @@
-"""The state that a leader keeps of a follower, from its fetches."""
+"""The state of a follower that its leader derives from its fetches."""
 
 from __future__ import annotations
 
 from typing import Final
 
 UNKNOWN_OFFSET: Final = -1
-"""Offsets of a follower that has not fetched yet in the leader's epoch."""
+"""The offsets of a follower that has not fetched in the leader's epoch yet."""
 NO_BROKER_EPOCH: Final = -1
 NEVER: Final = float("-inf")
 
@@ -13,7 +13,7 @@ NEVER: Final = float("-inf")
 class FollowerState:
     """A follower's offsets and broker epoch in its last fetch, and when it was last caught up.
 
-    `caught_up_ms`: the latest time at which it had everything that the leader had then.
+    `caught_up_ms`: the latest time at which its log had everything in the leader's log.
     """
 
     __slots__ = (
@@ -44,11 +44,11 @@ class FollowerState:
         if end_offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif self.fetched_ms > NEVER and end_offset >= self.leader_end_then:
-            # It now has everything that the leader had when it fetched before.
+            # It now has everything that the leader had at the previous fetch.
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.end_offset, self.start_offset, self.broker_epoch = end_offset, start_offset, broker_epoch
         self.fetched_ms, self.leader_end_then = max(self.fetched_ms, now_ms), leader_end
 
     def is_caught_up(self, leader_end: int, now_ms: float, max_lag_ms: float) -> bool:
-        """Whether it has everything now, or had within `max_lag_ms` (`replica.lag.time.max.ms`)."""
+        """Whether the follower is caught up now, or was within `max_lag_ms` (`replica.lag.time.max.ms`)."""
         return self.end_offset == leader_end or now_ms - self.caught_up_ms <= max_lag_ms

@@ -1,4 +1,4 @@
-"""An ISR that a leader proposes to the controller with AlterPartition, and what the response means."""
+"""An ISR that a leader proposes to the controller with AlterPartition, and the meaning of the response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quorumd.errors import ErrorCode
 
 
 class IsrProposal(NamedTuple):
-    """An ISR as (broker id, broker epoch) pairs, complete; an epoch of -1 is not checked.
+    """A complete ISR as (broker id, broker epoch) pairs; an epoch of -1 is not checked.
 
     `leader_epoch` and `partition_epoch` are those that the leader knew. The leader is reported as recovered.
     """
@@ -46,9 +46,9 @@ AWAITS_METADATA: Final = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The controller's state has changed, perhaps through an earlier attempt whose response was lost: the
-proposal stays pending until the metadata shows the new state."""
+"""The controller's state has changed, possibly by an earlier attempt whose response was lost: the proposal stays
+pending until the metadata has the new state."""
 
 FINAL: Final = frozenset({ErrorCode.NONE}) | REVERTS | AWAITS_METADATA
-"""Errors after which a request is not sent again; after any other, and without a response, it is repeated
+"""Errors after which a proposal is not sent again; after any other error, and without a response, it is retried
 unchanged."""

@@ -21,8 +21,8 @@ class PendingProduce:
 
 
 class Leadership:
-    """`epoch_start`: the log end offset when the epoch started. A follower must have everything before it to join the
-    ISR, since the high watermark may lag behind what the previous leader committed."""
+    """`epoch_start`: the log end offset when the epoch started. A follower must have everything below it to join the
+    ISR, since the high watermark may lag behind that of the previous leader."""
 
     __slots__ = ("epoch", "epoch_start", "followers", "pending", "proposal")
 
@@ -43,9 +43,9 @@ class Leadership:
         now_ms: float,
         previous: Leadership | None,
     ) -> Leadership:
-        """Begin an epoch; `previous` is that of the same leader before a re-election.
+        """Begin an epoch; `previous`: the leadership of the same leader before its re-election.
 
-        Fetches before this epoch count only for members of the ISR: another replica may have been removed and
+        Fetches before this epoch are kept only for members of the ISR: another replica may have been removed and
         added again, with an empty log, since it sent them.
         """
         leadership = cls(epoch, epoch_start)
@@ -59,7 +59,7 @@ class Leadership:
         return leadership
 
     def set_followers(self, replicas: Iterable[int]) -> None:
-        """Forget removed replicas and begin with new ones."""
+        """Forget removed replicas, and track new ones from now on."""
         self.followers = {replica: self.followers.get(replica) or FollowerState() for replica in replicas}
 
     def end_offset_of(self, replica: int) -> int:

@@ -1,4 +1,4 @@
-"""A fetch that repeats the last one of a follower, while nothing happens in the partition."""
+"""The fast path for a fetch that repeats the last one of a follower of an idle partition."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ def count_repeated(
     start_offset: int,
     now_ms: float,
 ) -> bool:
-    """Count the fetch, if it repeats the last one and its response has nothing but what the follower knows: this high
-    watermark and log start offset. Returns whether that is so.
+    """Record the fetch if it repeats the last one and its response contains only what the follower knows: this high
+    watermark and log start offset. Return whether it was recorded.
 
-    Much cheaper than `Replica.serve_fetch`, which such a fetch does not need: the follower is in the ISR and has
-    everything, and everything is committed. The fetch is given by the fields of a ReplicaFetch.
-    """
+    Much cheaper than `Replica.serve_fetch`, which such a fetch does not need: the follower is in the ISR and caught
+    up, and everything is committed. The arguments are the fields of a ReplicaFetch."""
     leadership, metadata, log = replica.leadership, replica.metadata, replica.log
     if leadership is None or metadata is None or leadership.epoch != leader_epoch:
         return False

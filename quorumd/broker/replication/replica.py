@@ -28,10 +28,10 @@ L = TypeVar("L", bound=ReplicaLog)
 
 
 class Transition(Enum):
-    """The meaning of a metadata change for the replica."""
+    """The effect of a metadata change on the replica."""
 
     NONE = "none"
-    """The metadata was known; nothing to do."""
+    """The metadata is not new."""
     LEADS = "leads"
     """It leads in a new epoch: stop fetching."""
     STILL_LEADS = "still leads"
@@ -73,11 +73,11 @@ class ReplicaContext(Protocol):
         """Send a proposal to the controller until it responds; return False if that is not possible now."""
 
     def high_watermark_advanced(self, replica: Replica[Any], before: int) -> None:
-        """The high watermark advanced: complete parked fetches, of a follower's consumers too."""
+        """Handle a new high watermark: complete delayed fetches, also those of a follower's consumers."""
 
     def truncated(self, replica: Replica[Any], before: int, high_watermark: int) -> None:
-        """A follower truncated its log, which ended at `before`; below `high_watermark`, the one before, only after
-        an unclean election."""
+        """Handle the truncation of a follower's log that ended at `before`; below the previous `high_watermark` only
+        after an unclean election."""
 
 
 class Replica(Generic[L]):
@@ -149,8 +149,8 @@ class Replica(Generic[L]):
 
     @property
     def is_end_known(self) -> bool:
-        """Whether the high watermark is at least the one of the previous leader: until then the latest offset is
-        OFFSET_NOT_AVAILABLE."""
+        """Whether the high watermark is at least that of the previous leader; until then requests for the latest
+        offset get OFFSET_NOT_AVAILABLE."""
         return self.leadership is not None and self.high_watermark >= self.leadership.epoch_start
 
     # Changes by the controller
@@ -181,8 +181,8 @@ class Replica(Generic[L]):
         return Transition.LEADS if is_new_epoch else Transition.STILL_LEADS
 
     def _learn(self, partition: Partition, now_ms: float) -> None:
-        """Take what a response of the controller with this partition epoch did not include; a proposal made since
-        then stays pending."""
+        """Add what the controller's response with this partition epoch did not include; a proposal made since then
+        stays pending."""
         self.metadata = partition
         if self.leadership is not None:
             self.leadership.set_followers(self._others(partition))
@@ -269,7 +269,7 @@ class Replica(Generic[L]):
             remaining = tuple(member for member in self.isr if self._is_in_sync(member, leadership, now_ms))
             if len(remaining) < len(self.isr):
                 self._propose(remaining)
-        # A replica outside of the ISR may no longer hold back the high watermark.
+        # A replica outside the ISR may no longer delay the high watermark.
         self.advance_high_watermark(now_ms)
 
     def _is_in_sync(self, member: int, leadership: Leadership, now_ms: float) -> bool:
@@ -303,9 +303,10 @@ class Replica(Generic[L]):
     # High watermark
 
     def advance_high_watermark(self, now_ms: float) -> None:
-        """Advance it to what the whole maximal ISR has, unless the committed ISR is too small (KIP-966).
+        """Advance the high watermark to what the whole maximal ISR has, unless the committed ISR is too small
+        (KIP-966).
 
-        Eligible followers outside of the ISR that are caught up hold it too, so that they can join.
+        Eligible followers outside the ISR that are caught up delay it too, so that they can join.
         """
         leadership = self.leadership
         if leadership is None or len(self.isr) < self.min_isr:
@@ -346,7 +347,7 @@ class Replica(Generic[L]):
         return ErrorCode.NONE
 
     def handle_append(self, now_ms: float) -> None:
-        """The leader's log has grown."""
+        """Handle the growth of the leader's log."""
         self.advance_high_watermark(now_ms)
 
     def await_replication(
@@ -354,9 +355,8 @@ class Replica(Generic[L]):
     ) -> None:
         """Complete a write with acks=all, whose records end at `end_offset`: NONE once they are committed.
 
-        NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND leave open whether they will
-        be.
-        """
+        After NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND they may still be
+        committed."""
         leadership = self.leadership
         if leadership is None:
             complete(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -375,7 +375,7 @@ class Replica(Generic[L]):
             self.leadership.expire(now_ms)
 
     def low_watermark(self, is_live: Callable[[int], bool]) -> int:
-        """The smallest log start offset of this leader and its live followers: when DeleteRecords is complete."""
+        """The smallest log start offset of this leader and its live followers, by which DeleteRecords completes."""
         offsets = [self.log.start_offset]
         if self.leadership is not None:
             followers = self.leadership.followers.items()
@@ -395,7 +395,7 @@ class Replica(Generic[L]):
     # Leader: fetches of followers
 
     def serve_fetch(self, fetch: ReplicaFetch, now_ms: float, *, is_delayed: bool = False) -> FetchDecision:
-        """Respond to a follower's fetch. A delayed one was counted when it arrived, and is outdated now."""
+        """Respond to a follower's fetch. A delayed fetch was recorded when it arrived."""
         error = self.check_leader(fetch.leader_epoch)
         leadership, log = self.leadership, self.log
         if error is not ErrorCode.NONE or leadership is None:
@@ -422,7 +422,7 @@ class Replica(Generic[L]):
             return decision
         newest = max(self._context.broker_epoch(fetch.replica_id), follower.broker_epoch)
         if NO_BROKER_EPOCH < fetch.broker_epoch < newest:
-            # An earlier incarnation sent it, perhaps of another log.
+            # An earlier incarnation sent it, possibly with another log.
             return FetchDecision(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         follower.update(fetch.offset, fetch.start_offset, fetch.broker_epoch, log.end_offset, now_ms)
         self._maybe_expand_isr(fetch.replica_id, follower)
@@ -432,7 +432,7 @@ class Replica(Generic[L]):
     # Follower
 
     def next_fetch(self, broker_epoch: int) -> ReplicaFetch:
-        """The next fetch from the leader."""
+        """Return the next fetch from the leader."""
         log = self.log
         return ReplicaFetch(
             self.broker_id, broker_epoch, self.leader_epoch, log.end_offset, log.last_epoch, log.start_offset

@@ -37,12 +37,12 @@ class FetchDecision(NamedTuple):
 
     @property
     def has_records(self) -> bool:
-        """Whether records may be read for it."""
+        """Whether records may be read for the response."""
         return self.error is ErrorCode.NONE and self.diverging is None
 
 
 class FetchedPartition(NamedTuple):
-    """The response as the follower receives it."""
+    """A partition in a response, as the follower receives it."""
 
     error: ErrorCode
     high_watermark: int = -1
