@@ -96,11 +96,11 @@ def positive_integers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-_MS_PER_UNIT = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "": 1000.0}
+_MS_PER_UNIT = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0, "": 1000.0}
 
 
 def duration(text: str) -> float:
-    """`5s`, `500ms`, `2m`, or a number of seconds, above 0, as seconds. A parameter type of click."""
+    """`500ms`, `5s`, `2m`, `12h`, `7d`, or a number of seconds, above 0, as seconds. A parameter type of click."""
     seconds = _parse_duration_ms(text) / 1000
     if seconds <= 0:
         raise click.BadParameter(f"{text!r} is not a duration above 0, such as 5s, 500ms or 2m")
@@ -108,16 +108,16 @@ def duration(text: str) -> float:
 
 
 def duration_ms(text: str) -> float:
-    """`1800ms`, `2s`, 0 included, as milliseconds: `ms` values are exact. A parameter type of click."""
+    """`1800ms`, `2s`, `12h`, 0 included, as milliseconds: `ms` values are exact. A parameter type of click."""
     milliseconds = _parse_duration_ms(text)
     if milliseconds < 0:
-        raise click.BadParameter(f"{text!r} is not a duration, such as 1800ms or 2s")
+        raise click.BadParameter(f"{text!r} is not a duration, such as 1800ms, 2s or 12h")
     return milliseconds
 
 
 def _parse_duration_ms(text: str) -> float:
     """-1 for a text that is not a duration."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|)", text.strip())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)", text.strip())
     return float(found[1]) * _MS_PER_UNIT[found[2]] if found else -1.0
 
 

@@ -17,8 +17,6 @@ from quorumd.cli.output import columns, fields, print_json
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
 
-_MS_PER_HOUR = 3_600_000
-
 
 def _time(unix_ms: int) -> str:
     return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="seconds")
@@ -101,16 +99,18 @@ def list_command(servers: Addresses, output: str) -> None:
     help="Let this principal renew the token; may be repeated.",
 )
 @click.option(
-    "--max-life-hours",
-    type=click.FloatRange(min=0),
-    help="Allow renewal for at most this many hours.  [default: the cluster's]",
+    "--max-lifetime",
+    "max_lifetime_ms",
+    type=options.duration_ms,
+    metavar="DURATION",
+    help="Allow renewal until the token is this old: 7d, 12h.  [default: the cluster's]",
 )
 @options.bootstrap_server
 @options.output
 def create(
     owner: str | None,
     renewers: tuple[str, ...],
-    max_life_hours: float | None,
+    max_lifetime_ms: float | None,
     servers: Addresses,
     output: str,
 ) -> None:
@@ -123,7 +123,7 @@ def create(
     """
     from quorumd.client.access import create_delegation_token
 
-    lifetime_ms = -1 if max_life_hours is None else int(max_life_hours * _MS_PER_HOUR)
+    lifetime_ms = _milliseconds(max_lifetime_ms)
     token = run_admin(servers, lambda admin: create_delegation_token(admin, owner, renewers, lifetime_ms))
     shown = {
         "tokenId": token.token_id,
@@ -141,35 +141,38 @@ def create(
 @tokens.command()
 @_token
 @click.option(
-    "--hours",
-    type=click.FloatRange(min=0),
-    help="Let the token expire this many hours from now.  [default: the cluster's]",
+    "--renew-period",
+    "period_ms",
+    type=options.duration_ms,
+    metavar="DURATION",
+    help="Let the token expire this long from now: 12h, 1d.  [default: the cluster's]",
 )
 @options.bootstrap_server
 @options.output
-def renew(hmac: bytes, hours: float | None, servers: Addresses, output: str) -> None:
+def renew(hmac: bytes, period_ms: float | None, servers: Addresses, output: str) -> None:
     """Renew a token, given by its HMAC in base64.
 
     \b
     Example:
-      quorumd tokens renew HMAC --hours 12 --bootstrap-server 127.0.0.1:9192 --command-config admin.properties
+      quorumd tokens renew HMAC --renew-period 12h --bootstrap-server 127.0.0.1:9192 --command-config admin.properties
     """
     from quorumd.client.access import renew_token
 
-    period_ms = -1 if hours is None else int(hours * _MS_PER_HOUR)
-    _show_expiry(run_admin(servers, lambda admin: renew_token(admin, hmac, period_ms)), output)
+    _show_expiry(run_admin(servers, lambda admin: renew_token(admin, hmac, _milliseconds(period_ms))), output)
 
 
 @tokens.command()
 @_token
 @click.option(
-    "--hours",
-    type=click.FloatRange(min=0),
-    help="Let the token expire this many hours from now.  [default: immediately]",
+    "--expiry-period",
+    "period_ms",
+    type=options.duration_ms,
+    metavar="DURATION",
+    help="Let the token expire this long from now: 30m, 12h.  [default: immediately]",
 )
 @options.bootstrap_server
 @options.output
-def expire(hmac: bytes, hours: float | None, servers: Addresses, output: str) -> None:
+def expire(hmac: bytes, period_ms: float | None, servers: Addresses, output: str) -> None:
     """Set the expiry of a token, given by its HMAC in base64.
 
     \b
@@ -178,8 +181,14 @@ def expire(hmac: bytes, hours: float | None, servers: Addresses, output: str) ->
     """
     from quorumd.client.access import expire_token
 
-    period_ms = -1 if hours is None else int(hours * _MS_PER_HOUR)
-    _show_expiry(run_admin(servers, lambda admin: expire_token(admin, hmac, period_ms)), output)
+    _show_expiry(
+        run_admin(servers, lambda admin: expire_token(admin, hmac, _milliseconds(period_ms))), output
+    )
+
+
+def _milliseconds(period_ms: float | None) -> int:
+    """-1 stands for the default."""
+    return -1 if period_ms is None else int(period_ms)
 
 
 def _show_expiry(unix_ms: int, output: str) -> None:

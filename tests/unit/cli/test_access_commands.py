@@ -198,13 +198,16 @@ def test_tokens_are_created_listed_renewed_and_expired(admin: Admin) -> None:
     assert (row["tokenId"], row["renewers"]) == (created["tokenId"], ["User:bob"])
     assert created["tokenId"] in run(tokens.tokens, "list")
     admin.cluster.now_ms += 1000
-    renewed = json.loads(run(tokens.tokens, "renew", created["hmac"], "--hours", "1", "--output", "json"))
+    renewed = json.loads(
+        run(tokens.tokens, "renew", created["hmac"], "--renew-period", "1h", "--output", "json")
+    )
     assert renewed == {"expires": "1970-01-01T01:16:41+00:00"}
-    assert "1970-01-01T00:46:41" in run(tokens.tokens, "expire", created["hmac"], "--hours", "0.5")
+    assert "1970-01-01T00:46:41" in run(tokens.tokens, "expire", created["hmac"], "--expiry-period", "30m")
     run(tokens.tokens, "expire", created["hmac"])
     assert admin.cluster.image.security.tokens == {}
-    owned = run(tokens.tokens, "create", "--owner", "User:c", "--max-life-hours", "1")
-    assert "User:c" in owned
+    owned = run(tokens.tokens, "create", "--owner", "User:c", "--max-lifetime", "1d", "--output", "json")
+    described = json.loads(owned)
+    assert (described["owner"], described["renewableUntil"]) == ("User:c", "1970-01-02T00:16:41+00:00")
 
 
 @pytest.mark.parametrize("arguments", [("create", "--owner", "carol"), ("renew", "no base64!")])
