@@ -1,0 +1,49 @@
+"""Replicas move to the other log directory of real brokers, requested by kafka-python, under load and kills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafka import TopicPartitionReplica
+from kafka.admin import KafkaAdminClient
+
+from tests.support.processes.daemons import wait_for
+from tests.support.processes.kafka_python import PATIENT, leaked_sockets_closed
+from tests.support.processes.log_directories import TOPIC, DirectoryCluster, TwoDirectories, Writing
+
+PARTITIONS = range(4)
+PATIENCE_S = 60
+PROPERTIES = (
+    "broker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=200\nlog.segment.delete.delay.ms=100\n"
+)
+
+
+def test_replicas_move_under_load(tmp_path: Path) -> None:
+    with DirectoryCluster(tmp_path, 3, PROPERTIES).running() as cluster:
+        first, second, _ = cluster.nodes
+        cluster.create_topic(len(PARTITIONS), min_insync_replicas="2")
+        with Writing(cluster.bootstrap) as writing, leaked_sockets_closed():
+            writing.await_more()
+            move_to_second(cluster, first)
+            move_to_second(cluster, second)
+            second.kill()
+            second.restart()
+            # A move that the kill prevented from beginning is requested again.
+            move_to_second(cluster, second)
+            for node in (first, second):
+                await_second(node)
+            cluster.await_isrs({number: {1, 2, 3} for number in PARTITIONS})
+            writing.await_more()
+        writing.verify()
+
+
+def move_to_second(cluster: DirectoryCluster, node: TwoDirectories) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","), **PATIENT)
+    replicas = {TopicPartitionReplica(TOPIC, number, node.node_id): str(node.second) for number in PARTITIONS}
+    assert {error.errno for error in admin.alter_replica_log_dirs(replicas).values()} == {0}
+    admin.close()
+
+
+def await_second(node: TwoDirectories) -> None:
+    wait_for("the moves", lambda: node.numbers(node.second) == set(PARTITIONS), PATIENCE_S)
+    assert node.numbers(node.first) == set()
