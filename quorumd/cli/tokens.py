@@ -154,7 +154,8 @@ def renew(hmac: bytes, period_ms: float | None, servers: Addresses, output: str)
 
     \b
     Example:
-      quorumd tokens renew HMAC --renew-period 12h --bootstrap-server 127.0.0.1:9192 --command-config admin.properties
+      quorumd tokens renew HMAC --renew-period 12h --bootstrap-server 127.0.0.1:9192 \\
+        --command-config admin.properties
     """
     from quorumd.client.access import renew_token
 

@@ -9,7 +9,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    ConfigResourceType,
+    ResourceType,
 )
 
 from tests.support.processes.daemons import Cluster, Daemon
@@ -22,14 +22,14 @@ def admin_of(*daemons: Daemon) -> AdminClient:
     return AdminClient({"bootstrap.servers": servers, "log_level": 0, "client.id": "interop"})
 
 
-def set_by(admin: AdminClient, kind: ConfigResourceType, name: str, value: str) -> None:
+def set_by(admin: AdminClient, kind: ResourceType, name: str, value: str) -> None:
     entry = ConfigEntry("test.setting", value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(kind, name, incremental_configs=[entry])
     (future,) = admin.incremental_alter_configs([resource], request_timeout=TIMEOUT).values()
     assert future.result(TIMEOUT) is None
 
 
-def read_by(admin: AdminClient, kind: ConfigResourceType, name: str) -> dict[str, str]:
+def read_by(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, str]:
     (future,) = admin.describe_configs([ConfigResource(kind, name)], request_timeout=TIMEOUT).values()
     return {entry.name: entry.value for entry in future.result(TIMEOUT).values()}
 
@@ -67,14 +67,14 @@ def test_incremental_alter_configs_of_brokers_is_read_back_through_every_node(
     leader = cluster.leader()
     of = {"leader": str(leader.node_id), "follower": str(cluster.others(leader)[0].node_id)}[node]
     value = f"{of}-{queried.node_id}"
-    set_by(admin_of(queried), ConfigResourceType.BROKER, of, value)
+    set_by(admin_of(queried), ResourceType.BROKER, of, value)
     for daemon in cluster:
-        assert read_by(admin_of(daemon), ConfigResourceType.BROKER, of)["test.setting"] == value
+        assert read_by(admin_of(daemon), ResourceType.BROKER, of)["test.setting"] == value
 
 
 def test_rejected_config_is_an_error_that_the_client_understands(queried: Daemon) -> None:
     with pytest.raises(KafkaException):
-        set_by(admin_of(queried), ConfigResourceType.TOPIC, "no-such-topic", "1")
+        set_by(admin_of(queried), ResourceType.TOPIC, "no-such-topic", "1")
 
 
 def test_clients_continue_right_after_the_leader_was_killed(cluster: Cluster) -> None:
@@ -96,10 +96,10 @@ def test_clients_continue_right_after_the_leader_was_killed(cluster: Cluster) ->
             assert {node.id for node in result.nodes} >= {daemon.node_id for daemon in survivors}
         for daemon in survivors:
             value = f"without {old.node_id}, by {daemon.node_id}"
-            set_by(admin_of(daemon), ConfigResourceType.BROKER, str(daemon.node_id), value)
+            set_by(admin_of(daemon), ResourceType.BROKER, str(daemon.node_id), value)
             for other in survivors:
                 assert (
-                    read_by(admin_of(other), ConfigResourceType.BROKER, str(daemon.node_id))["test.setting"]
+                    read_by(admin_of(other), ResourceType.BROKER, str(daemon.node_id))["test.setting"]
                     == value
                 )
     finally:

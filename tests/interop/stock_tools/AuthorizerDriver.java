@@ -14,7 +14,7 @@ import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
-import org.apache.kafka.common.resource.ConfigResourceType;
+import org.apache.kafka.common.resource.ResourceType;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
@@ -45,13 +45,13 @@ public class AuthorizerDriver {
                 authorizer.completeInitialLoad();
             } else if (fields[0].equals("A")) {
                 authorizer.addAcl(Uuid.randomUuid(), new StandardAcl(
-                    ConfigResourceType.fromCode(code(fields[1])), fields[3], PatternType.fromCode(code(fields[2])),
+                    ResourceType.fromCode(code(fields[1])), fields[3], PatternType.fromCode(code(fields[2])),
                     fields[4], fields[5], AclOperation.fromCode(code(fields[6])),
                     AclPermissionType.fromCode(code(fields[7]))));
             } else {
                 var context = context(fields[1], InetAddress.getByName(fields[2]));
                 var operation = AclOperation.fromCode(code(fields[3]));
-                var kind = ConfigResourceType.fromCode(code(fields[4]));
+                var kind = ResourceType.fromCode(code(fields[4]));
                 var resource = new ResourcePattern(kind, fields[5], PatternType.LITERAL);
                 var action = new Action(operation, resource, 1, false, false);
                 output.print(isAllowed(authorizer.authorize(context, List.of(action)).get(0)));

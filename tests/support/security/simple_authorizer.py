@@ -68,7 +68,7 @@ def random_question(random: Random, cluster: Cluster) -> Question:
         near.operation
         if near is not None and near.operation != ALL_OPERATIONS and random.random() < 0.5
         else random.choice(OPERATIONS[1:]),
-        near.kind if near is not None else random.choice(KINDS),
+        near.resource_type if near is not None else random.choice(KINDS),
         name,
     )
 
