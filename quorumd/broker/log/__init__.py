@@ -1,61 +1,63 @@
 """The log of one replica, in Kafka's directory format, on the Disk port.
 
     <log dir>/meta.properties                    as for the metadata log
-    <log dir>/.kafka_cleanshutdown               the broker epoch, while no broker runs there (.clean_shutdown)
+    <log dir>/.kafka_cleanshutdown               broker epoch of the last clean shutdown (.clean_shutdown)
     <log dir>/replication-offset-checkpoint      high watermarks (.offset_checkpoint)
-    <log dir>/recovery-point-offset-checkpoint   offsets below which logs are flushed (.offset_checkpoint)
+    <log dir>/recovery-point-offset-checkpoint   recovery points: everything below is flushed (.offset_checkpoint)
     <log dir>/log-start-offset-checkpoint        log start offsets above the first segment's (.offset_checkpoint)
     <log dir>/cleaner-offset-checkpoint          offsets up to which logs are compacted (.offset_checkpoint)
     <log dir>/<topic>-<partition>/
         partition.metadata                       topic id
-        leader-epoch-checkpoint                  epochs and their start offsets
+        leader-epoch-checkpoint                  leader epochs and their start offsets (.leader_epochs)
         %020d.log .index .timeindex              batches and sparse indexes
-        %020d.snapshot                           producers at that offset (.producer_snapshot)
+        %020d.snapshot                           producer state at that offset (.producer_snapshot)
         %020d.txnindex                           aborted transactions (.transaction_index)
 
 `PartitionLog` (.partition_log) is what a replica uses:
 
     log, report = PartitionLog.open(disk, directory, settings, recovery_point=0, start_offset=0, is_clean=False)
-        Recovers (.log_recovery): after an unclean stop verifies every batch of the segment with `recovery_point` and
-        of later ones, truncates after the last valid one, rebuilds indexes, epochs and producers; after a clean stop
-        reads indexes and the newest producer snapshot only. Raises CorruptLog or StorageError.
+        Recovers the log (.log_recovery). After an unclean shutdown it verifies every batch from the segment that
+        contains `recovery_point` on, truncates after the last valid batch, and rebuilds indexes, epochs and producer
+        state; after a clean shutdown it reads only the indexes and the newest producer snapshot. Raises CorruptLog,
+        StorageError.
     log.start_offset  log.end_offset  log.last_epoch  log.size_bytes  log.recovery_point
         `last_epoch` is -1 if there is none. Truncation lowers the recovery point: save its checkpoint before the next
         append.
-    log.settings                                          may be replaced when configs change
+    log.settings                                          replaced when topic configs change
     log.append_as_leader(records, epoch, now_ms, wall_ms, origin=CLIENT)
         -> Appended(base_offset, last_offset, log_append_time_ms, is_duplicate)
-        Verifies the one batch of a producer (.validation): CRC, magic, size, timestamps, and that sequences continue
-        (.producer_state), then stamps base offset and epoch, which the CRC does not cover, and appends. A repeated
-        batch of an idempotent producer is not appended again; its offsets are returned. Raises
-        RequestError(error, message) with the log unchanged, DiskFull, FlushFailed.
+        Validates the single batch of a producer (.validation): CRC, magic, size and timestamps. Checks its producer
+        epoch and sequence numbers (.producer_state), sets the base offset and the leader epoch, which the CRC does
+        not cover, and appends it. A duplicate batch of an idempotent producer is not appended; the result has the
+        offsets of the original. Raises RequestError(error, message) with the log unchanged, DiskFull, FlushFailed.
     log.append_marker(producer_id, producer_epoch, marker, epoch, now_ms, wall_ms, transaction_version=0)
-        Ends a transaction (.transaction_marker).
+        Appends the marker that ends a transaction (.transaction_marker).
     log.append_as_follower(records, now_ms=0.0) -> end offset
         Appends the leader's batches unchanged; they start at `end_offset` or above (compaction leaves gaps).
-        Raises CorruptLog for bad bytes, ValueError for a batch below the end.
-    log.start_epoch(epoch)                                a new leader's epoch starts at the log end
+        Raises CorruptLog for invalid batches, ValueError for a batch below the log end offset.
+    log.start_epoch(epoch)                                starts a new leader epoch at the log end offset
     log.read(offset, max_bytes, max_offset, at_least_one=True) -> bytes
-        Whole batches from the one that contains `offset`, or follows it, of offsets below `max_offset`.
+        Whole batches from the one that contains or follows `offset`, up to `max_offset` (exclusive).
     log.end_of_epoch(epoch) -> OffsetAndEpoch | None      KIP-101 (.leader_epochs)
     log.truncate(end_offset)  log.reset(start_offset)     durable when they return
-    log.delete_before(offset) -> bytes freed              raises the log start offset; whole segments below it go
-    log.retain(wall_ms, high_watermark) -> bytes freed    by time, size and start offset; expires idle producers
+    log.delete_before(offset) -> bytes freed              raises the log start offset, removes the segments below it
+    log.retain(wall_ms, high_watermark) -> bytes freed    by time, size and log start offset; expires idle producers
     log.offset_of_timestamp(timestamp_ms, max_offset) -> TimestampOffset | None
     log.max_timestamp() -> TimestampOffset | None         KIP-734
-    log.last_stable_offset(high_watermark)                below the first open transaction
+    log.last_stable_offset(high_watermark)                end of what read_committed consumers may read
     log.aborted_transactions(start, end)                  for read_committed fetches
     log.producers                                         states by producer id (.producer_state)
-    log.needs_flush(now_ms)                               by flush.messages, flush.ms, and once a segment is sealed
-    log.begin_flush() -> flush                            as `quorumd.log.segmented_log` (.log_flush)
+    log.needs_flush(now_ms)                               by flush.messages and flush.ms, or if a segment was sealed
+    log.begin_flush() -> flush                            as in `quorumd.log.segmented_log` (.log_flush)
     plan_compaction(log, wall_ms, high_watermark)         `cleanup.policy=compact` (.compaction)
-    log.close()                                           flushes, writes indexes and the producer snapshot
+    log.close()                                           flushes, writes indexes and a producer snapshot
 
-A leader's coordinators append with `origin=COORDINATOR`. Whether a transaction was added to the partition is for the
-caller to verify (`log.producers.has_open_transaction`, KIP-890). Records are not decoded on the way in or out.
+A leader's coordinators append with `origin=COORDINATOR`. The caller verifies that a transaction was added to the
+partition (`log.producers.has_open_transaction`, KIP-890). Appends and reads do not decode records, except the keys of
+compacted topics.
 
-A sealed segment keeps its indexes in its files, and is flushed before it gets them (.data_segment). Sparse indexes,
-atomic files and batch extents are those of `quorumd.log`.
+The index files of a sealed segment are written once its batches are flushed (.data_segment). Sparse indexes, atomic
+file replacement and batch extents are those of `quorumd.log`.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class PartitionLogSettings:
-    """Topic configs of a log, by their names and with their defaults in Kafka. Sizes in bytes, times in ms."""
+    """The topic configs of a log, with Kafka's names and defaults. Sizes in bytes, times in ms."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000

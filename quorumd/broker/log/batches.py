@@ -1,8 +1,8 @@
-"""Headers of data batches: walk, verify and stamp them without touching the records.
+"""Headers of record batches: iterate over, verify and modify them without decoding the records.
 
-The layout is that of `quorumd.protocol.record_batch`, with the fields that mean nothing in the metadata log: producer
-id, producer epoch and base sequence, the codec and the transactional bit. Compaction removes records, so that a batch
-may have fewer records than offsets, none at all, and need not start where the batch before it ends.
+The layout is that of `quorumd.protocol.record_batch`, including the fields that the metadata log does not use:
+producer id, producer epoch, base sequence, codec and the transactional bit. After compaction a batch may have fewer
+records than offsets, or none, and may start above the end offset of the previous batch.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT, HEADER_
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 DELETE_HORIZON_BIT = 0x40
-"""The base timestamp is the time from which tombstones and markers of the batch may be removed."""
+"""The base timestamp is the delete horizon: the time from which tombstones and markers may be removed."""
 NO_PRODUCER = -1
 NO_TIMESTAMP = -1
 MAX_SEQUENCE = 2**31 - 1
-"""The sequence after it is 0."""
+"""Sequence numbers wrap around to 0 after it."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _BEFORE_MAGIC = Struct(">qii")
-_FROM_LENGTH = 8
 _LENGTH_END = 12
 _CRC_START = 17
 _CRC_END = 21
@@ -38,9 +37,9 @@ _TIMESTAMP = Struct(">q")
 
 
 class DataBatch:
-    """A batch header. `position` and `size` are bytes within the data that it was read from.
+    """A batch header. `position` and `size` locate the batch, in bytes, in the data that it was read from.
 
-    Offsets: `base_offset` inclusive, `end_offset` exclusive. Timestamps are Unix milliseconds, NO_TIMESTAMP if none.
+    `base_offset` is inclusive, `end_offset` exclusive. Timestamps are Unix milliseconds, or NO_TIMESTAMP.
     """
 
     __slots__ = (
@@ -91,32 +90,32 @@ class DataBatch:
 
     @property
     def codec(self) -> int:
-        """The compression: a key of `record_batch.COMPRESSION_NAMES`, 0 for none."""
+        """The compression codec: a key of `record_batch.COMPRESSION_NAMES`, 0 if uncompressed."""
         return self.attributes & COMPRESSION_MASK
 
     @property
     def is_control(self) -> bool:
-        """Whether the record is a transaction marker."""
+        """Whether this is a control batch, such as a transaction marker."""
         return self.attributes & CONTROL_BIT != 0
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the records, or the marker, are part of a transaction."""
+        """Whether the records, or the marker, belong to a transaction."""
         return self.attributes & TRANSACTIONAL_BIT != 0
 
     @property
     def has_log_append_time(self) -> bool:
-        """Whether the maximum timestamp is that of all records."""
+        """Whether the timestamp type is LogAppendTime: the maximum timestamp applies to every record."""
         return self.attributes & LOG_APPEND_TIME_BIT != 0
 
     @property
     def delete_horizon_ms(self) -> int:
-        """Time from which tombstones and markers of the batch may be removed, NO_TIMESTAMP if not set."""
+        """The delete horizon, NO_TIMESTAMP if not set."""
         return self.timestamp_ms if self.attributes & DELETE_HORIZON_BIT else NO_TIMESTAMP
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record, removed or not; -1 without sequences."""
+        """The sequence number of the last offset, even if compaction removed its record; -1 without sequences."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.end_offset - self.base_offset - 1) & MAX_SEQUENCE
@@ -130,12 +129,14 @@ class DataBatch:
 
 
 def read_batch(data: bytes, position: int = 0) -> DataBatch:
-    """Read the header at `position`; its records may lie beyond the end of `data`.
+    """Read the header at `position`; the records may exceed `data`.
 
-    Raises MalformedMessage if there is no batch header.
+    Raises MalformedMessage if the header is incomplete or invalid.
     """
     if position + HEADER_SIZE > len(data):
-        raise MalformedMessage(f"{len(data) - position} bytes at position {position} are less than a header")
+        raise MalformedMessage(
+            f"{len(data) - position} bytes at position {position}: too few for a batch header"
+        )
     (
         base_offset,
         length,
@@ -154,7 +155,7 @@ def read_batch(data: bytes, position: int = 0) -> DataBatch:
     if magic != MAGIC or length < _MIN_LENGTH or base_offset < 0 or not 0 <= count <= last_delta + 1:
         raise MalformedMessage(
             f"batch at position {position}: magic {magic}, length {length}, base offset {base_offset}, "
-            f"last offset delta {last_delta}, count {count} cannot be a header of a batch"
+            f"last offset delta {last_delta} and count {count} are not a valid batch header"
         )
     return DataBatch(
         position,
@@ -174,16 +175,16 @@ def read_batch(data: bytes, position: int = 0) -> DataBatch:
 
 
 def crc_is_valid(data: bytes, batch: DataBatch) -> bool:
-    """Whether the CRC of the batch, whole in `data`, matches; it does not cover base offset and epoch."""
+    """Whether the CRC of a complete batch matches. It does not cover the base offset and the leader epoch."""
     with memoryview(data) as view:
         return bool(crc32c(view[batch.position + _CRC_END : batch.position + batch.size]) == batch.crc)
 
 
 class BatchScan:
-    """The result of `scan_batches`: the valid batches, where they end, and why.
+    """The result of `scan_batches`: the valid batches, the position where they end, and the reason.
 
-    `fault` is "" at the end of the data and before zeros. `needed_bytes` is set if the data ends within a batch that
-    is valid so far: it needs at least that many from `end`.
+    `fault` is "" if the data ends there or zeros follow. If the data ends within a batch, `needed_bytes` is the least
+    number of bytes from `end` that the next scan needs.
     """
 
     __slots__ = ("batches", "end", "fault", "needed_bytes")
@@ -196,7 +197,7 @@ class BatchScan:
 
 
 def scan_batches(data: bytes, min_offset: int, with_crc: bool = True) -> BatchScan:
-    """Find the longest prefix of whole valid batches, the first of which starts at `min_offset` or above.
+    """Find the longest prefix of complete, valid batches with ascending offsets from `min_offset` on.
 
     Never raises. `with_crc`: verify the CRC of each batch.
     """
@@ -205,7 +206,7 @@ def scan_batches(data: bytes, min_offset: int, with_crc: bool = True) -> BatchSc
     size = len(data)
     while position < size and any(data[position : position + HEADER_SIZE]):
         if position + HEADER_SIZE > size:
-            fault = f"{size - position} bytes at position {position} are less than a header"
+            fault = f"{size - position} bytes at position {position}: too few for a batch header"
             return BatchScan(found, position, fault, HEADER_SIZE)
         try:
             batch = read_batch(data, position)
@@ -226,9 +227,9 @@ def scan_batches(data: bytes, min_offset: int, with_crc: bool = True) -> BatchSc
 
 
 def stamped(data: bytes, batch: DataBatch, base_offset: int, epoch: int) -> bytes:
-    """Return the batch with another base offset and leader epoch, which its CRC does not cover; one copy.
+    """Return the batch with this base offset and leader epoch, which its CRC does not cover. Copies the data once.
 
-    `batch`, the header of all of `data`, is updated.
+    Updates `batch`, the header of the single batch in `data`.
     """
     batch.end_offset += base_offset - batch.base_offset
     batch.base_offset = base_offset
@@ -238,9 +239,9 @@ def stamped(data: bytes, batch: DataBatch, base_offset: int, epoch: int) -> byte
 
 
 def with_log_append_time(data: bytes, batch: DataBatch, timestamp_ms: int) -> bytes:
-    """Return the batch with its maximum timestamp, which then is that of all records, and a new CRC.
+    """Return the batch with timestamp type LogAppendTime, this maximum timestamp and a new CRC.
 
-    `batch`, the header of all of `data`, is updated.
+    Updates `batch`, the header of the single batch in `data`.
     """
     batch.attributes |= LOG_APPEND_TIME_BIT
     batch.max_timestamp_ms = timestamp_ms
@@ -254,7 +255,7 @@ def with_log_append_time(data: bytes, batch: DataBatch, timestamp_ms: int) -> by
 
 
 def encode_header(batch: DataBatch, records: bytes) -> bytes:
-    """Encode a batch of this header and these encoded records; computes length and CRC."""
+    """Encode a batch from a header and encoded records; computes the length and the CRC."""
     header = bytearray(
         _HEADER.pack(
             batch.base_offset,

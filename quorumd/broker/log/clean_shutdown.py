@@ -1,7 +1,7 @@
-"""`.kafka_cleanshutdown`: the epoch of the broker that stopped cleanly on a log directory (KIP-966).
+"""`.kafka_cleanshutdown`: marks a log directory as shut down cleanly, with the broker epoch (KIP-966).
 
-A broker writes it into each directory after it has closed all logs, and removes it before it opens them. The epoch
-proves to the controller that nothing was lost since that incarnation.
+A broker writes the file to each log directory after it has closed all logs, and removes it before it opens them. The
+broker epoch, sent in the next registration, proves to the controller that the broker has lost no records since.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ NO_BROKER_EPOCH = -1
 
 
 def was_clean(disk: Disk, log_directory: str) -> bool:
-    """Whether the broker that last used the directory stopped cleanly: its logs need no recovery."""
+    """Whether the directory was shut down cleanly, so that its logs need no recovery."""
     return disk.exists(f"{log_directory}/{FILE_NAME}")
 
 
 def read_broker_epoch(disk: Disk, log_directory: str) -> int:
-    """The epoch in the file, NO_BROKER_EPOCH if it is missing or unreadable. Raises StorageError."""
+    """The broker epoch in the file, NO_BROKER_EPOCH if it is missing or invalid. Raises StorageError."""
     data = read_small_file(disk, f"{log_directory}/{FILE_NAME}")
     try:
         content = json.loads(data or b"")
@@ -32,12 +32,12 @@ def read_broker_epoch(disk: Disk, log_directory: str) -> int:
 
 
 def previous_broker_epoch(epochs: list[int]) -> int:
-    """The epoch for the registration: that of all log directories, NO_BROKER_EPOCH if they differ."""
+    """The previous broker epoch to register with: that of every log directory, NO_BROKER_EPOCH if they differ."""
     return epochs[0] if epochs and len(set(epochs)) == 1 else NO_BROKER_EPOCH
 
 
 def write_clean_shutdown(disk: Disk, log_directory: str, broker_epoch: int) -> None:
-    """Write the file durably, after all logs of the directory are closed. Blocks. Raises StorageError."""
+    """Write the file durably, once all logs of the directory are closed. Blocks. Raises StorageError."""
     content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_atomically(disk, f"{log_directory}/{FILE_NAME}", content.encode())
 

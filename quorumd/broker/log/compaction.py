@@ -1,14 +1,15 @@
 """`cleanup.policy=compact`: keep the last record of each key, and remove aborted transactions.
 
-    job = plan_compaction(log, wall_ms, high_watermark)     None if there is nothing to do
-    result = compact(disk, job)                             blocks; made for `Disk.run_in_subprocess`
+    job = plan_compaction(log, wall_ms, high_watermark)     None if no compaction is due
+    result = compact(disk, job)                             blocks; runs in `Disk.run_in_subprocess`
     freed = install_compaction(disk, log, job, result)      on the event thread
 
-Sealed and flushed segments below the last stable offset are compacted. Offsets stay: a compacted batch has its offset
-range, sequences and epoch, and fewer records. Tombstones, and markers of transactions without records, get a delete
-horizon when they are first compacted and go once it has passed. The last batch of each active producer stays, without
-records if need be, as its sequence is found there after an unclean stop. Batches that cannot be decoded (see
-`.records`) stay whole; those of codecs without an encoder are rewritten without compression.
+Sealed and flushed segments below the last stable offset are compacted. Offsets do not change: a compacted batch keeps
+its offset range, sequence numbers and leader epoch, and has fewer records. Tombstones, and markers of transactions
+without records, get a delete horizon when they are first compacted, and are removed once it has passed. The last
+batch of each active producer is kept, if necessary without records, because recovery after an unclean shutdown reads
+the last sequence number from it. Batches that cannot be decoded (see `.records`) are kept unchanged; batches of a
+codec without an encoder are rewritten uncompressed.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from quorumd.log.segment import LOG_SUFFIX
 from quorumd.ports import Disk, File
 
 MAX_KEYS = 2_000_000
-"""Number of keys after which a compaction stops at the next segment; the rest follows with the next one."""
+"""Size of the offset map from which no further segment is read; the next compaction continues there."""
 _WRITE_BYTES = 1024 * 1024
 
 
 class Source(NamedTuple):
-    """A segment to compact; `end_offset` is where the next one starts."""
+    """A segment to compact; `end_offset` is the base offset of the next segment."""
 
     base_offset: int
     end_offset: int
@@ -51,12 +52,12 @@ class Source(NamedTuple):
 
 
 class CompactionJob(NamedTuple):
-    """The input of `compact`, picklable."""
+    """The input of `compact`. Can be pickled."""
 
     directory: str
     sources: tuple[Source, ...]
     first_dirty_offset: int
-    """Records below it are compacted already; their segments may still lose records with later ones."""
+    """Records below it are compacted already; later records may still replace them."""
     segment_bytes: int
     index_interval_bytes: int
     delete_retention_ms: int
@@ -68,21 +69,21 @@ class CompactionJob(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A compacted segment, `.cleaned` and durable, for the sources from `base_offset` up to `end_offset`."""
+    """A compacted segment, durable as `.cleaned` files, for the sources from `base_offset` to `end_offset`."""
 
     base_offset: int
     end_offset: int
 
 
 class CompactionResult(NamedTuple):
-    """The replacements, and the offset up to which the log is then compacted."""
+    """The replacements, and the first dirty offset once they are installed."""
 
     replacements: tuple[Replacement, ...]
     end_offset: int
 
 
 def dirty_ratio(log: PartitionLog) -> float:
-    """Share of the sealed segments' bytes that were never compacted."""
+    """The fraction of bytes in sealed segments that are not yet compacted."""
     sealed = log.segments()[:-1]
     total = sum([segment.size for segment in sealed])
     dirty = sum([segment.size for segment in sealed if segment.base_offset >= log.first_dirty_offset])
@@ -90,7 +91,7 @@ def dirty_ratio(log: PartitionLog) -> float:
 
 
 def plan_compaction(log: PartitionLog, wall_ms: int, high_watermark: int) -> CompactionJob | None:
-    """The compaction that is due by `min.cleanable.dirty.ratio` or `max.compaction.lag.ms`; None if none is."""
+    """The compaction that is due by `min.cleanable.dirty.ratio` or `max.compaction.lag.ms`, or None."""
     settings = log.settings
     if COMPACT not in settings.cleanup_policy:
         return None
@@ -123,7 +124,7 @@ def plan_compaction(log: PartitionLog, wall_ms: int, high_watermark: int) -> Com
 
 
 def _cleanable(log: PartitionLog, wall_ms: int, high_watermark: int) -> list[Source]:
-    """The segments that are sealed, flushed, older than `min.compaction.lag.ms` and without open transactions."""
+    """The sealed, flushed segments below the last stable offset that are older than `min.compaction.lag.ms`."""
     limit = min(log.recovery_point, log.last_stable_offset(high_watermark))
     youngest_ms = wall_ms - log.settings.min_compaction_lag_ms
     found = []
@@ -137,7 +138,7 @@ def _cleanable(log: PartitionLog, wall_ms: int, high_watermark: int) -> list[Sou
 
 
 def compact(disk: Disk, job: CompactionJob) -> CompactionResult:
-    """Write the compacted segments. Blocks for long. Raises CorruptLog, OSError."""
+    """Write the compacted segments. Blocks, possibly for minutes. Raises CorruptLog, OSError."""
     offsets, end_offset = _last_offsets(disk, job)
     sources = [source for source in job.sources if source.end_offset <= end_offset]
     transactions = TransactionFilter(job.aborted)
@@ -159,7 +160,7 @@ def compact(disk: Disk, job: CompactionJob) -> CompactionResult:
 
 
 def _last_offsets(disk: Disk, job: CompactionJob) -> tuple[dict[bytes, int], int]:
-    """The last offset of each key of the dirty segments, and the end of the last segment that is in it."""
+    """The offset map, from each key of the dirty segments to its last offset, and the end of the segments read."""
     offsets: dict[bytes, int] = {}
     transactions = TransactionFilter(
         [entry for entry in job.aborted if entry.last_offset >= job.first_dirty_offset]
@@ -184,7 +185,7 @@ def _last_offsets(disk: Disk, job: CompactionJob) -> tuple[dict[bytes, int], int
 
 
 def _batches(disk: Disk, directory: str, source: Source) -> Iterator[tuple[bytes, DataBatch]]:
-    """The batches of a segment, verified: (data with the whole batch, header). Raises CorruptLog, OSError."""
+    """Yield (data, header) for each verified batch of a segment. Raises CorruptLog, OSError."""
     path = segment_stem(directory, source.base_offset) + LOG_SUFFIX
     file = disk.open(path)
     position = 0
@@ -196,11 +197,11 @@ def _batches(disk: Disk, directory: str, source: Source) -> Iterator[tuple[bytes
     finally:
         file.close()
     if position != source.size:
-        raise CorruptLog(f"{path}, position {position}: the batch is invalid; check the disk")
+        raise CorruptLog(f"{path}: invalid batch at position {position}; check the disk")
 
 
 class _Writer:
-    """Writes the replacement of a group of segments."""
+    """Writes the compacted segment that replaces a group of segments."""
 
     def __init__(self, disk: Disk, job: CompactionJob, group: list[Source]) -> None:
         self._disk = disk
@@ -213,7 +214,7 @@ class _Writer:
         self._written = 0
 
     def write(self, batches: BatchFilter, transactions: TransactionFilter) -> bool:
-        """Write the files durably. Returns False, with none left, for a single segment that loses nothing."""
+        """Write the files durably. Returns False and leaves no file if a single segment would not change."""
         has_changed = len(self._group) > 1
         transactions.kept.clear()
         file = self._disk.open(self._stem + LOG_SUFFIX + CLEANED, create=True)
@@ -266,10 +267,10 @@ class _Writer:
 
 
 def install_compaction(disk: Disk, log: PartitionLog, job: CompactionJob, result: CompactionResult) -> int:
-    """Put the compacted segments in place; returns the bytes freed. Blocks.
+    """Replace the sources by the compacted segments; returns the bytes freed. Blocks.
 
-    A log that has lost a source since the job was planned is left unchanged. After a failed job, only
-    `remove_cleaned` is called. Raises FlushFailed, OSError.
+    Does nothing if a source was truncated or removed since the job was planned. After a failed job, call
+    `remove_cleaned` instead. Raises FlushFailed, OSError.
     """
     known = {segment.base_offset: segment.size for segment in log.segments()[:-1]}
     if any(known.get(source.base_offset) != source.size for source in job.sources):

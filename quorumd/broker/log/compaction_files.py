@@ -1,10 +1,11 @@
-"""Replacing segments by a compacted one, so that a crash leaves the log before or after it. Suffixes are Kafka's.
+"""Crash-safe replacement of segments by a compacted one, with Kafka's file suffixes.
 
-    .cleaned    written by a compaction in progress, removed by the next start
-    .swap       complete and durable: the next start puts it in place of the segments that it covers
+    .cleaned    written by a compaction in progress; removed on the next start
+    .swap       complete and durable; on the next start replaces the segments that it covers
 
-A replacement has its index files from the beginning, so that an unclean start trusts it (see `.data_segment`). The
-`.log.swap` file is renamed to first and away from last: while it exists, the replacement is to be completed.
+A replacement is written with its index files, so that recovery trusts it (see `.data_segment`). The `.log.swap` file
+is the last one to get the `.swap` suffix and the last one to lose it: while it exists, recovery completes the
+replacement.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _WINDOW = 1024 * 1024
 
 
 def segment_stem(directory: str, base_offset: int) -> str:
-    """The path of a segment's files without suffix."""
+    """The path of a segment's files, without the suffix."""
     return f"{directory}/{base_offset:020d}"
 
 
 def replace_segments(disk: Disk, directory: str, base_offset: int, end_offset: int) -> None:
-    """Put the `.cleaned` files of `base_offset` in place of the segments from it up to `end_offset`. Blocks.
+    """Replace the segments from `base_offset` to `end_offset` by the `.cleaned` files of `base_offset`. Blocks.
 
-    The files are durable. Raises OSError; the next start then completes or undoes it.
+    The files must be durable. Raises OSError; the next start then completes or reverts the replacement.
     """
     stem = segment_stem(directory, base_offset)
     for suffix in (*SIDE_SUFFIXES, LOG_SUFFIX):
@@ -51,14 +52,14 @@ def _complete(disk: Disk, directory: str, base_offset: int, end_offset: int) -> 
 
 
 def remove_cleaned(disk: Disk, directory: str) -> None:
-    """Remove what a compaction wrote. Raises OSError."""
+    """Remove the files of an unfinished compaction. Raises OSError."""
     for name in disk.list_directory(directory):
         if name.endswith(CLEANED):
             disk.remove(f"{directory}/{name}")
 
 
 def complete_compaction(disk: Disk, directory: str) -> None:
-    """Complete the replacements that a crash interrupted, and remove the files of others. Blocks. Raises OSError."""
+    """Complete interrupted replacements, and remove the files of unfinished compactions. Blocks. Raises OSError."""
     names = disk.list_directory(directory)
     for name in names:
         base_offset = parse_base_offset(name.removesuffix(SWAP))

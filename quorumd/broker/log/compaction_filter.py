@@ -1,4 +1,4 @@
-"""Which batches and records a compaction keeps, decided batch by batch in log order."""
+"""Decides, batch by batch in log order, which batches and records a compaction keeps."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ _LONG_KEY_BYTES = 32
 _DIGEST_BYTES = 16
 
 LastRecords = Mapping[int, tuple[int, int]]
-"""Producer id -> (offset of its last record, -1 if only a marker is known; producer epoch)."""
+"""Producer id -> (offset of its last record, -1 if only a marker is known, producer epoch)."""
 
 
 def map_key(key: bytes) -> bytes:
-    """A key, or the digest of a long one."""
+    """The key in the offset map: the record's key, or its digest if it is long."""
     return key if len(key) <= _LONG_KEY_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 
 class TransactionFilter:
-    """Follows the transactions of a log. Batches have to be given in order, each once."""
+    """Tracks the transactions of a log. Expects every batch once, in log order."""
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self._pending = sorted(aborted, key=_first_offset, reverse=True)
         self._aborted: dict[int, AbortedTransaction] = {}
         self._with_records: set[int] = set()
-        """Producers with batches of their current transaction."""
+        """Ids of the producers whose current transaction has batches."""
         self.kept: list[AbortedTransaction] = []
-        """Aborted transactions that still have batches, whose markers were passed."""
+        """Entries of the transaction index to keep: aborted transactions that still have batches."""
 
     def is_obsolete(self, data: bytes, batch: DataBatch) -> bool:
-        """Whether a batch is of an aborted transaction, or is a marker of a transaction without batches."""
+        """Whether a batch belongs to an aborted transaction, or is the marker of a transaction without batches."""
         while self._pending and self._pending[-1].first_offset < batch.end_offset:
             entry = self._pending.pop()
             self._aborted.setdefault(entry.producer_id, entry)
@@ -71,7 +71,7 @@ def _first_offset(entry: AbortedTransaction) -> int:
 
 
 class BatchFilter:
-    """Compacts single batches. `offsets`: the last offset of each key, by `map_key`."""
+    """Compacts single batches. `offsets`: the offset map, by `map_key`."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class BatchFilter:
         self._delete_retention_ms = delete_retention_ms
 
     def compacted(self, data: bytes, batch: DataBatch, is_obsolete: bool) -> bytes:
-        """The bytes that remain of a batch, b"" if none. Raises MalformedMessage."""
+        """The encoded batch that remains, b"" if none. Raises MalformedMessage."""
         original = data[batch.position : batch.position + batch.size]
         horizon_ms = batch.delete_horizon_ms
         has_passed = horizon_ms != NO_TIMESTAMP and horizon_ms <= self._wall_ms
@@ -128,7 +128,7 @@ class BatchFilter:
     def _rewritten(
         self, payload: bytes, batch: DataBatch, kept: Sequence[RecordSpan], horizon_ms: int
     ) -> bytes:
-        """The batch with some of its records; `horizon_ms`: a new delete horizon, which is its base timestamp."""
+        """The batch with the `kept` records; `horizon_ms`: its new delete horizon, stored as its base timestamp."""
         changed = _at_start(batch)
         changed.count = len(kept)
         if not batch.has_log_append_time:
@@ -145,7 +145,8 @@ class BatchFilter:
         return encode_header(changed, compressed(b"".join(parts), changed.codec))
 
     def _emptied(self, batch: DataBatch) -> bytes:
-        """The header alone if it is the last one with the sequence of an active producer or with its offset."""
+        """The batch without records if it is the last one of an active producer or ends at the high watermark;
+        otherwise b""."""
         last_offset, producer_epoch = self._last_records.get(batch.producer_id, (-2, -1))
         is_last = last_offset == batch.end_offset - 1 or (
             last_offset == -1 and batch.is_control and producer_epoch == batch.producer_epoch
@@ -160,7 +161,7 @@ class BatchFilter:
 
 
 def _at_start(batch: DataBatch) -> DataBatch:
-    """A copy of a header, of a batch that is alone."""
+    """A copy of a header at position 0."""
     return DataBatch(
         0,
         batch.size,

@@ -1,8 +1,8 @@
-"""One segment of a data log: a `.log` file of whole batches, its sparse indexes and its aborted transactions.
+"""One segment of a data log: a `.log` file of batches, its sparse indexes and its transaction index.
 
-A sealed segment keeps no indexes in memory: they are loaded from its files when needed, or rebuilt from the batches.
-Index files exist only once the segment is sealed and its batches are durable, or after the log was closed: an unclean
-start trusts a segment with index files, and reads the others.
+The indexes of a sealed segment are loaded from their files on demand, or rebuilt from the batches. Index files are
+written only when the segment is sealed and its batches are durable, or when the log is closed: recovery trusts a
+segment with index files, and scans any other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quorumd.protocol.record_batch import HEADER_SIZE
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 MAX_SEGMENT_OFFSETS = 2**31 - 1
-"""An index entry has 31 bits for an offset relative to its segment."""
+"""Index entries store offsets relative to the base offset in 31 bits."""
 SIDE_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_SUFFIX)
 TIME_ENTRY_SIZE = 12
 _LOCATE_BYTES = 16 * 1024
@@ -33,10 +33,10 @@ _REMEMBERED_READS = 16
 
 
 class DataSegment:
-    """Batches from `base_offset` in the first `size` bytes of a file. Methods raise the file's OSError.
+    """The batches in the first `size` bytes of a `.log` file. Methods raise OSError.
 
-    `end_offset` is that of the last batch, `base_offset` without batches. In a compacted log the next segment may
-    start above it.
+    `end_offset` is that of the last batch, `base_offset` if the segment is empty. In a compacted log the next segment
+    may start above it.
     """
 
     __slots__ = (
@@ -68,20 +68,20 @@ class DataSegment:
         self.end_offset = base_offset
         self.size = 0
         self.first_timestamp_ms = NO_TIMESTAMP
-        """Maximum timestamp of the first batch, from which `segment.ms` counts."""
+        """The maximum timestamp of the first batch, on which `segment.ms` is based."""
         self.aborted: list[AbortedTransaction] = []
-        """Transactions whose abort marker is in this segment, by its offset."""
+        """The transaction index: transactions whose abort marker is in this segment, in order of the markers."""
         self.has_index_files = False
         self.file: File = disk.open(self.path, create=True)
         self._transaction_file: File | None = None
         self._indexes: SegmentIndexes | None = SegmentIndexes(base_offset, index_interval_bytes)
         self._largest_timestamp_ms: int | None = None
-        """That of a sealed segment whose indexes are not loaded."""
+        """Cached while the indexes of a sealed segment are not loaded."""
         self._read_ends: dict[int, int] = {}
-        """End offset of recent reads -> position, where the reader continues."""
+        """End offset of a recent read -> its position, where the reader is expected to continue."""
 
     def relocate(self, directory: str) -> None:
-        """The folder has another name; open files stay open."""
+        """Use the new path of a renamed folder; open files stay open."""
         self._directory = directory
         self._stem = f"{directory}/{self.base_offset:020d}"
         self.path = self._stem + LOG_SUFFIX
@@ -91,14 +91,14 @@ class DataSegment:
 
     @property
     def indexes(self) -> SegmentIndexes:
-        """The indexes, loaded if needed."""
+        """The offset index and the time index, loaded or rebuilt on demand."""
         if self._indexes is None:
             self._indexes = self._loaded_indexes() or self._rebuilt_indexes()
         return self._indexes
 
     @property
     def largest_timestamp_ms(self) -> int:
-        """Largest timestamp of all batches, NO_TIMESTAMP if there is none."""
+        """The largest timestamp of all batches, NO_TIMESTAMP if there is none."""
         if self._indexes is None and self.has_index_files:
             if self._largest_timestamp_ms is None:
                 self._largest_timestamp_ms = self._last_indexed_timestamp()
@@ -106,7 +106,7 @@ class DataSegment:
         return self.indexes.largest_timestamp_ms
 
     def _last_indexed_timestamp(self) -> int:
-        """The timestamp of the last entry of the time index file, which has the largest one of a sealed segment."""
+        """The last timestamp in the time index file, which is the largest one of a sealed segment."""
         try:
             file = self._disk.open(self._stem + TIME_INDEX_SUFFIX)
         except FileNotFoundError:
@@ -120,7 +120,7 @@ class DataSegment:
         return int.from_bytes(entry[:8], "big", signed=True)
 
     def release_indexes(self) -> None:
-        """Free the memory of the indexes, which can be loaded again. For sealed segments only."""
+        """Drop the indexes of a sealed segment from memory; they are loaded again on demand."""
         if self.has_index_files and self._indexes is not None:
             self._largest_timestamp_ms = self._indexes.largest_timestamp_ms
             self._indexes = None
@@ -135,9 +135,9 @@ class DataSegment:
     # ---- loading
 
     def load(self) -> bool:
-        """Trust the files of a segment: take the size from the file, and read its aborted transactions.
+        """Load the segment without a scan: take its size from the file, and read the transaction index.
 
-        Returns False if that cannot be: then the segment has to be scanned.
+        Returns False if an index file is missing or the transaction index is invalid: scan the segment then.
         """
         self.has_index_files = self.index_files_exist()
         self.size = self.file.size()
@@ -149,7 +149,7 @@ class DataSegment:
         return self.has_index_files and aborted is not None
 
     def load_end(self) -> bool:
-        """Find the end offset of a loaded segment; False if its batches do not end with the file."""
+        """Find the end offset of a loaded segment; returns False if the file does not end with a valid batch."""
         position = self.indexes.last_position
         self.end_offset = self.base_offset
         for batch in self.batches_from(position):
@@ -159,17 +159,17 @@ class DataSegment:
         return position == self.size
 
     def index_files_exist(self) -> bool:
-        """Whether both index files exist."""
+        """Whether the offset index and the time index both have a file."""
         exists = self._disk.exists
         return exists(self._stem + INDEX_SUFFIX) and exists(self._stem + TIME_INDEX_SUFFIX)
 
     def has_some_index_file(self) -> bool:
-        """Whether there is a file to remove before this segment may be sealed."""
+        """Whether an offset or time index file exists; `index_files_exist` requires both."""
         exists = self._disk.exists
         return exists(self._stem + INDEX_SUFFIX) or exists(self._stem + TIME_INDEX_SUFFIX)
 
     def forget_batches(self) -> None:
-        """Start over, for a scan that adds the batches again."""
+        """Drop all batches from memory, before a scan adds them again."""
         self.size = 0
         self.end_offset = self.base_offset
         self.first_timestamp_ms = NO_TIMESTAMP
@@ -204,20 +204,20 @@ class DataSegment:
         return indexes
 
     def batches_from(self, position: int) -> Iterator[DataBatch]:
-        """The headers of the whole batches from a batch boundary to the last valid one; the CRC is not verified."""
+        """Yield the headers of the valid batches from `position`, a batch boundary, on; does not verify CRCs."""
         for _, scan in self.windows(position, self.size):
             yield from scan.batches
 
     def windows(
         self, position: int, end: int, with_crc: bool = False, min_offset: int = 0
     ) -> Iterator[tuple[bytes, BatchScan]]:
-        """Read whole batches from a batch boundary to position `end` or the first fault: (data, its scan)."""
+        """Yield (data, scan) for whole batches from `position`, a batch boundary, to `end` or the first fault."""
         return batch_windows(self.file, position, end, with_crc, min_offset)
 
     # ---- appending
 
     def add(self, batch: DataBatch) -> None:
-        """Index the next batch, which is in the file."""
+        """Add the next batch of the file to the segment and its indexes."""
         timestamp_ms = batch.max_timestamp_ms
         if self.size == 0:
             self.first_timestamp_ms = timestamp_ms
@@ -229,13 +229,13 @@ class DataSegment:
         self.size += batch.size
 
     def append(self, data: bytes, batches: Sequence[DataBatch]) -> None:
-        """Write whole batches after the last one. After an error the segment is unchanged once it is trimmed."""
+        """Append whole batches. After an error, `trim` restores the segment."""
         self.file.write_at(self.size, data)
         for batch in batches:
             self.add(batch)
 
     def add_aborted(self, transaction: AbortedTransaction) -> None:
-        """Add to the transaction index."""
+        """Append an aborted transaction to the transaction index."""
         entry = encode_entries((transaction,))
         file = self._open_transaction_file()
         file.write_at(len(self.aborted) * len(entry), entry)
@@ -247,16 +247,16 @@ class DataSegment:
         return self._transaction_file
 
     def trim(self) -> None:
-        """Truncate the file after the last batch."""
+        """Truncate the file at the end of the last batch."""
         self.file.truncate(self.size)
 
     # ---- reading
 
     def read(self, offset: int, limit: int, max_offset: int, at_least_one: bool) -> bytes | None:
-        """Read whole batches from the one that contains `offset` or the next one.
+        """Read whole batches from the one that contains or follows `offset`.
 
-        At most `limit` bytes, but the first batch in any case if `at_least_one`, and only batches that end at or
-        below `max_offset`. None if this segment has no batch after `offset`. Raises CorruptLog.
+        Returns at most `limit` bytes, except that `at_least_one` returns the first batch whatever its size, and only
+        batches that end at or below `max_offset`; None if every batch is below `offset`. Raises CorruptLog.
         """
         try:
             position = self._read_ends.pop(offset, -1)
@@ -267,7 +267,7 @@ class DataSegment:
             available = min(limit, self.size - position)
             boundary = self._boundary(position + available, max_offset)
             if boundary > position + _LOCATE_BYTES:
-                # Reading only the end twice is cheaper than cutting the end off a copy of everything.
+                # Reading the tail twice is cheaper than copying the data to cut off the tail.
                 tail = self.file.read_at(boundary, position + available - boundary)
                 stop, end_offset = whole_batches(tail, 0, len(tail), max_offset)
                 self._remember(end_offset, boundary + stop)
@@ -280,10 +280,12 @@ class DataSegment:
                     return b""
                 data = self.file.read_at(position, size)
                 if len(data) < size:
-                    raise CorruptLog(f"the batch has {size} bytes, {len(data)} are left")
+                    raise CorruptLog(f"a batch of {size} bytes is cut off after {len(data)}")
                 stop = size
         except CorruptLog as fault:
-            raise CorruptLog(f"{self.path}, reading from offset {offset}: {fault}; check the disk") from None
+            raise CorruptLog(
+                f"{self.path} cannot be read at offset {offset}: {fault}; check the disk"
+            ) from None
         self._remember(end_offset, position + stop)
         return data if stop == len(data) else data[:stop]
 
@@ -291,7 +293,7 @@ class DataSegment:
         return 0 if self._indexes is None else self._indexes.boundary(position, max_offset)
 
     def _remember(self, end_offset: int, position: int) -> None:
-        """Remember where a reader continues."""
+        """Cache the position at which a sequential reader continues."""
         if end_offset:
             ends = self._read_ends
             if len(ends) >= _REMEMBERED_READS:
@@ -299,7 +301,7 @@ class DataSegment:
             ends[end_offset] = position
 
     def position_of(self, offset: int) -> int:
-        """The position of the batch that contains `offset` or of the next one; `size` if there is none.
+        """The position of the batch that contains or follows `offset`; `size` if there is none.
 
         Raises CorruptLog.
         """
@@ -315,7 +317,7 @@ class DataSegment:
     # ---- truncation and removal
 
     def truncate(self, offset: int) -> None:
-        """Remove the batch that contains `offset` and all after it. Index files are then those of removed batches."""
+        """Remove the batch that contains `offset` and all later ones. Index files become stale."""
         position = self.position_of(offset)
         end_offset = self.base_offset
         indexes = self.indexes
@@ -334,7 +336,7 @@ class DataSegment:
         self.trim()
 
     def set_aborted(self, aborted: list[AbortedTransaction]) -> None:
-        """Replace the transaction index by a prefix, or by what a scan found."""
+        """Replace the transaction index: by a prefix after truncation, or by the result of a scan."""
         self.aborted = aborted
         if aborted or self._transaction_file or self._disk.exists(self._stem + TRANSACTION_SUFFIX):
             content = encode_entries(aborted)
@@ -343,7 +345,7 @@ class DataSegment:
             file.truncate(len(content))
 
     def remove_index_files(self) -> None:
-        """Remove the index files; durable once the folder is synced. An unclean start then scans the segment."""
+        """Remove the index files, so that recovery scans the segment; durable once the folder is synced."""
         if self._indexes is None:
             self._indexes = self.indexes
         self.has_index_files = False
@@ -352,10 +354,10 @@ class DataSegment:
                 self._disk.remove(self._stem + suffix)
 
     def write_index_files(self, atomically: bool = True) -> None:
-        """Write the index files durably, once the batches are durable. Blocks. Raises OSError, StorageError.
+        """Write the index files durably. Blocks. Raises OSError, StorageError.
 
-        Those of the active segment count after a clean stop only, and need not be replaced `atomically`; the caller
-        syncs the folder.
+        The batches must be durable. The files of the active segment are used only after a clean shutdown, and need
+        not be replaced `atomically`; the caller then syncs the folder.
         """
         indexes = self.indexes
         for suffix, content in (
@@ -374,7 +376,7 @@ class DataSegment:
                 file.close()
 
     def remove(self) -> None:
-        """Remove the files, the batches first and durably; the open file can still be read until it is closed."""
+        """Remove the files, the `.log` file durably first; the open file can be read until it is closed."""
         remove_segment_files(self._disk, self._directory, self.base_offset)
 
     def close(self) -> None:
@@ -405,7 +407,7 @@ def batch_windows(
 
 
 def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:
-    """Remove the files of a segment, the batches first and durably: no segment is left without its index files."""
+    """Remove the files of a segment, the `.log` file durably first: a crash leaves no segment without indexes."""
     stem = f"{directory}/{base_offset:020d}"
     disk.remove(stem + LOG_SUFFIX)
     disk.sync_directory(directory)

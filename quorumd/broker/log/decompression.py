@@ -1,6 +1,6 @@
-"""Decoders of the codecs that the standard library lacks: snappy and lz4, as Kafka's clients frame them.
+"""Decoders for snappy and lz4, which the standard library lacks, in the framing of Kafka's clients.
 
-Written for compaction and searches by timestamp, which run rarely; a batch of 64 KiB takes milliseconds.
+Used by compaction and lookups by timestamp, which are rare: decoding a batch of 64 KiB takes milliseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LZ4_UNCOMPRESSED = 0x8000_0000
 
 
 def decompress_snappy(data: bytes, limit: int) -> bytes | None:
-    """Decode raw snappy, or the blocks of the Java client's framing; None for more than `limit` bytes.
+    """Decode raw snappy, or the xerial framing of the Java client; None if it exceeds `limit` bytes.
 
     Raises MalformedMessage.
     """
@@ -30,7 +30,7 @@ def decompress_snappy(data: bytes, limit: int) -> bytes | None:
             _decode_snappy(data[position : position + size], out, limit)
             position += size
     except IndexError:
-        raise MalformedMessage("invalid snappy: it ends within an element") from None
+        raise MalformedMessage("invalid snappy: the data ends within an element") from None
     return bytes(out) if len(out) <= limit else None
 
 
@@ -68,11 +68,11 @@ def _decode_snappy(data: bytes, out: bytearray, limit: int) -> None:
             position += size
         _copy(out, offset, length)
     if len(out) != expected and len(out) <= limit:
-        raise MalformedMessage(f"invalid snappy: {len(out)} bytes instead of {expected}")
+        raise MalformedMessage(f"invalid snappy: {len(out)} bytes decoded, {expected} expected")
 
 
 def decompress_lz4(data: bytes, limit: int) -> bytes | None:
-    """Decode an lz4 frame; checksums are not verified, the batch has its own. None for more than `limit` bytes.
+    """Decode an lz4 frame; None if it exceeds `limit` bytes. Ignores checksums: the batch has a CRC.
 
     Raises MalformedMessage.
     """
@@ -85,7 +85,7 @@ def decompress_lz4(data: bytes, limit: int) -> bytes | None:
     try:
         while len(out) <= limit:
             if position + 4 > len(data):
-                raise MalformedMessage("invalid lz4: the frame has no end")
+                raise MalformedMessage("invalid lz4: the frame has no end mark")
             size = int.from_bytes(data[position : position + 4], "little")
             position += 4
             if size == 0:
@@ -132,10 +132,12 @@ def _extended(block: bytes, position: int, length: int) -> tuple[int, int]:
 
 
 def _copy(out: bytearray, offset: int, length: int) -> None:
-    """Append `length` bytes from `offset` before the end, which may overlap with what is appended."""
+    """Append `length` bytes from `offset` bytes before the end; source and target may overlap."""
     start = len(out) - offset
     if offset == 0 or start < 0:
-        raise MalformedMessage(f"invalid compressed data: it refers to {offset} of {len(out)} bytes before")
+        raise MalformedMessage(
+            f"invalid compressed data: it refers to {offset} bytes back, only {len(out)} precede"
+        )
     if offset >= length:
         out += out[start : start + length]
     else:

@@ -1,10 +1,10 @@
-"""The start offset of each leader epoch in a data log: Kafka's `leader-epoch-checkpoint` (KIP-101).
+"""The leader epoch cache of a data log and its file, `leader-epoch-checkpoint` (KIP-101).
 
     0
     <number of epochs>
     <epoch> <offset of its first record>
 
-Epochs and start offsets ascend. Below the recovery point the file is authoritative: those batches are not read again.
+Epochs and start offsets ascend. Below the recovery point, recovery trusts the file and does not read the batches.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _ENTRY = re.compile(r"([0-9]{1,10}) ([0-9]{1,19})")
 
 
 class LeaderEpochs:
-    """Epochs in ascending order and their start offsets, ascending too.
+    """Leader epochs and their start offsets, both ascending.
 
-    A new leader starts its epoch at the log end before it has appended a record of it.
+    A new leader starts its epoch at the log end offset before it appends the first record.
     """
 
     __slots__ = ("_epochs", "_starts")
@@ -41,7 +41,7 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Start `epoch` at `start_offset`, replacing entries that contradict it; returns whether anything changed."""
+        """Start `epoch` at `start_offset`, removing conflicting entries; returns whether the cache changed."""
         epochs, starts = self._epochs, self._starts
         if epochs and epoch == epochs[-1] and start_offset >= starts[-1]:
             return False
@@ -53,10 +53,10 @@ class LeaderEpochs:
         return True
 
     def end_of_epoch(self, epoch: int, end_offset: int) -> OffsetAndEpoch | None:
-        """The largest epoch <= `epoch` and its end, in a log that ends at `end_offset`.
+        """The largest known epoch <= `epoch` and its end offset; `end_offset` is the log end offset.
 
-        For an epoch below all known ones: itself, ending where the first known one starts. None for a later epoch
-        than the last one and for NO_EPOCH.
+        For an epoch below all known ones: the epoch itself and the start offset of the first known one. None for an
+        epoch above the last one, and for NO_EPOCH.
         """
         epochs = self._epochs
         if epoch == NO_EPOCH or not epochs or epoch > epochs[-1]:
@@ -72,7 +72,7 @@ class LeaderEpochs:
         return self._epochs[index] if index >= 0 else NO_EPOCH
 
     def truncate(self, end_offset: int) -> bool:
-        """Remove the epochs that start at or above `end_offset`; returns whether there were any."""
+        """Remove the epochs that start at or above `end_offset`; returns whether the cache changed."""
         keep = bisect_left(self._starts, end_offset)
         changed = keep < len(self._starts)
         del self._epochs[keep:]
@@ -80,7 +80,7 @@ class LeaderEpochs:
         return changed
 
     def set_start(self, start_offset: int) -> bool:
-        """Raise the log start: the epoch of the record there starts there. Returns whether anything changed."""
+        """Raise the log start offset, where the first epoch then starts; returns whether the cache changed."""
         index = bisect_right(self._starts, start_offset) - 1
         if index < 0 or (index == 0 and self._starts[0] == start_offset):
             return False
@@ -90,12 +90,12 @@ class LeaderEpochs:
         return True
 
     def encode(self) -> bytes:
-        """The content of the file."""
+        """Encode the content of the file."""
         lines = [f"{epoch} {start}\n" for epoch, start in self.entries()]
         return "".join(["0\n", f"{len(lines)}\n", *lines]).encode()
 
     def decode(self, content: bytes) -> bool:
-        """Replace the epochs by those of a file; returns False, with the epochs unchanged, for an invalid one."""
+        """Load the content of the file; returns False, without a change, if it is invalid."""
         lines = content.decode("utf-8", "replace").splitlines()
         if lines[:1] != ["0"] or len(lines) < 2 or lines[1] != str(len(lines) - 2):
             return False

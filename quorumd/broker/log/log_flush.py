@@ -1,7 +1,7 @@
-"""One flush of a data log: makes everything appended before it durable, then writes what recovery relies on.
+"""One flush of a data log: syncs everything appended before it, then writes epochs and index files.
 
-The order matters: recovery trusts segments with index files and segments below the recovery point, whose batches are
-then durable, and their epochs in `leader-epoch-checkpoint`.
+The order matters: recovery trusts segments with index files, segments below the recovery point, and their epochs in
+`leader-epoch-checkpoint`, so their batches must be durable first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quorumd.ports import Disk, File
 
 
 class LogFlush(Flush):
-    """A flush that also gives index files to sealed segments."""
+    """A flush that also writes the index files of sealed segments."""
 
     __slots__ = ("_sealed",)
 
@@ -29,17 +29,17 @@ class LogFlush(Flush):
         epochs: tuple[str, bytes] | None,
         failure: FlushFailed | None,
     ) -> None:
-        """`sealed`: segments that get index files; `epochs`: the epoch checkpoint if it changed."""
+        """`sealed`: segments without index files; `epochs`: path and content of the epoch checkpoint, if changed."""
         super().__init__(disk, end_offset, files, folder, epochs, failure)
         self._sealed = sealed
 
     @property
     def is_done(self) -> bool:
-        """Whether the call has succeeded, and recovery may start at `end_offset`."""
+        """Whether the flush has succeeded: the recovery point may advance to `end_offset`."""
         return not self.is_running and self.failure is None and self.wrote_checkpoints
 
     def _write_checkpoints(self) -> None:
-        """Write the epochs, then the index files, with which recovery trusts the batches of a segment."""
+        """Write the epochs, then the index files, which make recovery trust a segment."""
         super()._write_checkpoints()
         for segment in self._sealed:
             if not segment.has_index_files:

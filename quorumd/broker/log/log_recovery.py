@@ -1,10 +1,10 @@
-"""Opening a data log: after a clean stop its files are trusted; otherwise everything unflushed is verified.
+"""Loads a data log: trusts its files after a clean shutdown, and otherwise verifies everything unflushed.
 
-An unclean start reads every batch of the segment that contains the recovery point and of all later ones, and of each
-segment without index files. It truncates after the last valid batch. Unflushed segments must continue each other:
-a gap between them is a lost write. Only compaction leaves gaps, and it rewrites flushed segments.
+After an unclean shutdown, recovery scans the segment that contains the recovery point, all later segments, and every
+segment without index files. It truncates the log after the last valid batch. Unflushed segments must be contiguous: a
+gap between them is a lost write. Only compaction leaves gaps, and only in flushed segments.
 
-Epochs below the first segment that is read come from `leader-epoch-checkpoint`, producers from the newest snapshot.
+Epochs below the first scanned segment come from `leader-epoch-checkpoint`, producer state from the newest snapshot.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OBSOLETE_SUFFIXES = (".deleted", ".tmp")
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """The result of opening a log: its end offset, what was truncated, and how many bytes were verified."""
+    """The result of opening a log: its end offset, the truncations and the number of verified bytes."""
 
     end_offset: int
     truncations: tuple[Truncation, ...] = ()
@@ -45,7 +45,7 @@ class RecoveryReport:
 
     @property
     def truncated_bytes(self) -> int:
-        """Total size of all truncations."""
+        """The total size of all truncations."""
         return sum(truncation.bytes for truncation in self.truncations)
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class RecoveryReport:
 
 @dataclass(slots=True)
 class LoadedLog:
-    """A recovered log."""
+    """The state of a recovered log."""
 
     segments: list[DataSegment]
     epochs: LeaderEpochs
@@ -73,7 +73,7 @@ def load_log(
     start_offset: int,
     is_clean: bool,
 ) -> LoadedLog:
-    """Load the log in a folder, which exists, and remove the remains of a crash. Blocks.
+    """Load the log in an existing folder, and remove the leftovers of a crash. Blocks.
 
     Raises CorruptLog if a trusted segment cannot be read, FlushFailed if the result cannot be made durable, OSError.
     """
@@ -94,9 +94,9 @@ def load_log(
 def replay(
     segments: Sequence[DataSegment], producers: ProducerStates, start: int, index_from: int | None
 ) -> None:
-    """Apply the batches from offset `start` on to `producers`.
+    """Update `producers` with the batches from offset `start` on.
 
-    `index_from`: the base offset of the first segment whose transaction index is built by this. Raises CorruptLog.
+    `index_from`: the base offset of the first segment whose transaction index is rebuilt. Raises CorruptLog.
     """
     for index, segment in enumerate(segments):
         if index + 1 < len(segments) and segments[index + 1].base_offset <= start:
@@ -123,7 +123,7 @@ def marker_of(data: bytes, batch: DataBatch) -> TransactionMarker | None:
 
 
 class _Loader:
-    """Reads a log without changing it; `repair` then applies the necessary changes."""
+    """Reads a log without changing it; `repair` then applies the changes."""
 
     def __init__(self, disk: Disk, directory: str, index_interval_bytes: int) -> None:
         self._disk = disk
@@ -137,13 +137,13 @@ class _Loader:
         self._snapshots = ProducerSnapshots(disk, directory, ())
         self._epochs = LeaderEpochs()
         self._known_starts: dict[int, int] = {}
-        """Start offset by epoch in the checkpoint file."""
+        """Epoch -> start offset in the checkpoint file."""
         self._end_offset = 0
         self._truncations: list[Truncation] = []
         self._verified_bytes = 0
 
     def open_segments(self) -> None:
-        """Open all segments, and note the files that belong to none."""
+        """Open all segments, and collect the files that are obsolete or belong to no segment."""
         names = self._disk.list_directory(self._directory)
         logs = set(names)
         for name in names:
@@ -158,7 +158,7 @@ class _Loader:
                 self._snapshots.end_offsets.append(end_offset)
 
     def load(self, recovery_point: int, is_clean: bool) -> None:
-        """Trust or scan each segment, and find the epochs."""
+        """Load or scan each segment, and determine the leader epochs."""
         content = read_whole(self._disk, self._epoch_path)
         knows_epochs = content is not None and self._epochs.decode(content)
         must_follow = False
@@ -166,7 +166,7 @@ class _Loader:
             is_last = index + 1 == len(self.opened)
             following = 0 if is_last else self.opened[index + 1].base_offset
             if must_follow and (self._truncations or segment.base_offset != self._end_offset):
-                self._reject(segment, f"the log before it ends at offset {self._end_offset}")
+                self._reject(segment, f"the previous segment ends at offset {self._end_offset}")
                 continue
             is_trusted = segment.load()
             must_read = not is_clean and (bool(self._scanned) or is_last or following > recovery_point)
@@ -178,7 +178,7 @@ class _Loader:
                     self._known_starts = dict(self._epochs.entries())
                     self._epochs.truncate(segment.base_offset)
                 self._scan(segment, assigns_epochs=not is_clean)
-                # Without index files the segment was not flushed, and may have lost its last batches.
+                # A segment without index files was not flushed, and may have lost its last batches.
                 must_follow = bool(self._truncations) or (not is_clean and not had_index_files)
             elif not is_last:
                 segment.end_offset = following
@@ -193,7 +193,7 @@ class _Loader:
         self._truncations.append(Truncation(segment.path, 0, self._end_offset, size, reason))
 
     def _scan(self, segment: DataSegment, assigns_epochs: bool) -> None:
-        """Verify the batches of a segment and rebuild its indexes."""
+        """Verify the batches of a segment, and rebuild its indexes."""
         file_size = segment.size
         segment.forget_batches()
         fault = ""
@@ -201,7 +201,7 @@ class _Loader:
             fault = scan.fault
             for batch in scan.batches:
                 if batch.end_offset - segment.base_offset > MAX_SEGMENT_OFFSETS:
-                    fault = f"offset {batch.end_offset - 1} is too far from the start of the segment"
+                    fault = f"offset {batch.end_offset - 1} is too far from base offset {segment.base_offset}"
                     break
                 if assigns_epochs and batch.epoch > self._epochs.last_epoch:
                     # Compaction may have removed the first batches of the epoch.
@@ -215,7 +215,11 @@ class _Loader:
         if surplus and (fault or any(segment.file.read_at(segment.size, surplus))):
             self._truncations.append(
                 Truncation(
-                    segment.path, segment.size, segment.end_offset, surplus, fault or "only zeros follow"
+                    segment.path,
+                    segment.size,
+                    segment.end_offset,
+                    surplus,
+                    fault or "zeros follow the last batch",
                 )
             )
 
@@ -227,16 +231,16 @@ class _Loader:
                     self._epochs.assign(batch.epoch, batch.base_offset)
 
     def discard_below(self, start_offset: int) -> None:
-        """Empty a log that ends below its start offset, as its unflushed batches were lost."""
+        """Empty a log that has lost unflushed batches and ends below the log start offset."""
         if self._sound and self._end_offset >= start_offset:
             return
         for segment in self._sound:
-            self._reject(segment, f"the log starts at offset {start_offset}")
+            self._reject(segment, f"the log start offset is {start_offset}")
         self._sound, self._scanned, self._epochs = [], [], LeaderEpochs()
         self._end_offset = start_offset
 
     def repair(self) -> None:
-        """Apply the changes, last segment first, so that recovery after a crash in between finds the same log."""
+        """Apply the changes, last segment first, so that recovery after a crash in between has the same result."""
         disk, path = self._disk, self._directory
         removed = [known for known in self._snapshots.end_offsets if known > self._end_offset]
         rejected = self.opened[len(self._sound) :]
@@ -250,23 +254,23 @@ class _Loader:
                 segment.remove()
                 segment.close()
             if not self._sound:
-                # As in a reset: epochs of removed batches must not outlive them.
+                # As in a reset: the epochs of removed batches must be removed with them.
                 if disk.exists(self._epoch_path):
                     write_atomically(disk, self._epoch_path, self._epochs.encode())
                 self._sound.append(DataSegment(disk, self._directory, self._end_offset, self._interval))
             self.opened = self._sound
             for segment in self._scanned:
-                # Index files stay: without them a repeated recovery would take the gaps of compaction for losses.
+                # Keep index files: without them the next recovery would take gaps left by compaction for lost writes.
                 path = segment.path
                 segment.trim()
-                # Also without truncation: after a killed process the data may be only in the page cache.
+                # Sync even if nothing is truncated: after a killed process the data may be only in the page cache.
                 segment.file.sync()
             disk.sync_directory(self._directory)
         except OSError as cause:
             raise flush_failed(path, cause) from cause
 
     def finish(self, start_offset: int) -> LoadedLog:
-        """Find the producers, and make what the scan found durable."""
+        """Rebuild the producer state, and write the transaction indexes, epochs and index files durably."""
         producers = ProducerStates()
         index_from = self._scanned[0].base_offset if self._scanned else None
         usable = self._end_offset if index_from is None else index_from

@@ -1,4 +1,4 @@
-"""Retention: which segments `retention.ms` and `retention.bytes` remove."""
+"""Retention: the segments to delete by `retention.ms` and `retention.bytes`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DELETE = "delete"
 def first_segment_to_keep(
     segments: Sequence[DataSegment], settings: PartitionLogSettings, wall_ms: int, high_watermark: int
 ) -> int:
-    """The index of the oldest segment to keep; the number of segments if all have to go.
+    """The index of the oldest segment to keep; the number of segments if all are to be deleted.
 
-    Segments with records at or above the high watermark are kept. A segment without timestamps does not expire by
-    time. Raises OSError.
+    Keeps segments with records at or above the high watermark. `retention.ms` does not apply to a segment without
+    timestamps. Raises OSError.
     """
     if DELETE not in settings.cleanup_policy:
         return 0
@@ -35,6 +35,6 @@ def _is_expired(segment: DataSegment, settings: PartitionLogSettings, wall_ms: i
     if settings.retention_ms < 0:
         return False
     if segment.size == 0:
-        return True  # Compaction removed everything.
+        return True  # Compaction removed every batch.
     largest = segment.largest_timestamp_ms
     return largest != NO_TIMESTAMP and wall_ms - largest > settings.retention_ms

@@ -1,4 +1,4 @@
-"""Offsets by partition of one log directory, in Kafka's checkpoint format.
+"""Offset checkpoint files: an offset for each partition of a log directory, in Kafka's format.
 
 0
 <number of partitions>
@@ -18,7 +18,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
-"""Offsets up to which logs are compacted."""
+"""First dirty offsets: logs are compacted below them."""
 _LINE = re.compile(r"(\S+) ([0-9]{1,10}) ([0-9]{1,19})")
 _MAX_INT64 = 2**63 - 1
 
@@ -27,14 +27,14 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 class OffsetCheckpoint:
-    """One of the files, named by a constant of this module."""
+    """A checkpoint file; `name` is a constant of this module."""
 
     def __init__(self, disk: Disk, log_directory: str, name: str) -> None:
         self._disk = disk
         self._path = f"{log_directory}/{name}"
 
     def load(self) -> dict[tuple[str, int], int]:
-        """The saved offsets, {} without a file. Raises CorruptLog for an invalid file, StorageError."""
+        """The saved offsets, {} if the file does not exist. Raises CorruptLog if it is invalid, StorageError."""
         data = read_whole(self._disk, self._path)
         if data is None:
             return {}
@@ -49,14 +49,14 @@ class OffsetCheckpoint:
             else:
                 return found
         raise CorruptLog(
-            f"{self._path} is not a checkpoint of version 0 (0, number of lines, 'topic partition offset' "
-            "lines); restore it, or remove it: its logs are then recovered from their first segment"
+            f"{self._path} is not an offset checkpoint of version 0 (0, the number of entries, lines of 'topic "
+            "partition offset'); restore it, or remove it to recover the logs from their first segment"
         )
 
     def save(self, offsets: Offsets) -> None:
-        """Replace the file durably. Blocks: call it through `Disk.submit`.
+        """Replace the file durably. Blocks: run it with `Disk.submit`.
 
-        Raises DiskFull, StorageError or FlushFailed, see `write_atomically`.
+        Raises DiskFull, StorageError, FlushFailed (see `write_atomically`).
         """
         lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in sorted(offsets.items())]
         write_atomically(self._disk, self._path, "".join(["0\n", f"{len(lines)}\n", *lines]).encode())

@@ -1,4 +1,4 @@
-"""The log of one replica as a sequence of segments, the last of which is active."""
+"""The log of one replica: a sequence of segments, the last of which is active."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from quorumd.ports import Disk
 
 
 class PartitionLog:
-    """The log of one partition; see the package docstring.
+    """The log of one replica; see the package docstring.
 
-    All methods run on the event thread. Only the flush that `begin_flush` returns runs on another thread, one at a
-    time: begin the next one once its result has arrived.
+    All methods run on the event thread. Only the flush that `begin_flush` returns runs on another thread; begin the
+    next flush after its result has arrived.
     """
 
     def __init__(self, disk: Disk, directory: str, settings: PartitionLogSettings, loaded: LoadedLog) -> None:
         self._disk = disk
         self.directory = directory
         self.settings = settings
-        """May be replaced at any time."""
+        """Can be replaced at any time."""
         self._segments = SegmentList(disk, directory, loaded.segments)
         self.start_offset = loaded.start_offset
         """The log start offset: records below it are deleted."""
         self.end_offset = loaded.report.end_offset
-        """Last offset + 1, flushed or not."""
+        """The log end offset, flushed or not."""
         self.first_dirty_offset = loaded.start_offset
-        """The offset up to which the log is compacted; set it from a cleaner-offset-checkpoint."""
+        """The log is compacted below it; the caller restores it from `cleaner-offset-checkpoint`."""
         self.producers = loaded.producers
         self._epochs = loaded.epochs
         self._epochs_are_dirty = False
@@ -71,10 +71,10 @@ class PartitionLog:
         start_offset: int = 0,
         is_clean: bool = False,
     ) -> tuple[PartitionLog, RecoveryReport]:
-        """Recover the log in a folder, or create an empty one. Blocks. The log is durable afterwards.
+        """Recover the log in a folder, or create an empty one. Blocks until the log is durable.
 
-        `recovery_point`, `start_offset`: of the checkpoint files; `is_clean`: whether the broker stopped cleanly.
-        Raises CorruptLog for flushed batches that cannot be read, FlushFailed or DiskFull if the repair fails.
+        `recovery_point`, `start_offset`: from the checkpoint files; `is_clean`: after a clean shutdown. Raises
+        CorruptLog for flushed batches that cannot be read, FlushFailed, DiskFull, StorageError.
         """
         try:
             if not disk.exists(directory):
@@ -102,28 +102,28 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        """Size of all segments."""
+        """The total size of all segments."""
         return self._segments.size_bytes
 
     @property
     def recovery_point(self) -> int:
-        """Everything below is flushed. Truncation lowers it: save its checkpoint before the next append."""
+        """Everything below it is flushed. Truncation lowers it: save its checkpoint before the next append."""
         flush = self._flush
         if flush is not None and flush.is_done:
             self._recovery_point = max(self._recovery_point, flush.end_offset)
         return self._recovery_point
 
     def segments(self) -> Sequence[DataSegment]:
-        """The segments, oldest first; the last one is active. For inspection only."""
+        """The segments, oldest first; the last one is active. Read-only."""
         return self._segments.all
 
     def relocate(self, directory: str) -> None:
-        """The folder has another name. Not while a flush is running."""
+        """Use the new path of the renamed folder. Not while a flush is running."""
         self.directory = self._snapshots.directory = directory
         self._segments.relocate(directory)
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch | None:
-        """The largest epoch <= `epoch` and its end offset; None if unknown (see `LeaderEpochs`)."""
+        """The largest epoch <= `epoch` and its end offset, None if unknown (see `LeaderEpochs`)."""
         return self._epochs.end_of_epoch(epoch, self.end_offset)
 
     def epoch_of(self, offset: int) -> int:
@@ -131,7 +131,7 @@ class PartitionLog:
         return self._epochs.epoch_of(offset)
 
     def start_epoch(self, epoch: int) -> None:
-        """Start a leader epoch at the log end, before its leader appends."""
+        """Start a leader epoch at the log end offset, before its leader appends."""
         if self._epochs.assign(epoch, self.end_offset):
             self._epochs_are_dirty = True
 
@@ -140,9 +140,9 @@ class PartitionLog:
     def append_as_leader(
         self, records: bytes, epoch: int, now_ms: float, wall_ms: int, origin: Origin = Origin.CLIENT
     ) -> Appended:
-        """Verify one batch of a producer, stamp and append it.
+        """Validate a producer's single batch, set its base offset and leader epoch, and append it.
 
-        Raises RequestError or DiskFull with the log unchanged, FlushFailed for any other failed write.
+        Raises RequestError or DiskFull with the log unchanged, FlushFailed if a write fails for another reason.
         """
         batch = validate_produced(records, self.settings, wall_ms, origin)
         stamps = self.settings.message_timestamp_type == LOG_APPEND_TIME
@@ -170,7 +170,7 @@ class PartitionLog:
         wall_ms: int,
         transaction_version: int = 0,
     ) -> Appended:
-        """End a producer's transaction. Raises as `append_as_leader` does."""
+        """Append the marker that ends a producer's transaction. Raises as `append_as_leader`."""
         self.producers.check_marker(
             producer_id, producer_epoch, marker.coordinator_epoch, transaction_version
         )
@@ -182,20 +182,20 @@ class PartitionLog:
         return Appended(base_offset, base_offset)
 
     def append_as_follower(self, records: bytes, now_ms: float = 0.0) -> int:
-        """Append whole batches of the leader, and return the new end offset.
+        """Append whole batches fetched from the leader, and return the new log end offset.
 
-        The first one starts at `end_offset`, or above it after compaction. Raises CorruptLog for bad bytes,
-        ValueError for a batch below the end, DiskFull with the log unchanged, FlushFailed.
+        The first one starts at `end_offset`, or above it after compaction. Raises CorruptLog for invalid batches,
+        ValueError for a batch below the log end offset, DiskFull with the log unchanged, FlushFailed.
         """
         scan = scan_batches(records, 0)
         batches = scan.batches
         if scan.fault or scan.end != len(records):
-            fault = scan.fault or "zeros instead of a batch"
-            raise CorruptLog(f"records fetched for offset {self.end_offset}: {fault}")
+            fault = scan.fault or "zeros follow the last batch"
+            raise CorruptLog(f"records fetched at offset {self.end_offset}: {fault}")
         if not batches:
             return self.end_offset
         if (first := batches[0].base_offset) < self.end_offset:
-            raise ValueError(f"a batch at offset {first} is below the end of the log, {self.end_offset}")
+            raise ValueError(f"the batch at offset {first} is below the end of the log, {self.end_offset}")
         markers = [marker_of(records, batch) for batch in batches]
         self._write(records, batches, now_ms)
         for batch, marker in zip(batches, markers, strict=True):
@@ -241,8 +241,8 @@ class PartitionLog:
         sealed = self._segments.active
         try:
             if sealed.has_index_files:
-                # They are those of the last clean stop: with them a lost write before the next segment would go
-                # unnoticed.
+                # They date from the last clean shutdown: with them, recovery would trust the segment and miss a lost
+                # write at its end.
                 sealed.remove_index_files()
                 self._disk.sync_directory(self.directory)
             self._snapshots.write(self.end_offset, self.producers)
@@ -253,13 +253,13 @@ class PartitionLog:
     def _append_error(self, segment: DataSegment, cause: OSError) -> StorageError:
         try:
             segment.trim()
-            # Otherwise a crash could restore the partial write behind later appends.
+            # Otherwise a crash could bring the partial write back after later appends.
             segment.file.sync()
         except OSError as another:
             return self._fail(segment.path, another)
         if not is_disk_full(cause):
             return self._fail(segment.path, cause)
-        return DiskFull(f"disk full: no space for the log in {self.directory}; free space there")
+        return DiskFull(f"disk full: no space to append to the log in {self.directory}; free space there")
 
     def _fail(self, path: str, cause: OSError) -> FlushFailed:
         self._failure = flush_failed(path, cause)
@@ -268,10 +268,10 @@ class PartitionLog:
     # ---- reading
 
     def read(self, offset: int, max_bytes: int, max_offset: int, at_least_one: bool = True) -> bytes:
-        """Read whole batches from the one that contains `offset` or follows it, to the end of its segment at most.
+        """Read whole batches of one segment, from the batch that contains or follows `offset`.
 
-        At most `max_bytes`, but the first batch in any case if `at_least_one`; only batches that end at or below
-        `max_offset`. Raises ValueError below the log start offset, CorruptLog, StorageError.
+        Returns at most `max_bytes`, except that `at_least_one` returns the first batch whatever its size, and only
+        batches that end at or below `max_offset`. Raises ValueError below the log start, CorruptLog, StorageError.
         """
         if offset >= self.end_offset or offset >= max_offset:
             return b""
@@ -287,7 +287,7 @@ class PartitionLog:
         return b""
 
     def offset_of_timestamp(self, timestamp_ms: int, max_offset: int) -> TimestampOffset | None:
-        """The first record from the log start to `max_offset` whose timestamp is at least `timestamp_ms`.
+        """The first record below `max_offset` whose timestamp is at least `timestamp_ms`.
 
         Raises CorruptLog, StorageError.
         """
@@ -298,7 +298,7 @@ class PartitionLog:
         return found if found is not None and found.offset < max_offset else None
 
     def max_timestamp(self) -> TimestampOffset | None:
-        """The largest timestamp of the log and the first record that has it (KIP-734); None without timestamps.
+        """The first record with the largest timestamp of the log (KIP-734); None without timestamps.
 
         Raises CorruptLog, StorageError.
         """
@@ -311,20 +311,20 @@ class PartitionLog:
         return StorageError(f"the log in {self.directory} cannot be read: {cause}; check the disk")
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """The offset below which every transaction is complete, at most the high watermark."""
+        """The last stable offset: every transaction below it is completed. At most the high watermark."""
         first = self.producers.first_unstable_offset(high_watermark)
         return high_watermark if first is None else min(max(first, self.start_offset), high_watermark)
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in offsets from `start` to `end`."""
+        """The aborted transactions that overlap the offsets from `start` to `end`."""
         return self._segments.aborted_transactions(start, end)
 
     # ---- truncation and deletion
 
     def truncate(self, end_offset: int) -> None:
-        """Truncate to the batch boundary at or below `end_offset`; no effect if the log ends there or before.
+        """Truncate to the batch boundary at or below `end_offset`; no effect at or above the log end offset.
 
-        Blocks until that is durable: otherwise a crash could restore old bytes behind newly appended ones. Raises
+        Blocks until it is durable: otherwise a crash could bring removed batches back after later appends. Raises
         FlushFailed, CorruptLog.
         """
         if self._epochs.truncate(min(end_offset, self.end_offset)):
@@ -352,9 +352,9 @@ class PartitionLog:
         self._reload_producers()
 
     def reset(self, start_offset: int) -> None:
-        """Empty the log, which then starts at `start_offset`. Blocks until that is durable.
+        """Remove all batches, and start the log at `start_offset`. Blocks until that is durable.
 
-        Raises FlushFailed, and DiskFull, StorageError if the epochs cannot be written: then open the log again.
+        Raises FlushFailed, or DiskFull or StorageError if the epochs cannot be written: reopen the log then.
         """
         try:
             self._snapshots.remove_above(-1)
@@ -382,7 +382,7 @@ class PartitionLog:
             self._flush.end_offset = min(self._flush.end_offset, end_offset)
 
     def _reload_producers(self) -> None:
-        """Find the producers at the new log end: those of the newest snapshot and of the batches after it."""
+        """Rebuild the producer state at the log end offset from the newest snapshot and the batches after it."""
         if not self.producers.entries:
             return
         begin = self._snapshots.load_newest(self.end_offset, self.producers)
@@ -394,9 +394,9 @@ class PartitionLog:
     def delete_before(self, offset: int) -> int:
         """Raise the log start offset to `offset`, and remove the segments entirely below it; returns their size.
 
-        Segments are removed oldest first, each durably before the next, so that a crash leaves no gap. The caller
-        saves the log start offset. Blocks if there are such segments. Raises FlushFailed, and ValueError for an
-        offset above the log end.
+        Removes the oldest segment first, each durably before the next, so that a crash leaves no gap. The caller
+        saves the log start offset. Blocks if segments are removed. Raises FlushFailed, ValueError for an offset
+        above the log end offset.
         """
         if offset > self.end_offset:
             raise ValueError(f"offset {offset} is above the log end {self.end_offset}")
@@ -416,9 +416,9 @@ class PartitionLog:
         return freed
 
     def retain(self, wall_ms: int, high_watermark: int) -> int:
-        """Remove what time, size and start offset allow, idle producers too; returns the bytes freed. Blocks.
+        """Delete segments by time, size and log start offset, and expire idle producers; returns the bytes freed.
 
-        Raises as `delete_before` does, and DiskFull.
+        Blocks. Raises FlushFailed, DiskFull, StorageError.
         """
         self.producers.expire(wall_ms, self.settings.producer_id_expiration_ms)
         segments = self._segments.all
@@ -435,7 +435,7 @@ class PartitionLog:
         return freed
 
     def replace_segments(self, base_offset: int, end_offset: int) -> int:
-        """Put a compacted segment in place of those from `base_offset` up to `end_offset`; returns the bytes freed.
+        """Replace the segments from `base_offset` to `end_offset` by a compacted one; returns the bytes freed.
 
         Blocks. Raises FlushFailed.
         """
@@ -448,7 +448,7 @@ class PartitionLog:
     # ---- flushing and closing
 
     def needs_flush(self, now_ms: float) -> bool:
-        """Whether a sealed segment or the flush configs require a flush now."""
+        """Whether a flush is due: for a sealed segment, or by `flush.messages` or `flush.ms`."""
         recovery_point = self.recovery_point
         segments = self._segments.all
         if len(segments) > 1 and (
@@ -462,10 +462,10 @@ class PartitionLog:
         return unflushed >= settings.flush_messages or now_ms - self._unflushed_since_ms >= settings.flush_ms
 
     def begin_flush(self) -> LogFlush:
-        """Return a flush of everything appended so far; calling it makes that durable."""
+        """Return a flush, which makes everything appended so far durable when it is called."""
         if self._flush is not None:
             if self._flush.is_running:
-                raise RuntimeError("a flush is already running; wait for its result first")
+                raise RuntimeError("a flush is already running; wait for its result")
             self._recovery_point = self.recovery_point
             self._failure = self._failure or self._flush.failure
             self._epochs_are_dirty |= not self._flush.wrote_checkpoints
@@ -482,9 +482,9 @@ class PartitionLog:
         return self._flush
 
     def close(self) -> None:
-        """Flush, write the indexes and the producer snapshot, and close. Not while a flush is running. Blocks.
+        """Flush, write the indexes and a producer snapshot, and close. Not while a flush is running. Blocks.
 
-        After a failed flush, only close the files. Raises FlushFailed, StorageError.
+        After a failed write or flush, only closes the files. Raises FlushFailed, StorageError.
         """
         try:
             if self._failure is None and (self._flush is None or self._flush.failure is None):

@@ -1,10 +1,10 @@
-"""Snapshots of the producers of a log, in the format of Kafka's `%020d.snapshot`, named by their end offset.
+"""Producer state snapshots in the format of Kafka's `%020d.snapshot`, named by their end offset.
 
     version i16 = 1 | CRC-32C of the rest u32 | count i32 | count entries:
     producer id i64 | producer epoch i16 | last sequence i32 | last offset i64 | offset delta i32 | timestamp i64
     coordinator epoch i32 | first offset of the open transaction i64, -1 if there is none
 
-The offset delta is that of the last batch. Only the last batch of a producer is in the snapshot.
+A snapshot has only the last batch of each producer. The offset delta is its last offset minus its base offset.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def snapshot_path(directory: str, end_offset: int) -> str:
 
 
 def parse_snapshot_name(name: str) -> int | None:
-    """The end offset in the name of a snapshot; None for other files."""
+    """The end offset in the file name of a snapshot; None for other files."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
-    """The content of the file."""
+    """Encode the content of the file."""
     packed = [_packed(entry) for entry in entries]
     rest = b"".join([len(packed).to_bytes(4, "big"), *packed])
     return _VERSION.to_bytes(2, "big") + crc32c(rest).to_bytes(4, "big") + rest
@@ -66,12 +66,14 @@ def _packed(entry: ProducerEntry) -> bytes:
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     """Decode the content of the file. Raises MalformedMessage."""
     if len(data) < _BEFORE_ENTRIES.size:
-        raise MalformedMessage(f"{len(data)} bytes are less than a producer snapshot")
+        raise MalformedMessage(f"a producer snapshot of {len(data)} bytes is too short")
     version, crc, count = _BEFORE_ENTRIES.unpack_from(data)
     if version != _VERSION or crc32c(data[_CRC_END:]) != crc:
-        raise MalformedMessage(f"a producer snapshot of version {version}, or its CRC does not match")
+        raise MalformedMessage(f"the producer snapshot has version {version} or a wrong CRC")
     if count < 0 or len(data) != _BEFORE_ENTRIES.size + count * _ENTRY.size:
-        raise MalformedMessage(f"a producer snapshot of {count} entries does not have {len(data)} bytes")
+        raise MalformedMessage(
+            f"the producer snapshot has {len(data)} bytes, which does not fit {count} entries"
+        )
     return [_unpacked(data, _BEFORE_ENTRIES.size + index * _ENTRY.size) for index in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""The producer snapshots in the folder of a log: one per segment, and that of the last clean stop."""
+"""The producer snapshots of a log: one per segment, and that of the last clean shutdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("quorumd.broker.log")
 
 
 class ProducerSnapshots:
-    """`end_offsets` are those of the snapshots, ascending. Methods raise OSError."""
+    """The snapshot files of a log, by ascending `end_offsets`. Methods raise OSError."""
 
     __slots__ = ("_disk", "directory", "end_offsets")
 
@@ -25,8 +25,10 @@ class ProducerSnapshots:
         self.end_offsets = sorted(end_offsets)
 
     def write(self, end_offset: int, states: ProducerStates, synced: bool = False) -> None:
-        """Save the producers at the log end. A crash may lose the file unless it is `synced`, and the folder too; its
-        CRC shows whether it is whole."""
+        """Save the producer state at the log end offset.
+
+        A crash may lose or damage the file unless it and the folder are synced; a wrong CRC shows damage.
+        """
         content = encode_snapshot(states.entries.values())
         file = self._disk.open(snapshot_path(self.directory, end_offset), create=True)
         try:
@@ -40,9 +42,9 @@ class ProducerSnapshots:
             self.end_offsets.append(end_offset)
 
     def load_newest(self, max_offset: int, states: ProducerStates) -> int:
-        """Load the newest valid snapshot at or below `max_offset`, and return its end offset; -1 if there is none.
+        """Load the newest valid snapshot at or below `max_offset`, and return its end offset.
 
-        Without one, `states` is emptied.
+        Returns -1 and clears `states` if there is none.
         """
         states.load(())
         for end_offset in reversed(self.end_offsets):
@@ -52,13 +54,13 @@ class ProducerSnapshots:
             try:
                 states.load(decode_snapshot(read_whole(self._disk, path) or b""))
             except MalformedMessage as fault:
-                logger.info("%s is ignored: %s", path, fault)
+                logger.info("ignoring producer snapshot %s: %s", path, fault)
                 continue
             return end_offset
         return -1
 
     def remove_above(self, end_offset: int) -> None:
-        """Remove the snapshots above the log end; durable once the folder is synced."""
+        """Remove the snapshots above the log end offset; durable once the folder is synced."""
         while self.end_offsets and self.end_offsets[-1] > end_offset:
             self._remove(self.end_offsets.pop())
 

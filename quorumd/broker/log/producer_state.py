@@ -1,7 +1,7 @@
-"""Producers of one partition: sequences, epochs and open transactions (KIP-98, KIP-360, KIP-890).
+"""Producer state of one partition: sequence numbers, epochs and open transactions (KIP-98, KIP-360, KIP-890).
 
-A leader calls `duplicate_of` and `check` before it appends a batch, and every replica `update` after it. An
-idempotent producer has at most five batches in flight, so the last five are enough to recognise a repeated one.
+A leader calls `duplicate_of` and `check` before it appends a batch; every replica calls `update` after an append. An
+idempotent producer has at most five batches in flight, so the last five are enough to detect duplicates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_PRODUCER_EPOCH = 2**15 - 1
 
 
 class ProducedBatch(NamedTuple):
-    """A batch that a producer has appended."""
+    """Sequence numbers and offsets of an appended batch."""
 
     base_sequence: int
     last_sequence: int
@@ -31,7 +31,7 @@ class ProducedBatch(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """An entry of the transaction index. Offsets are those of the first record and of the marker."""
+    """An entry of the transaction index. `last_offset` is the offset of the abort marker."""
 
     producer_id: int
     first_offset: int
@@ -40,7 +40,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer. `transaction_start` is the first offset of its open transaction, NO_OFFSET if there is none."""
+    """The state of one producer. `transaction_start`: first offset of its open transaction, or NO_OFFSET."""
 
     __slots__ = (
         "batches",
@@ -65,11 +65,11 @@ class ProducerEntry:
         self.last_timestamp_ms = last_timestamp_ms
         self.transaction_start = transaction_start
         self.batches: list[ProducedBatch] = []
-        """The last batches of `epoch`, oldest first."""
+        """The most recent batches of `epoch`, oldest first."""
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record, -1 if none of this epoch is known."""
+        """The last sequence number of this epoch, -1 if unknown."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     def __repr__(self) -> str:
@@ -80,19 +80,19 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    """The producers of a log. `entries` is keyed by producer id."""
+    """The producer state of a log. `entries` is keyed by producer id."""
 
     __slots__ = ("_open", "_unreplicated", "entries")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self._open: dict[int, int] = {}
-        """First offset of each open transaction -> producer id; ascending, as transactions begin in log order."""
+        """First offset of each open transaction -> producer id, in ascending order."""
         self._unreplicated: list[tuple[int, int]] = []
-        """(first offset, marker offset) of transactions whose marker may be above the high watermark."""
+        """(first offset, marker offset) of completed transactions whose marker may be above the high watermark."""
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
-        """Replace all state by that of a snapshot."""
+        """Replace the state by the entries of a snapshot."""
         self.entries = {entry.producer_id: entry for entry in entries}
         starts = [
             (entry.transaction_start, entry.producer_id)
@@ -103,7 +103,7 @@ class ProducerStates:
         self._unreplicated = []
 
     def duplicate_of(self, batch: DataBatch) -> ProducedBatch | None:
-        """The remembered batch that `batch` of a client repeats."""
+        """The appended batch that a client's `batch` duplicates, or None."""
         entry = self.entries.get(batch.producer_id)
         if entry is None or entry.epoch != batch.producer_epoch:
             return None
@@ -114,7 +114,7 @@ class ProducerStates:
         return None
 
     def check(self, batch: DataBatch, origin: Origin) -> None:
-        """Raise RequestError unless a leader may append this data batch."""
+        """Raise RequestError unless a leader may append this batch."""
         entry = self.entries.get(batch.producer_id)
         if entry is None:
             return
@@ -122,7 +122,8 @@ class ProducerStates:
         name = f"producer {batch.producer_id}"
         if producer_epoch < entry.epoch:
             raise RequestError(
-                ErrorCode.INVALID_PRODUCER_EPOCH, f"{name} has epoch {producer_epoch}, the log {entry.epoch}"
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"{name} has epoch {producer_epoch}, below epoch {entry.epoch} in the log",
             )
         if origin is Origin.CLIENT:
             first = batch.base_sequence
@@ -134,13 +135,13 @@ class ProducerStates:
             if not in_sequence:
                 raise RequestError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"{name} sent sequence {first} of epoch {producer_epoch} after sequence "
+                    f"out of order sequence number of {name}: {first} of epoch {producer_epoch} follows "
                     f"{entry.last_sequence} of epoch {entry.epoch}",
                 )
         if entry.transaction_start != NO_OFFSET and not batch.is_transactional:
             raise RequestError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"{name} has an open transaction, and the batch is not part of it",
+                f"{name} has an open transaction, but the batch is not transactional",
             )
 
     def check_marker(
@@ -148,32 +149,32 @@ class ProducerStates:
     ) -> None:
         """Raise RequestError unless a leader may append this marker.
 
-        From transaction version 2 on, the coordinator raises the producer epoch with every marker (KIP-890).
+        From transaction version 2 on, every marker has a higher producer epoch than its transaction (KIP-890).
         """
         entry = self.entries.get(producer_id)
         if entry is None:
             return
         is_raised = producer_epoch > entry.epoch or transaction_version < 2
-        # A coordinator repeats markers after a failover, when their transaction may have ended.
+        # After a failover, a coordinator sends markers again whose transaction may have ended.
         is_repeated = entry.transaction_start == NO_OFFSET or producer_epoch == MAX_PRODUCER_EPOCH
         if producer_epoch < entry.epoch or not (is_raised or is_repeated):
             raise RequestError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"the marker of producer {producer_id} has epoch {producer_epoch}, the log {entry.epoch}",
+                f"the marker of producer {producer_id} has epoch {producer_epoch}; the log has epoch {entry.epoch}",
             )
         if coordinator_epoch < entry.coordinator_epoch:
             raise RequestError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"the marker of producer {producer_id} has coordinator epoch {coordinator_epoch}, the log "
-                f"{entry.coordinator_epoch}",
+                f"the marker of producer {producer_id} has coordinator epoch {coordinator_epoch}, below "
+                f"{entry.coordinator_epoch} in the log",
             )
 
     def update(self, batch: DataBatch, marker: TransactionMarker | None) -> AbortedTransaction | None:
-        """Apply a batch that has been appended. Returns the transaction that its marker aborts."""
+        """Apply an appended batch. Returns the transaction that its marker aborts, or None."""
         if batch.producer_id == NO_PRODUCER:
             return None
         if batch.is_control and marker is None:
-            return None  # Compaction removed the marker together with its transaction.
+            return None  # Compaction removed the marker.
         entry = self.entries.get(batch.producer_id)
         if entry is None:
             entry = self.entries[batch.producer_id] = ProducerEntry(batch.producer_id)
@@ -219,12 +220,12 @@ class ProducerStates:
         return entry is not None and entry.transaction_start != NO_OFFSET and entry.epoch == producer_epoch
 
     def oldest_transaction(self) -> ProducerEntry | None:
-        """The producer with the oldest open transaction, which may be hanging."""
+        """The producer with the oldest open transaction, or None."""
         producer_id = next(iter(self._open.values()), None)
         return None if producer_id is None else self.entries.get(producer_id)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of a transaction that is open, or whose marker is at or above the high watermark."""
+        """The first offset of the transactions that are open or whose marker is not below the high watermark."""
         first = next(iter(self._open), None)
         if self._unreplicated:
             self._unreplicated = [entry for entry in self._unreplicated if entry[1] >= high_watermark]
@@ -234,7 +235,7 @@ class ProducerStates:
         return first
 
     def expire(self, wall_ms: int, expiration_ms: int) -> None:
-        """Remove producers that were idle for `expiration_ms` and have no open transaction."""
+        """Remove producers without an open transaction that have been idle for `expiration_ms`."""
         expired = [
             entry.producer_id
             for entry in self.entries.values()

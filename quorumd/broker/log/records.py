@@ -1,7 +1,7 @@
-"""Records inside a data batch: found by position, copied as they are.
+"""Records inside a data batch, located by position and copied without decoding.
 
-Only what needs single records uses this: compaction, offsets by timestamp and markers. zstd, which has no decoder
-here, leaves a batch opaque: `decompressed` returns None, and callers treat it as a whole.
+Used where single records matter: compaction, lookups by timestamp, keys of compacted topics, and markers. There is no
+decoder for zstd: `decompressed` returns None, and callers treat the batch as a unit.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ GZIP = 1
 SNAPPY = 2
 LZ4 = 3
 ENCODABLE = (0, GZIP)
-"""Codecs with an encoder and a fast decoder."""
+"""Codecs with an encoder and a native decoder."""
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""A batch that expands beyond this is treated as opaque."""
+"""A batch that exceeds this when decompressed is treated as if it had no decoder."""
 
 
 class RecordSpan(NamedTuple):
-    """Positions of one record within the records of its batch. `key_start` and `value_start` are -1 for null."""
+    """Positions of one record in the uncompressed records of its batch. `key_start`, `value_start`: -1 for null."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class RecordSpan(NamedTuple):
 
 
 def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
-    """Iterate over the `count` uncompressed records. Raises MalformedMessage."""
+    """Yield the positions of `count` uncompressed records. Raises MalformedMessage."""
     position = 0
     try:
         for _ in range(count):
@@ -58,7 +58,7 @@ def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
             position += max(size, 0)
             value_end = position if size >= 0 else -1
             if length < 6 or position >= end or end > len(payload):
-                raise MalformedMessage(f"record at position {start}: its parts exceed its length {length}")
+                raise MalformedMessage(f"record at position {start}: its fields exceed its length {length}")
             yield RecordSpan(
                 start, end, timestamp_delta, offset_delta, key_start, key_end, value_start, value_end
             )
@@ -70,12 +70,12 @@ def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
 
 
 def decompressed(data: bytes, batch: DataBatch) -> bytes | None:
-    """The encoded records of a batch that is whole in `data`; None if there is no decoder for its codec.
+    """The uncompressed records of a complete batch; None if they are too large or the codec has no decoder.
 
     Raises MalformedMessage.
     """
     payload = data[batch.position + HEADER_SIZE : batch.position + batch.size]
-    # A batch that compaction emptied keeps no compressed stream.
+    # Compaction leaves an empty batch without a compressed payload.
     if batch.codec == 0 or batch.count == 0:
         return payload
     if batch.codec == SNAPPY:
@@ -93,7 +93,7 @@ def decompressed(data: bytes, batch: DataBatch) -> bytes | None:
 
 
 def compressed(payload: bytes, codec: int) -> bytes:
-    """Compress encoded records with a codec of ENCODABLE."""
+    """Compress records with a codec of ENCODABLE."""
     if codec == 0:
         return payload
     encoder = zlib.compressobj(wbits=_GZIP_FORMAT)
@@ -115,7 +115,7 @@ def encode_record(offset_delta: int, timestamp_delta: int, key: bytes | None, va
 
 
 def with_timestamp_delta(payload: bytes, span: RecordSpan, timestamp_delta: int) -> bytes:
-    """Return a record with another timestamp delta, as its batch gets another base timestamp."""
+    """Return the record with another timestamp delta, for a batch whose base timestamp changes."""
     _, body = read_varlong(payload, span.start)
     _, after_timestamp = read_varlong(payload, body + 1)
     changed = bytearray(payload[body : body + 1])

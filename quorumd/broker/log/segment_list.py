@@ -1,4 +1,4 @@
-"""The segments of a data log in order, and which of them a flush has to sync."""
+"""The segments of a data log in order, with those to sync on the next flush."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from quorumd.ports import Disk, File
 
 
 class SegmentList:
-    """At least one segment except during `remove_last`; the last one is active. Methods raise OSError."""
+    """The segments of a log, of which the last one is active. Methods raise OSError.
+
+    Empty only while a reset removes all segments with `remove_last`.
+    """
 
     __slots__ = ("_base_offsets", "_directory", "_dirty", "_disk", "_retired", "all", "folder_is_dirty")
 
@@ -26,20 +29,20 @@ class SegmentList:
 
     @property
     def active(self) -> DataSegment:
-        """The segment that is appended to."""
+        """The segment to which batches are appended."""
         return self.all[-1]
 
     @property
     def size_bytes(self) -> int:
-        """Size of all segments."""
+        """The total size of all segments."""
         return sum([segment.size for segment in self.all])
 
     def from_offset(self, offset: int) -> Sequence[DataSegment]:
-        """The segment with `offset` and all later ones."""
+        """The segment that contains `offset` and all later ones."""
         return self.all[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in offsets from `start` to `end`."""
+        """The aborted transactions that overlap the offsets from `start` to `end`."""
         found: list[AbortedTransaction] = []
         for segment in self.from_offset(start):
             for entry in segment.aborted:
@@ -50,7 +53,7 @@ class SegmentList:
         return found
 
     def add(self, base_offset: int, index_interval_bytes: int) -> DataSegment:
-        """Create the next segment."""
+        """Create the next active segment."""
         segment = DataSegment(self._disk, self._directory, base_offset, index_interval_bytes)
         self.all.append(segment)
         self._base_offsets.append(base_offset)
@@ -58,25 +61,25 @@ class SegmentList:
         return segment
 
     def relocate(self, directory: str) -> None:
-        """The folder has another name."""
+        """Use the new path of the renamed folder."""
         self._directory = directory
         for segment in self.all:
             segment.relocate(directory)
 
     def mark_dirty(self, segment: DataSegment) -> None:
-        """Note an unflushed write."""
+        """Record that a segment has an unflushed write."""
         if not self._dirty or self._dirty[-1] is not segment:
             self._dirty.append(segment)
 
     def take_dirty_files(self) -> list[tuple[str, File]]:
-        """(path, file) of everything to sync; from now on it counts as clean."""
+        """Return (path, file) of everything to sync, and mark it as clean."""
         files = [entry for segment in self._dirty for entry in segment.files()]
         self._dirty = []
         self.folder_is_dirty = False
         return files
 
     def without_index_files(self) -> list[DataSegment]:
-        """The sealed segments that a flush has to write indexes for."""
+        """The sealed segments whose index files the next flush writes."""
         return [segment for segment in self.all[:-1] if not segment.has_index_files]
 
     def remove_last(self) -> None:
@@ -92,15 +95,15 @@ class SegmentList:
         return segment.size
 
     def _retire(self, segment: DataSegment) -> None:
-        """Remove a segment. Its files stay open while a flush may use them."""
+        """Remove the files of a segment, but keep them open while a flush may use them."""
         self._dirty = [dirty for dirty in self._dirty if dirty is not segment]
         self._retired.append(segment)
         segment.remove()
 
     def replace(self, base_offset: int, end_offset: int, index_interval_bytes: int) -> int:
-        """Load a segment in place of those from `base_offset` up to `end_offset`, whose files it has replaced.
+        """Load the compacted segment whose files have replaced those from `base_offset` to `end_offset`.
 
-        Returns the number of bytes that are gone.
+        Returns the bytes freed.
         """
         first = self._base_offsets.index(base_offset)
         last = bisect_right(self._base_offsets, end_offset - 1)
@@ -115,7 +118,7 @@ class SegmentList:
         return sum([segment.size for segment in replaced]) - replacement.size
 
     def close_retired(self) -> None:
-        """Close the files of removed segments, while no flush is running."""
+        """Close the files of removed segments. Not while a flush is running."""
         for segment in self._retired:
             segment.close()
         self._retired.clear()

@@ -1,7 +1,7 @@
-"""Offsets by timestamp, of single records where their batch can be decoded.
+"""Lookups of offsets by timestamp, for ListOffsets.
 
-A batch with a codec that cannot be decoded here counts as one record, at its base offset and with its largest
-timestamp. A consumer that starts there misses nothing.
+A batch that cannot be decoded counts as one record with the base offset and the maximum timestamp of the batch, so
+that a consumer that starts there skips no record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quorumd.errors import CorruptLog, MalformedMessage
 
 
 class TimestampOffset(NamedTuple):
-    """A record: its timestamp, Unix milliseconds, its offset and its leader epoch."""
+    """Timestamp (Unix milliseconds), offset and leader epoch of a record."""
 
     timestamp_ms: int
     offset: int
@@ -26,7 +26,7 @@ class TimestampOffset(NamedTuple):
 def first_at_least(
     segments: Sequence[DataSegment], timestamp_ms: int, min_offset: int
 ) -> TimestampOffset | None:
-    """The first record at or above `min_offset` with at least this timestamp. Raises CorruptLog, OSError."""
+    """The first record from `min_offset` on with at least this timestamp. Raises CorruptLog, OSError."""
     for segment in segments:
         if segment.end_offset > min_offset and segment.largest_timestamp_ms >= timestamp_ms:
             found = _first_in_segment(segment, timestamp_ms, min_offset)
@@ -70,7 +70,7 @@ def _largest(segment: DataSegment) -> int:
 
 
 def _records(data: bytes, batch: DataBatch) -> list[TimestampOffset]:
-    """The records of a batch, or one for all of them."""
+    """The records of a batch; a single one if they share a timestamp or cannot be decoded."""
     if batch.has_log_append_time:
         return [TimestampOffset(batch.max_timestamp_ms, batch.base_offset, batch.epoch)]
     try:

@@ -1,9 +1,10 @@
-"""Aborted transactions whose marker is in one segment, in the format of Kafka's `%020d.txnindex`.
+"""The transaction index of a segment, Kafka's `%020d.txnindex`: transactions whose abort marker is in the segment.
 
-    version i16 = 0 | producer id i64 | first offset i64 | last offset i64, of the marker | last stable offset i64
+    version i16 = 0 | producer id i64 | first offset i64 | last offset i64 | last stable offset i64
 
-The last stable offset is that after the marker. The file exists only if there are entries. A read-committed fetch
-returns the entries that overlap what it returns; the consumer then drops their records.
+The last offset is that of the marker, the last stable offset the one right after the marker was appended. The file
+exists only if there are entries. A read_committed fetch returns the entries that overlap its records; the consumer
+uses them to filter out aborted records.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ ENTRY_SIZE = _ENTRY.size
 
 
 def encode_entries(entries: Iterable[AbortedTransaction]) -> bytes:
-    """The content of the file."""
+    """Encode the content of the file."""
     return b"".join([_ENTRY.pack(0, *entry) for entry in entries])
 
 
 def decode_entries(data: bytes) -> list[AbortedTransaction] | None:
-    """Decode the content of the file; None if it is not a transaction index."""
+    """Decode the content of the file; None if it is invalid."""
     if len(data) % ENTRY_SIZE:
         return None
     found = []

@@ -1,4 +1,4 @@
-"""Transaction markers: the control batches that a transaction coordinator appends to end a transaction.
+"""Transaction markers: the control batches that end a transaction, written for the transaction coordinator.
 
 key     version i16 = 0 | type i16: 0 abort, 1 commit
 value   version i16 = 0 | coordinator epoch i32
@@ -22,17 +22,16 @@ COMMIT = 1
 
 
 class TransactionMarker(NamedTuple):
-    """The end of a producer's transaction."""
+    """A commit or abort marker."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 def read_marker(data: bytes, batch: DataBatch) -> TransactionMarker | None:
-    """The marker in a control batch that is whole in `data`.
+    """The marker in a complete control batch.
 
-    None for a batch whose marker was removed by compaction, and for control records of other types. Raises
-    MalformedMessage.
+    None if compaction has removed the marker, and for control records of other types. Raises MalformedMessage.
     """
     if batch.count == 0:
         return None
@@ -50,7 +49,7 @@ def read_marker(data: bytes, batch: DataBatch) -> TransactionMarker | None:
 def encode_marker(
     producer_id: int, producer_epoch: int, marker: TransactionMarker, timestamp_ms: int
 ) -> bytes:
-    """Encode a marker as a batch with base offset 0."""
+    """Encode a control batch with base offset 0."""
     key = _KEY.pack(0, COMMIT if marker.is_commit else ABORT)
     record = encode_record(0, 0, key, _VALUE.pack(0, marker.coordinator_epoch))
     batch = DataBatch(

@@ -1,7 +1,7 @@
-"""Checks of the batch that a producer sends, before a leader appends it.
+"""Validation of a producer's batch before the leader appends it.
 
-Only the header is examined, apart from the keys of uncompressed and gzip batches of compacted topics: the count and
-the maximum timestamp are those that the producer computed. Stock Kafka parses every record to compute them again.
+Validates the header, and the keys of uncompressed and gzip batches of compacted topics. Unlike stock Kafka, it trusts
+the record count and the maximum timestamp of the producer, and does not parse the records to recompute them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ COMPACT = "compact"
 
 
 class Origin(Enum):
-    """The source of a leader's batch."""
+    """The origin of a batch that the leader appends."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
-    """A coordinator on this broker: its batches may be transactional without sequences, and may be markers."""
+    """A coordinator on this broker, which may append markers, and transactional batches without sequences."""
 
 
 def validate_produced(
     records: bytes, settings: PartitionLogSettings, wall_ms: int, origin: Origin
 ) -> DataBatch:
-    """Return the header of the one batch in `records`. Raises RequestError."""
+    """Validate the single batch in `records`, and return its header. Raises RequestError."""
     try:
         batch = read_batch(records)
     except MalformedMessage as fault:
@@ -38,25 +38,25 @@ def validate_produced(
     if batch.size != size:
         if batch.size > size:
             raise RequestError(
-                ErrorCode.CORRUPT_MESSAGE, f"the batch has {batch.size} bytes, {size} are present"
+                ErrorCode.CORRUPT_MESSAGE, f"the batch has {batch.size} bytes, only {size} are present"
             )
         raise RequestError(
-            ErrorCode.INVALID_RECORD, "a produce request has one batch per partition; this one has more"
+            ErrorCode.INVALID_RECORD, "a produce request may have only one batch per partition"
         )
     if size > settings.max_message_bytes and origin is Origin.CLIENT:
         raise RequestError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {size} bytes, max.message.bytes is {settings.max_message_bytes}",
+            f"the batch has {size} bytes, but max.message.bytes is {settings.max_message_bytes}",
         )
     if size > settings.segment_bytes:
         raise RequestError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"the batch has {size} bytes, segment.bytes is {settings.segment_bytes}",
+            f"the batch has {size} bytes, but segment.bytes is {settings.segment_bytes}",
         )
     if not crc_is_valid(records, batch):
-        raise RequestError(ErrorCode.CORRUPT_MESSAGE, f"the CRC of the batch is not {batch.crc}")
+        raise RequestError(ErrorCode.CORRUPT_MESSAGE, f"the CRC {batch.crc} of the batch does not match")
     if batch.codec and batch.codec not in COMPRESSION_NAMES:
-        raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown codec {batch.codec}")
+        raise RequestError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {batch.codec}")
     if origin is Origin.CLIENT:
         _validate_header(batch)
         if settings.message_timestamp_type != LOG_APPEND_TIME:
@@ -69,26 +69,26 @@ def validate_produced(
 def _validate_header(batch: DataBatch) -> None:
     fault = ""
     if batch.base_offset != 0:
-        fault = f"the base offset is {batch.base_offset}, producers send 0"
+        fault = f"the base offset must be 0, not {batch.base_offset}"
     elif batch.count == 0 or batch.count != batch.end_offset:
-        fault = f"{batch.count} records for {batch.end_offset} offsets"
+        fault = f"the batch has {batch.count} records for {batch.end_offset} offsets"
     elif batch.is_control:
-        fault = "only coordinators write control batches"
+        fault = "clients cannot write control batches"
     elif batch.producer_id >= 0 and batch.base_sequence < 0:
-        fault = f"producer {batch.producer_id} sent sequence {batch.base_sequence}"
+        fault = f"invalid sequence number {batch.base_sequence} of producer {batch.producer_id}"
     if fault:
         raise RequestError(ErrorCode.INVALID_RECORD, fault)
 
 
 def _validate_timestamps(batch: DataBatch, settings: PartitionLogSettings, wall_ms: int) -> None:
     if batch.has_log_append_time:
-        raise RequestError(ErrorCode.INVALID_TIMESTAMP, "producers do not set log append times")
+        raise RequestError(ErrorCode.INVALID_TIMESTAMP, "clients cannot set the timestamp type LogAppendTime")
     latest = wall_ms + settings.message_timestamp_after_max_ms
     earliest = wall_ms - settings.message_timestamp_before_max_ms
     if batch.max_timestamp_ms > latest or 0 <= batch.timestamp_ms < earliest:
         raise RequestError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"timestamps {batch.timestamp_ms}..{batch.max_timestamp_ms} are not within {earliest}..{latest}",
+            f"timestamps {batch.timestamp_ms}..{batch.max_timestamp_ms} are outside {earliest}..{latest}",
         )
 
 
@@ -101,7 +101,7 @@ def _validate_keys(records: bytes, batch: DataBatch) -> None:
             if span.key_start < 0:
                 raise RequestError(
                     ErrorCode.INVALID_RECORD,
-                    f"record {span.offset_delta} has no key, and the topic is compacted",
+                    f"record {span.offset_delta} has no key; a compacted topic requires keys",
                 )
     except MalformedMessage as fault:
         raise RequestError(ErrorCode.INVALID_RECORD, str(fault)) from None
