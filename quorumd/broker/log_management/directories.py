@@ -1,4 +1,4 @@
-"""The log directories of a broker, and the offsets that their checkpoint files had at the start."""
+"""The log directories of a broker, and the offsets in their checkpoint files at startup."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ CHECKPOINTS: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS, CLEAN
 
 
 class LogDirectory:
-    """`id` is ZERO_UUID if it could not be read. `saved`: offsets by checkpoint file, as of the start.
+    """A log directory; `id` is its directory id, ZERO_UUID if unknown.
 
-    `was_clean`: whether the last broker that used it stopped cleanly, with the epoch `clean_epoch`.
+    `saved`: offsets by checkpoint file at startup; `was_clean`: whether the last shutdown was clean; `clean_epoch`:
+    the broker epoch of that shutdown.
     """
 
     __slots__ = ("clean_epoch", "id", "is_online", "path", "saved", "was_clean")
@@ -45,13 +46,13 @@ class LogDirectory:
         return f"<log directory {self.path}{'' if self.is_online else ', offline'}>"
 
     def load(self, disk: Disk, broker_id: int) -> None:
-        """Read the identity and the checkpoints. Blocks. Raises StorageError, OSError."""
+        """Read the directory id, clean shutdown file and checkpoints. Blocks. Raises StorageError, OSError."""
         meta = load_meta_properties(disk, self.path)
         if meta is None:
             raise StorageError(f"{self.path} is not formatted; run `quorumd format` first")
         if meta.node_id != broker_id:
             raise StorageError(
-                f"{self.path} belongs to node {meta.node_id}, this is node {broker_id}; correct log.dirs or node.id"
+                f"{self.path} belongs to node {meta.node_id}, not to node {broker_id}; correct log.dirs or node.id"
             )
         self.id = meta.directory_id
         self.was_clean = was_clean(disk, self.path)
@@ -60,14 +61,14 @@ class LogDirectory:
 
 
 class LogDirectories:
-    """All configured log directories, in the order of the configuration."""
+    """The configured log directories, in the order of `log.dirs`."""
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         self.all = tuple(directories)
 
     @classmethod
     def load(cls, disk: Disk, paths: Sequence[str], broker_id: int) -> LogDirectories:
-        """Read all directories; one that cannot be read is offline. Blocks."""
+        """Load all directories; one that cannot be loaded is offline. Blocks."""
         directories = []
         for path in paths:
             directory = LogDirectory(path)
@@ -84,18 +85,18 @@ class LogDirectories:
         return [directory for directory in self.all if directory.is_online]
 
     def find(self, path: str) -> LogDirectory | None:
-        """Return the directory with this path."""
+        """Return the directory with this path, None if it is not configured."""
         return next((each for each in self.all if each.path == path.rstrip("/")), None)
 
     @property
     def offline_ids(self) -> list[KafkaUuid]:
-        """The ids of failed directories, for heartbeats."""
+        """The known ids of offline directories, for heartbeats."""
         return [each.id for each in self.all if not each.is_online and each.id != ZERO_UUID]
 
     def choose(self, assigned: KafkaUuid, counts: Mapping[str, int]) -> LogDirectory | None:
         """Choose the directory of a new log: the assigned one, or the online one with the fewest logs.
 
-        None if the assigned one is offline. `counts`: logs by path.
+        None if the assigned directory may be offline, or all are. `counts`: number of logs by path.
         """
         online = self.online
         if assigned not in (UNASSIGNED, MIGRATING):

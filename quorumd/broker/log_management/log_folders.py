@@ -1,8 +1,8 @@
-"""The folders of logs in a log directory: `<topic>-<partition>`, opened, renamed for deletion and removed.
+"""The partition folders of a log directory, `<topic>-<partition>`: open, rename for deletion and remove them.
 
-The log of a future replica is in `<topic>-<partition>.<unique>-future` of the directory that the replica moves to.
+The log of a future replica is in `<topic>-<partition>.<unique id>-future` in the target directory of the move.
 
-Everything here blocks, and runs through `Disk.submit`.
+All functions block; run them with `Disk.submit`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_NAME = 255
 
 
 class Folder(NamedTuple):
-    """The folder of a log; `topic_id` is None without a valid `partition.metadata`."""
+    """A partition folder; `topic_id` is None without a valid `partition.metadata`."""
 
     name: str
     topic: str
@@ -42,7 +42,7 @@ class Folder(NamedTuple):
 
 
 class OpenRequest(NamedTuple):
-    """A log to open or create in a folder. `marker` is unique: it names a folder that is moved aside."""
+    """A log to open or create. `marker`: unique id in the new name of a folder that is in the way."""
 
     directory: str
     name: str
@@ -61,7 +61,10 @@ class OpenRequest(NamedTuple):
 
 
 def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
-    """Open the log of a partition, or create it. Raises what `PartitionLog.open` does, OSError."""
+    """Open or create the log of a partition; a folder of another topic id is deleted, one without is kept as stray.
+
+    Raises as `PartitionLog.open`, and OSError.
+    """
     folder = request.folder
     recovery_point, start_offset, is_clean = request.recovery_point, request.start_offset, request.is_clean
     if disk.exists(folder) and _topic_id(disk, folder) != request.topic_id:
@@ -70,7 +73,7 @@ def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
             remove_folder(disk, rename_for_deletion(disk, folder, request.marker))
         elif any(name.endswith(LOG_SUFFIX) for name in names):
             stray = _renamed(folder, request.marker, STRAY_SUFFIX)
-            logger.warning("%s has no topic id; it is renamed to %s", folder, stray)
+            logger.warning("%s has no topic id; renaming it to %s", folder, stray)
             disk.rename(folder, stray)
         recovery_point, start_offset, is_clean = 0, 0, False
     disk.make_directory(folder)
@@ -91,18 +94,18 @@ def _topic_id(disk: Disk, folder: str) -> KafkaUuid | None:
 
 
 def future_name(topic: str, number: int, marker: KafkaUuid) -> str | None:
-    """Return the name of the folder of a future replica; None if the topic's name is too long for that."""
+    """Return the folder name of a future replica; None if the topic name is too long for one."""
     name = f"{topic}-{number}.{marker.hex()}{FUTURE_SUFFIX}"
     return name if len(name) <= _MAX_NAME else None
 
 
 def name_for_deletion(folder: str, marker: KafkaUuid) -> str:
-    """Return the path with which a folder counts as deleted."""
+    """Return the path that marks a folder as deleted."""
     return _renamed(folder, marker, DELETE_SUFFIX)
 
 
 def rename_for_deletion(disk: Disk, folder: str, marker: KafkaUuid) -> str:
-    """Durably rename the folder of a log, which then counts as deleted; returns the new path. Raises OSError."""
+    """Durably rename a folder to mark it as deleted; returns the new path. Raises OSError."""
     renamed = name_for_deletion(folder, marker)
     disk.rename(folder, renamed)
     disk.sync_directory(parent_folder(folder))
@@ -116,14 +119,17 @@ def _renamed(folder: str, marker: KafkaUuid, suffix: str) -> str:
 
 
 def remove_folder(disk: Disk, folder: str) -> None:
-    """Remove a folder with its files. Raises OSError."""
+    """Remove a folder and its files. Raises OSError."""
     for name in disk.list_directory(folder):
         disk.remove(f"{folder}/{name}")
     disk.remove_directory(folder)
 
 
 def delete_log(disk: Disk, log: PartitionLog, marker: KafkaUuid) -> str:
-    """Close a log without a flush, and rename its folder; returns the new path. Raises OSError."""
+    """Rename the folder of a log for deletion, and close the log without a flush; returns the new path.
+
+    Raises OSError.
+    """
     renamed = rename_for_deletion(disk, log.directory, marker)
     close_files(log)
     return renamed
@@ -136,14 +142,14 @@ def close_files(log: PartitionLog) -> None:
 
 
 def remove_deleted(disk: Disk, directory: str) -> None:
-    """Remove the folders that were renamed for deletion before a stop. Raises OSError."""
+    """Remove the folders that an earlier run renamed for deletion. Raises OSError."""
     for name in disk.list_directory(directory):
         if _RENAMED.fullmatch(name):
             remove_folder(disk, f"{directory}/{name}")
 
 
 def list_folders(disk: Disk, directory: str) -> list[Folder]:
-    """List the folders of logs in a log directory, of future replicas too. Raises OSError."""
+    """List the partition folders of a log directory, including those of future replicas. Raises OSError."""
     found = []
     for name in disk.list_directory(directory):
         is_future = name.endswith(FUTURE_SUFFIX)

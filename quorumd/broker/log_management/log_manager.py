@@ -1,4 +1,4 @@
-"""Opens, deletes and closes the logs of a broker, one operation at a time, without blocking the event thread."""
+"""Opens, moves, deletes and closes the logs of a broker without blocking the event thread."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ Opened = Callable[[LogDirectory, "PartitionLog | BaseException"], None]
 
 
 def is_disk_failure(fault: BaseException) -> bool:
-    """Whether an error makes the log directory unusable; a full disk does not, and no other error should occur."""
+    """Whether an error takes the log directory offline; a full disk does not."""
     if isinstance(fault, OSError):
         return not is_disk_full(fault)
     return isinstance(fault, StorageError) and not isinstance(fault, DiskFull)
 
 
 class LogManager:
-    """`is_busy` folders are being opened or deleted; `on_free` is called with each one that is free again.
+    """The logs of a broker, by partition. Runs one disk operation at a time.
 
-    `on_failure(directory, reason)`: a log directory has failed.
+    `on_free`: called when the folder of a partition is no longer busy, after a deletion; `on_failure(directory,
+    reason)`: called when a log directory fails.
     """
 
     def __init__(
@@ -66,11 +67,11 @@ class LogManager:
         self._on_free = on_free
         self._on_failure = on_failure
         self._folders: dict[FolderKey, LogDirectory] = {}
-        """The directory of every known folder."""
+        """The directory of each partition folder."""
         self.futures: dict[FolderKey, tuple[LogDirectory, str]] = {}
-        """Directory and name of the folders of future replicas that were there at the start."""
+        """Directory and name of the folders of future replicas found at startup."""
         self.preferred: dict[FolderKey, LogDirectory] = {}
-        """Where an operator wants the next new log of a partition."""
+        """The directory that AlterReplicaLogDirs requested for the log of a partition before it was created."""
         self._busy: dict[FolderKey, None] = {}
         self._queue: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self._is_running = False
@@ -80,15 +81,15 @@ class LogManager:
         return key in self._busy
 
     def directory_of(self, key: FolderKey) -> LogDirectory | None:
-        """Return the directory of a folder, None if there is no folder."""
+        """Return the directory of a partition folder, None if there is none."""
         return self._folders.get(key)
 
     # Start
 
     def scan(self, assigned: Callable[[Folder], KafkaUuid | None], done: Callable[[], None]) -> None:
-        """Find the folders of all online directories; delete those of other brokers and leftovers.
+        """Scan all online directories: register their partition folders, delete stray ones, complete moves.
 
-        `assigned(folder)`: the directory of the replica in the metadata; None if there is no such replica here.
+        `assigned(folder)`: the directory id of the replica in the metadata; None if this broker has no such replica.
         """
         for directory in self.directories.online:
             self._scan(directory, assigned)
@@ -121,17 +122,24 @@ class LogManager:
         elif known is None:
             self._folders[key] = directory
         elif directory.id == assigned:
-            # A move was interrupted by a crash, or its log directory was away for some time.
+            # A crash interrupted a move, or the directory was offline during one.
             self._delete_stray(known, folder)
             self._folders[key] = directory
         elif known.id == assigned:
             self._delete_stray(directory, folder)
         else:
-            logger.error("%s-%d is in %s and in %s", *key, known.path, directory.path)
+            logger.error(
+                "%s-%d is in both %s and %s; using the former: remove the obsolete folder",
+                *key,
+                known.path,
+                directory.path,
+            )
 
     def _complete_moves(self, done: Callable[[], None]) -> None:
-        """Complete the moves of which only the future log is there. If a directory is offline, the current log may be
-        in it, and have more records."""
+        """Complete the moves whose current log is gone.
+
+        Not while a directory is offline: it may have the current log, with more records than the future one.
+        """
         if len(self.directories.online) == len(self.directories.all):
             for key in [key for key in self.futures if key not in self._folders]:
                 self._complete_move(key)
@@ -155,7 +163,7 @@ class LogManager:
 
     def _delete_stray(self, directory: LogDirectory, folder: Folder) -> None:
         path = f"{directory.path}/{folder.name}"
-        logger.warning("%s no longer belongs to this broker and is deleted", path)
+        logger.warning("%s is stray: no replica is assigned to it; deleting it", path)
         marker = self._entropy.uuid()
 
         def delete() -> None:
@@ -173,9 +181,9 @@ class LogManager:
         settings: PartitionLogSettings,
         opened: Opened,
     ) -> bool:
-        """Open or create the log of a partition; `assigned` is its directory in the metadata.
+        """Open or create the log of a partition; `assigned` is its directory id in the metadata.
 
-        Returns False if its directory is offline. The folder must not be busy.
+        Returns False if no log directory can be used for it. The folder must not be busy.
         """
         key = (topic, id.number)
         directory = self._folders.get(key)
@@ -219,7 +227,7 @@ class LogManager:
         return self.directories.choose(assigned, counts)
 
     def delete(self, key: FolderKey, log: PartitionLog, delay_ms: float) -> None:
-        """Rename the folder of a log, and remove its files after `delay_ms`. The log must no longer be in use."""
+        """Rename the folder of an unused log, and remove its files after `delay_ms`."""
         directory = self._folders[key]
         self._busy[key] = None
         marker = self._entropy.uuid()
@@ -248,20 +256,18 @@ class LogManager:
         settings: PartitionLogSettings,
         opened: Callable[[PartitionLog | BaseException], None],
     ) -> None:
-        """Open or create the log of a future replica in the folder `name`."""
+        """Open or create the log of a future replica in the folder `name` of `directory`."""
         request = OpenRequest(
-            *(
-                directory.path,
-                name,
-                topic,
-                id.number,
-                id.topic_id,
-                settings,
-                0,
-                0,
-                False,
-                self._entropy.uuid(),
-            )
+            directory.path,
+            name,
+            topic,
+            id.number,
+            id.topic_id,
+            settings,
+            recovery_point=0,
+            start_offset=0,
+            is_clean=False,
+            marker=self._entropy.uuid(),
         )
 
         def done(outcome: PartitionLog | BaseException) -> None:
@@ -271,13 +277,13 @@ class LogManager:
         self.run(lambda: open_log(self._disk, request), done)
 
     def new_future_name(self, key: FolderKey) -> str | None:
-        """Return an unused name of the folder of a future replica; None if the topic's name is too long."""
+        """Return a unique folder name for a future replica; None if the topic name is too long for one."""
         return future_name(*key, self._entropy.uuid())
 
     def exchange(self, key: FolderKey, current: PartitionLog, future: PartitionLog, to: LogDirectory) -> bool:
-        """Replace the current log by that of a future replica; the replaced one is then removed.
+        """Replace the current log by the log of the future replica, and remove the current log after a delay.
 
-        Not while an operation runs. Returns False, with nothing changed, if that fails.
+        Not while an operation is running. Returns False, with the current log in place, if a rename fails.
         """
         before, path = self._folders[key], f"{to.path}/{key[0]}-{key[1]}"
         retired = name_for_deletion(current.directory, self._entropy.uuid())
@@ -298,16 +304,16 @@ class LogManager:
             self.check(before, f"{retired} cannot be removed", outcome)
             self._clock.call_at(self._clock.now_ms() + delay_ms, lambda: self._remove_files(before, retired))
 
-        # The new folder is durable first: a crash leaves both or the new one.
+        # Sync the target directory first: a crash then leaves both folders or the new one.
         self.run(
             lambda: self._disk.sync_directory(to.path),
-            lambda outcome: self.check(to, f"{path} was renamed, but not durably", outcome),
+            lambda outcome: self.check(to, f"the rename to {path} cannot be synced", outcome),
         )
         self.run(retire, is_retired)
         return True
 
     def _rename(self, directory: LogDirectory, path: str, renamed: str) -> bool:
-        """Rename a folder, not durably yet; returns whether that was possible."""
+        """Rename a folder without a sync; returns whether that succeeded."""
         try:
             self._disk.rename(path, renamed)
         except OSError as fault:
@@ -316,7 +322,7 @@ class LogManager:
         return True
 
     def discard_future(self, directory: LogDirectory, path: str, log: PartitionLog | None) -> None:
-        """Remove the folder of a future replica, whose log may be open."""
+        """Remove the folder of a future replica; closes its log if given."""
         marker = self._entropy.uuid()
 
         def discard() -> None:
@@ -334,16 +340,16 @@ class LogManager:
             )
 
     def abandon(self, log: PartitionLog) -> None:
-        """Close the files of a log whose directory has failed."""
+        """Close the files of a log that is no longer used, such as one in a failed directory."""
 
         def ignore(outcome: object) -> None:
             if isinstance(outcome, BaseException):
-                logger.info("%s: %s", log.directory, outcome)
+                logger.info("%s cannot be closed: %s", log.directory, outcome)
 
         self.run(lambda: close_files(log), ignore)
 
     def check(self, directory: LogDirectory, what: str, outcome: object) -> None:
-        """Handle the outcome of an operation: report an error, which may fail the directory."""
+        """Handle the outcome of an operation: log an error, or fail the directory on a disk failure."""
         if isinstance(outcome, BaseException):
             if is_disk_failure(outcome):
                 self._on_failure(directory, f"{what}: {outcome}")
@@ -351,7 +357,7 @@ class LogManager:
                 logger.error("%s: %s", what, outcome)
 
     def run(self, operation: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Run a blocking operation after those before it; other users of the disk get their turn in between."""
+        """Queue a blocking operation. Submits one at a time, so that other users of the disk run in between."""
         self._queue.append((operation, done))
         if not self._is_running:
             self._next()

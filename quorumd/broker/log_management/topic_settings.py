@@ -1,4 +1,4 @@
-"""The effective configs of a topic, as its log needs them."""
+"""The effective configs of a topic, and the settings of its logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 def topic_config(
     image: ClusterImage, broker_id: int, defaults: Mapping[str, str], topic: str, name: str
 ) -> str | None:
-    """Return the value of a topic config: of the topic, this broker, all brokers, `defaults`, or built in."""
+    """Return a topic config: that of the topic, this broker, all brokers, `defaults`, or Kafka's default."""
     own = image.config((int(ConfigResourceType.TOPIC), topic)).get(name)
     if own is not None:
         return own
@@ -34,7 +34,7 @@ def topic_config(
 
 
 def move_rate(image: ClusterImage, broker_id: int) -> float:
-    """Return the bytes per second that replicas move to other directories of a broker: a dynamic config."""
+    """Return the throttle of moves between log directories, in bytes per second; infinite if not set."""
     for resource in ((int(ConfigResourceType.BROKER), str(broker_id)), ALL_BROKERS):
         value = image.config(resource).get(MOVE_RATE, "")
         if value.isdecimal() and int(value) > 0:
@@ -43,7 +43,7 @@ def move_rate(image: ClusterImage, broker_id: int) -> float:
 
 
 class TopicSettings:
-    """Reads the effective configs of topics. Values in the log were checked when they were set."""
+    """Reads the effective configs of topics. The controller has validated them when they were set."""
 
     def __init__(self, image: ClusterImage, broker_id: int, defaults: Mapping[str, str]) -> None:
         self._image = image
@@ -51,29 +51,29 @@ class TopicSettings:
         self._defaults = defaults
 
     def text(self, topic: str, name: str) -> str:
-        """Return a config as text, "" if there is none."""
+        """Return a config as text, "" if it is not set."""
         return topic_config(self._image, self._broker_id, self._defaults, topic, name) or ""
 
     def integer(self, topic: str, name: str, fallback: int) -> int:
-        """Return a config as a number, `fallback` if it is none."""
+        """Return a config as an integer, `fallback` if it is not one."""
         try:
             return int(self.text(topic, name))
         except ValueError:
             return fallback
 
     def decimal(self, topic: str, name: str, fallback: float) -> float:
-        """Return a config as a number, `fallback` if it is none."""
+        """Return a config as a decimal number, `fallback` if it is not one."""
         try:
             return float(self.text(topic, name))
         except ValueError:
             return fallback
 
     def min_isr(self, topic: str) -> int:
-        """Return min.insync.replicas."""
+        """Return `min.insync.replicas`."""
         return parse_min_isr(self.text(topic, MIN_INSYNC_REPLICAS))
 
     def log_settings(self, topic: str) -> PartitionLogSettings:
-        """Return the settings of the logs of a topic."""
+        """Return the log settings of a topic."""
         base = PartitionLogSettings()
 
         def number(name: str, fallback: int) -> int:
