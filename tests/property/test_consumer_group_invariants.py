@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from quorumd.broker.coordinator.consumer_group import LEAVING, NOTHING
+from quorumd.broker.coordinator.consumer_group import EMPTY_ASSIGNMENT, LEAVING
 from tests.support.broker.classic_members import Groups
 from tests.support.broker.consumer_members import ConsumerClient
 from tests.support.broker.coordinator_shards import FixedTopics, group_shard, topic_id
@@ -72,6 +72,6 @@ def settle(groups: Groups, alive: list[ConsumerClient], topics: FixedTopics) -> 
         groups.pass_ms(3_000)
     subscribed = {topic for client in alive for topic in client.topics}
     wanted = {(topic_id(name), number) for name in subscribed for number in range(topics.counts[name])}
-    assert frozenset().union(*(client.owned for client in alive), NOTHING) == wanted
+    assert frozenset().union(*(client.owned for client in alive), EMPTY_ASSIGNMENT) == wanted
     if alive:
         assert groups.machine.consumers.groups["g"].state == "Stable"

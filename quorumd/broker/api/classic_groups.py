@@ -8,7 +8,7 @@ from typing import Final
 from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.coordinator.classic_group import JoinResult, SyncResult
 from quorumd.broker.coordinator.classic_membership import Join, Sync
-from quorumd.broker.coordinator.groups import Committer
+from quorumd.broker.coordinator.groups import GroupClient
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -102,7 +102,7 @@ class ClassicGroupApis:
     def heartbeat(self, session: Session, request: Request[HeartbeatRequest]) -> None:
         """Respond immediately: heartbeats change no stored state."""
         message = request.message
-        member = Committer(
+        member = GroupClient(
             message.group_id, message.member_id, message.group_instance_id, message.generation_id
         )
         error = self._groups.get(member.group, lambda machine, times: machine.heartbeat(member, times))

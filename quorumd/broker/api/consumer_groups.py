@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from quorumd.broker.api.classic_groups import client_host
 from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.coordinator.consumer_group import (
+    EMPTY_ASSIGNMENT,
     JOINING,
-    NOTHING,
     Assignment,
     ConsumerGroup,
     ConsumerMember,
@@ -155,7 +155,7 @@ class ConsumerGroupApis:
             sorted(member.topics),
             None,
             self._assignment(member.assigned),
-            self._assignment(group.targets.get(member.id, NOTHING)),
+            self._assignment(group.targets.get(member.id, EMPTY_ASSIGNMENT)),
             CONSUMER_MEMBER,
         )
 

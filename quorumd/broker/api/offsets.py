@@ -7,7 +7,7 @@ from typing import Final
 
 from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.api.topic_names import has_partition, topic_name, unknown_topic_error
-from quorumd.broker.coordinator.groups import Committer
+from quorumd.broker.coordinator.groups import GroupClient
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors, FetchedOffset
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
@@ -79,7 +79,7 @@ class OffsetApis:
                             image.topic_ids[name],
                         )
                     )
-        committer = Committer(
+        client = GroupClient(
             message.group_id,
             message.member_id,
             message.group_instance_id,
@@ -90,10 +90,8 @@ class OffsetApis:
             session.respond(request, _commit_response(message, names, errors, by_id))
 
         self._groups.run(
-            committer.group,
-            lambda machine, times: machine.commit(
-                committer, offsets, times, respond, message.retention_time_ms
-            ),
+            client.group,
+            lambda machine, times: machine.commit(client, offsets, times, respond, message.retention_time_ms),
             lambda error: respond({offset.target: error for offset in offsets}),
         )
 
@@ -141,7 +139,7 @@ class OffsetApis:
                     unknown.append(OffsetFetchResponseTopics("", topic.topic_id, failed))
                 else:
                     targets += [TopicPartition(name, number) for number in topic.partition_indexes]
-        reader = Committer(group.group_id, group.member_id or "", None, group.member_epoch)
+        client = GroupClient(group.group_id, group.member_id or "", None, group.member_epoch)
 
         def respond(error: ErrorCode, offsets: Sequence[FetchedOffset]) -> None:
             topics = [] if error is not ErrorCode.NONE else list(unknown)
@@ -154,8 +152,8 @@ class OffsetApis:
             collect(index, OffsetFetchResponseGroup(group.group_id, topics, error))
 
         self._groups.run(
-            reader.group,
-            lambda machine, times: machine.fetch_offsets(reader, targets, require_stable, times, respond),
+            client.group,
+            lambda machine, times: machine.fetch_offsets(client, targets, require_stable, times, respond),
             lambda error: respond(error, ()),
         )
 
@@ -189,7 +187,7 @@ class OffsetApis:
         self._groups.run(
             message.group_id,
             lambda machine, times: machine.fetch_offsets(
-                Committer(message.group_id), targets, message.require_stable, times, respond
+                GroupClient(message.group_id), targets, message.require_stable, times, respond
             ),
             lambda error: respond(error, ()),
         )

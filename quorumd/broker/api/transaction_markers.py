@@ -113,5 +113,5 @@ class TransactionMarkerApis:
             loaded = LoadedMarker(
                 before, marker.producer_id, marker.producer_epoch, marker.transaction_result
             )
-            shard.log_has_grown()
+            shard.handle_external_append()
             shard.run(lambda machine, times: machine.replay_marker(loaded, times))

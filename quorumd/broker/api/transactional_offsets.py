@@ -8,7 +8,7 @@ from typing import Final
 from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.api.topic_names import has_partition, topic_name, unknown_topic_error
 from quorumd.broker.api.transaction_verification import TransactionVerifier
-from quorumd.broker.coordinator.groups import Committer
+from quorumd.broker.coordinator.groups import GroupClient
 from quorumd.broker.coordinator.internal_topics import InternalTopic, InternalTopics
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors
 from quorumd.broker.coordinator.offset_store import TopicPartition
@@ -61,7 +61,7 @@ class TransactionalOffsetApis:
             if error is not ErrorCode.NONE:
                 failed(_for_client(error))
                 return
-            committer = Committer(
+            client = GroupClient(
                 message.group_id,
                 message.member_id,
                 message.group_instance_id,
@@ -70,7 +70,7 @@ class TransactionalOffsetApis:
             self._groups.run(
                 message.group_id,
                 lambda machine, times: machine.commit(
-                    committer, offsets, times, respond, -1, message.producer_id, message.producer_epoch
+                    client, offsets, times, respond, -1, message.producer_id, message.producer_epoch
                 ),
                 failed,
             )

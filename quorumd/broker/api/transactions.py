@@ -12,7 +12,7 @@ from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.internal_topics import InternalTopic, InternalTopics
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.coordinator.transaction import TransactionState
-from quorumd.broker.coordinator.transactions import Producer, TransactionCoordinator
+from quorumd.broker.coordinator.transactions import ProducerResult, TransactionCoordinator
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
@@ -107,7 +107,7 @@ class TransactionApis:
         transactional_id = message.transactional_id or ""
         expected = (message.producer_id, message.producer_epoch)
 
-        def respond(result: Producer) -> None:
+        def respond(result: ProducerResult) -> None:
             error = _for_version(result.error, version >= 4)
             session.respond(request, InitProducerIdResponse(0, error, result.producer_id, result.epoch))
 
@@ -116,7 +116,7 @@ class TransactionApis:
             lambda machine, times, new_id: machine.init(
                 transactional_id, message.transaction_timeout_ms, expected, new_id, times, respond
             ),
-            lambda error: respond(Producer(error)),
+            lambda error: respond(ProducerResult(error)),
         )
 
     # AddPartitionsToTxn and AddOffsetsToTxn
@@ -214,7 +214,7 @@ class TransactionApis:
         """Commit or abort a transaction."""
         message, version = request.message, request.api_version
 
-        def respond(result: Producer) -> None:
+        def respond(result: ProducerResult) -> None:
             error = _for_version(result.error, version >= FENCED_SINCE)
             session.respond(request, EndTxnResponse(0, error, result.producer_id, result.epoch))
 
@@ -231,12 +231,14 @@ class TransactionApis:
             )
 
         if version >= END_BUMPS_SINCE:
-            self._with_producer_id(message.transactional_id, run, lambda error: respond(Producer(error)))
+            self._with_producer_id(
+                message.transactional_id, run, lambda error: respond(ProducerResult(error))
+            )
         else:
             self._transactions.run(
                 message.transactional_id,
                 lambda machine, times: run(machine, times, -1),
-                lambda error: respond(Producer(error)),
+                lambda error: respond(ProducerResult(error)),
             )
 
     # Lists

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from quorumd.broker.coordinator.consumer_group import NOTHING, Assignment
+from quorumd.broker.coordinator.consumer_group import EMPTY_ASSIGNMENT, Assignment
 from quorumd.ids import KafkaUuid
 
 Subscriptions = Mapping[str, frozenset[KafkaUuid]]
@@ -47,7 +47,7 @@ def assign_uniform(
     for member, topics in subscriptions.items():
         kept = {
             each
-            for each in previous.get(member, NOTHING)
+            for each in previous.get(member, EMPTY_ASSIGNMENT)
             if each[0] in topics and each[1] < partitions.get(each[0], 0) and each not in assigned
         }
         targets[member] = kept

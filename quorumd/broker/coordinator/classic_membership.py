@@ -169,10 +169,10 @@ class ClassicMembership:
         member = group.members[member_id]
         is_unchanged = member.protocols == join.protocols
         # A member whose response was lost joins the generation again; a leader that joins triggers a rebalance.
-        keeps = group.state is GroupState.COMPLETING_REBALANCE or (
+        keeps_generation = group.state is GroupState.COMPLETING_REBALANCE or (
             group.state is GroupState.STABLE and member_id != group.leader
         )
-        if keeps and is_unchanged:
+        if keeps_generation and is_unchanged:
             self._rebalances.extend_session(group, member, times)
             respond(current_generation(group, member))
             return
@@ -313,7 +313,7 @@ class ClassicMembership:
             found, error = (
                 (member_id, ErrorCode.UNKNOWN_MEMBER_ID)
                 if group is None
-                else _find(group, member_id, instance_id)
+                else _find_leaving(group, member_id, instance_id)
             )
             results.append((found, error))
             if group is None or error is not ErrorCode.NONE:
@@ -380,7 +380,7 @@ def _check_generation(
     return error
 
 
-def _find(group: ClassicGroup, member_id: str, instance_id: str | None) -> tuple[str, ErrorCode]:
+def _find_leaving(group: ClassicGroup, member_id: str, instance_id: str | None) -> tuple[str, ErrorCode]:
     """Return the member to remove; a static member may be named by its instance id alone."""
     if instance_id is not None:
         known = group.static_members.get(instance_id)

@@ -38,7 +38,7 @@ LEAVING_STATIC: Final = -2
 """Member epochs with a meaning of their own; -2 keeps the assignment of a static member that restarts."""
 
 Assignment = frozenset[tuple[KafkaUuid, int]]
-NOTHING: Final[Assignment] = frozenset()
+EMPTY_ASSIGNMENT: Final[Assignment] = frozenset()
 
 
 class MemberState(Enum):
@@ -64,8 +64,8 @@ class ConsumerMember:
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
-    assigned: Assignment = NOTHING
-    revoking: Assignment = NOTHING
+    assigned: Assignment = EMPTY_ASSIGNMENT
+    revoking: Assignment = EMPTY_ASSIGNMENT
 
 
 @dataclass(slots=True)
@@ -303,17 +303,23 @@ class ConsumerGroups:
         if known is None and value is None:
             return
         known = known or ConsumerMember(key.member_id)
-        epoch, previous, state, assigned, revoking = 0, -1, MemberState.STABLE, NOTHING, NOTHING
+        epoch, previous, state, assigned, revoking = (
+            0,
+            -1,
+            MemberState.STABLE,
+            EMPTY_ASSIGNMENT,
+            EMPTY_ASSIGNMENT,
+        )
         if isinstance(value, current_value.ConsumerGroupCurrentMemberAssignmentValue):
             epoch, previous, state = value.member_epoch, value.previous_member_epoch, MemberState(value.state)
             assigned = _partitions((topic.topic_id, topic.partitions) for topic in value.assigned_partitions)
             revoking = _partitions(
                 (topic.topic_id, topic.partitions) for topic in value.partitions_pending_revocation
             )
-        group.put(with_progress(known, epoch, previous, state, assigned, revoking))
+        group.put(with_current_assignment(known, epoch, previous, state, assigned, revoking))
 
 
-def with_progress(
+def with_current_assignment(
     member: ConsumerMember,
     epoch: int,
     previous_epoch: int,
@@ -360,9 +366,9 @@ def reconcile(
     wanted = target - kept
     free = frozenset(each for each in wanted if owners.get(each, member.id) == member.id)
     if lost and (owned is None or owned & lost):
-        return with_progress(
+        return with_current_assignment(
             member, member.epoch, member.previous_epoch, MemberState.UNREVOKED_PARTITIONS, kept, lost
         )
     state = MemberState.UNRELEASED_PARTITIONS if free != wanted else MemberState.STABLE
     previous = member.epoch if member.epoch != target_epoch else member.previous_epoch
-    return with_progress(member, target_epoch, previous, state, kept | free, NOTHING)
+    return with_current_assignment(member, target_epoch, previous, state, kept | free, EMPTY_ASSIGNMENT)

@@ -11,10 +11,10 @@ from quorumd.broker.coordinator.assignors import ASSIGNORS
 from quorumd.broker.coordinator.classic_membership import append_error
 from quorumd.broker.coordinator.classic_rebalance import DeadlineKey
 from quorumd.broker.coordinator.consumer_group import (
+    EMPTY_ASSIGNMENT,
     JOINING,
     LEAVING,
     LEAVING_STATIC,
-    NOTHING,
     Assignment,
     ConsumerGroup,
     ConsumerGroups,
@@ -103,9 +103,9 @@ class ConsumerMembership:
         heartbeat: Heartbeat,
         times: Times,
         respond: HeartbeatResponder,
-        before: Sequence[CoordinatorRecord] = (),
+        tombstones: Sequence[CoordinatorRecord] = (),
     ) -> None:
-        """Handle a heartbeat. `before`: records that delete an earlier group of this id."""
+        """Handle a heartbeat. `tombstones`: records that delete an earlier group of this id."""
         try:
             self._check(heartbeat)
             group = self._state.groups.get(heartbeat.group)
@@ -115,7 +115,7 @@ class ConsumerMembership:
                 assert group is not None
                 self._leave(group, heartbeat, times, respond)
             else:
-                self._update(group or ConsumerGroup(heartbeat.group), heartbeat, times, respond, before)
+                self._update(group or ConsumerGroup(heartbeat.group), heartbeat, times, respond, tombstones)
         except RequestError as refused:
             respond(HeartbeatResult(refused.error, str(refused)))
 
@@ -156,10 +156,10 @@ class ConsumerMembership:
         heartbeat: Heartbeat,
         times: Times,
         respond: HeartbeatResponder,
-        before: Sequence[CoordinatorRecord],
+        tombstones: Sequence[CoordinatorRecord],
     ) -> None:
-        known, replaced = self._find(group, heartbeat)
-        records = list(before)
+        known, replaced = self._find_member(group, heartbeat)
+        records = list(tombstones)
         source = known or replaced or ConsumerMember(heartbeat.member_id)
         member = self._updated(source, heartbeat)
         if replaced is not None:
@@ -177,25 +177,33 @@ class ConsumerMembership:
             after = _with_member(group, member, None)
         self._maybe_assign(after, times, records)
         member = reconcile(
-            member, after.target_epoch, after.targets.get(member.id, NOTHING), after.owners, heartbeat.owned
+            member,
+            after.target_epoch,
+            after.targets.get(member.id, EMPTY_ASSIGNMENT),
+            after.owners,
+            heartbeat.owned,
         )
-        if known is None or _progress(known) != _progress(member):
+        if known is None or _current_assignment(known) != _current_assignment(member):
             records.append(current_record(group.id, member))
         is_full = heartbeat.epoch == JOINING or (
             heartbeat.rebalance_timeout_ms >= 0
             and heartbeat.topics is not None
             and heartbeat.owned is not None
         )
-        has_news = known is None or known.assigned != member.assigned
+        is_assignment_changed = known is None or known.assigned != member.assigned
         result = HeartbeatResult(
-            ErrorCode.NONE, None, member.id, member.epoch, member.assigned if is_full or has_news else None
+            ErrorCode.NONE,
+            None,
+            member.id,
+            member.epoch,
+            member.assigned if is_full or is_assignment_changed else None,
         )
         self._write(group.id, records, result, respond)
         self._set_deadlines(group.id, known, member, times)
         if replaced is not None:
             self._cancel_deadlines(group.id, replaced.id)
 
-    def _find(
+    def _find_member(
         self, group: ConsumerGroup, heartbeat: Heartbeat
     ) -> tuple[ConsumerMember | None, ConsumerMember | None]:
         """Return the member, and the earlier incarnation of a static member that it replaces."""
@@ -316,7 +324,7 @@ class ConsumerMembership:
                 epoch=LEAVING_STATIC,
                 previous_epoch=member.epoch,
                 state=MemberState.STABLE,
-                revoking=NOTHING,
+                revoking=EMPTY_ASSIGNMENT,
             )
             self._write(group.id, [current_record(group.id, left)], result, respond)
             self._deadlines.cancel(DeadlineKey(REVOCATION, group.id, member_id))
@@ -400,7 +408,7 @@ def _subscription(member: ConsumerMember) -> tuple[object, ...]:
             member.rebalance_timeout_ms, member.topics, member.assignor)  # fmt: skip
 
 
-def _progress(member: ConsumerMember) -> tuple[object, ...]:
+def _current_assignment(member: ConsumerMember) -> tuple[object, ...]:
     return member.epoch, member.previous_epoch, member.state, member.assigned, member.revoking
 
 
@@ -410,7 +418,7 @@ def _with_member(group: ConsumerGroup, member: ConsumerMember, replaced: str | N
     after.members, after.targets = dict(group.members), dict(group.targets)
     after.owners, after.static_members = dict(group.owners), dict(group.static_members)
     if replaced is not None:
-        target = after.targets.pop(replaced, NOTHING)
+        target = after.targets.pop(replaced, EMPTY_ASSIGNMENT)
         after.remove(replaced)
         after.targets[member.id] = target
     after.put(member)

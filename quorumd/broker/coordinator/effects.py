@@ -76,7 +76,7 @@ class Deadlines(Generic[K]):
         self._deadlines[key] = (deadline_ms, self._serial)
         heapq.heappush(self._heap, (deadline_ms, self._serial, key))
         if len(self._heap) > 2 * len(self._deadlines) + 64:
-            self._heap = [(when, serial, of) for of, (when, serial) in self._deadlines.items()]
+            self._heap = [(when, serial, each) for each, (when, serial) in self._deadlines.items()]
             heapq.heapify(self._heap)
 
     def cancel(self, key: K) -> None:

@@ -54,7 +54,7 @@ CONSUMER: Final = "consumer"
 ErrorResponder = Callable[[ErrorCode], None]
 
 
-class Committer(NamedTuple):
+class GroupClient(NamedTuple):
     """The member that commits offsets; epoch -1 and no ids for a client without membership."""
 
     group: str
@@ -158,7 +158,7 @@ class GroupCoordinator:
         """Handle SyncGroup."""
         self._membership.sync(sync, times, respond)
 
-    def heartbeat(self, member: Committer, times: Times) -> ErrorCode:
+    def heartbeat(self, member: GroupClient, times: Times) -> ErrorCode:
         """Handle Heartbeat."""
         return self._membership.heartbeat(
             member.group, member.member_id, member.instance_id, member.generation, times
@@ -175,20 +175,22 @@ class GroupCoordinator:
     def consumer_heartbeat(self, heartbeat: Heartbeat, times: Times, respond: HeartbeatResponder) -> None:
         """Handle ConsumerGroupHeartbeat. A classic group without members becomes a consumer group."""
         classic = self.classic.get(heartbeat.group)
-        before = []
+        tombstones = []
         if classic is not None:
             if classic.state is not GroupState.EMPTY or classic.size:
                 text = f"group {heartbeat.group} has members of the classic protocol"
                 respond(HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text))
                 return
-            before = [tombstone(heartbeat.group)]
+            tombstones = [tombstone(heartbeat.group)]
 
         def responded(result: HeartbeatResult) -> None:
             if result.error is ErrorCode.NONE:
                 self.classic.pop(heartbeat.group, None)
             respond(result)
 
-        self._consumer_membership.heartbeat(heartbeat, times, responded if before else respond, before)
+        self._consumer_membership.heartbeat(
+            heartbeat, times, responded if tombstones else respond, tombstones
+        )
 
     def _delete_consumer_group(self, group: ConsumerGroup) -> None:
         records = list(group_tombstones(group))
@@ -198,7 +200,7 @@ class GroupCoordinator:
 
     def commit(
         self,
-        committer: Committer,
+        client: GroupClient,
         offsets: Sequence[CommittedOffset],
         times: Times,
         respond: CommitResponder,
@@ -207,36 +209,36 @@ class GroupCoordinator:
         producer_epoch: int = -1,
     ) -> None:
         """Handle OffsetCommit, or TxnOffsetCommit with a producer id."""
-        error = self._check_commit(committer, times, producer_id != NO_PRODUCER)
+        error = self._check_commit(client, times, producer_id != NO_PRODUCER)
         if error is not ErrorCode.NONE:
             respond({committed.target: error for committed in offsets})
             return
         self._requests.commit(
-            committer.group, offsets, times, respond, retention_ms, producer_id, producer_epoch
+            client.group, offsets, times, respond, retention_ms, producer_id, producer_epoch
         )
 
-    def _check_commit(self, committer: Committer, times: Times, is_transactional: bool) -> ErrorCode:
-        group = self.classic.get(committer.group)
-        if not committer.group and committer.generation >= 0:
+    def _check_commit(self, client: GroupClient, times: Times, is_transactional: bool) -> ErrorCode:
+        group = self.classic.get(client.group)
+        if not client.group and client.generation >= 0:
             return ErrorCode.INVALID_GROUP_ID
-        consumers = self.consumers.groups.get(committer.group)
+        consumers = self.consumers.groups.get(client.group)
         if consumers is not None:
             may_commit = is_transactional or not consumers.members
-            return _check_consumer(consumers, committer, may_commit)
+            return _check_member_epoch(consumers, client, may_commit)
         if group is None:
-            known = committer.generation < 0 and not committer.member_id
-            return ErrorCode.NONE if known or is_transactional else ErrorCode.ILLEGAL_GENERATION
+            is_simple_consumer = client.generation < 0 and not client.member_id
+            return ErrorCode.NONE if is_simple_consumer or is_transactional else ErrorCode.ILLEGAL_GENERATION
         error = self._membership.check_commit(
-            group, committer.member_id, committer.instance_id, committer.generation, is_transactional
+            group, client.member_id, client.instance_id, client.generation, is_transactional
         )
-        member = group.members.get(committer.member_id)
+        member = group.members.get(client.member_id)
         if error is ErrorCode.NONE and member is not None and member.awaiting_join is None:
             self._rebalances.extend_session(group, member, times)
         return error
 
     def fetch_offsets(
         self,
-        reader: Committer,
+        client: GroupClient,
         targets: Sequence[TopicPartition] | None,
         require_stable: bool,
         times: Times,
@@ -244,13 +246,13 @@ class GroupCoordinator:
     ) -> None:
         """Handle OffsetFetch of one group."""
         del times
-        consumers = self.consumers.groups.get(reader.group)
+        consumers = self.consumers.groups.get(client.group)
         if consumers is not None:
-            error = _check_consumer(consumers, reader, without_membership=True)
+            error = _check_member_epoch(consumers, client, without_membership=True)
             if error is not ErrorCode.NONE:
                 respond(error, [])
                 return
-        self._requests.fetch(reader.group, targets, require_stable, respond)
+        self._requests.fetch(client.group, targets, require_stable, respond)
 
     def delete_offsets(
         self,
@@ -295,8 +297,10 @@ class GroupCoordinator:
                 self._requests.delete_expired(group_id, expired)
             is_empty = group is not None and group.state is GroupState.EMPTY and not group.pending
             is_empty = is_empty or (consumers is not None and not consumers.members)
-            keeps = len(expired) < len(self.offsets.of_group(group_id)) or self.offsets.has_pending(group_id)
-            if is_empty and not keeps:
+            has_offsets = len(expired) < len(self.offsets.of_group(group_id)) or self.offsets.has_pending(
+                group_id
+            )
+            if is_empty and not has_offsets:
                 self._delete_group(group_id, lambda error: None)
 
     # Administration
@@ -363,7 +367,7 @@ class GroupCoordinator:
         self.outbox.add(Write(records, appended, completed))
 
 
-def _check_consumer(group: ConsumerGroup, client: Committer, without_membership: bool) -> ErrorCode:
+def _check_member_epoch(group: ConsumerGroup, client: GroupClient, without_membership: bool) -> ErrorCode:
     """Return whether a client of a consumer group may commit or read offsets with its member epoch."""
     if client.generation < 0 and not client.member_id and without_membership:
         return ErrorCode.NONE

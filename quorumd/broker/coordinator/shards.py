@@ -81,7 +81,7 @@ class StateMachine(Protocol):
 M = TypeVar("M", bound=StateMachine)
 
 
-class _Waiting(NamedTuple):
+class _PendingWrite(NamedTuple):
     end_offset: int
     deadline_ms: float
     completed: Callable[[ErrorCode, Times], None]
@@ -96,7 +96,7 @@ class Shard(Generic[M]):
         self.is_loading = True
         self.is_active = False
         self._shards = shards
-        self._waiting: deque[_Waiting] = deque()
+        self._pending_writes: deque[_PendingWrite] = deque()
         self._appended_end = 0
         self._is_appending = False
         self._timer: Timer | None = None
@@ -179,10 +179,10 @@ class Shard(Generic[M]):
             self._appended_end = self.log.end_offset
             write.appended(self._appended_end)
         deadline_ms = shards.clock.now_ms() + shards.write_timeout_ms
-        self._waiting.append(_Waiting(self._appended_end, deadline_ms, write.completed))
+        self._pending_writes.append(_PendingWrite(self._appended_end, deadline_ms, write.completed))
         self._complete_committed()
 
-    def log_has_grown(self) -> None:
+    def handle_external_append(self) -> None:
         """The log got a record that the state machine did not write: later responses depend on it."""
         self._appended_end = self.log.end_offset
 
@@ -194,7 +194,7 @@ class Shard(Generic[M]):
 
     def _complete_committed(self) -> bool:
         high_watermark = self.log.high_watermark
-        waiting = self._waiting
+        waiting = self._pending_writes
         completed = False
         while waiting and waiting[0].end_offset <= high_watermark:
             completed = True
@@ -209,8 +209,8 @@ class Shard(Generic[M]):
             self._timer.cancel()
             self._timer = None
         times = self._shards.times()
-        while self._waiting:
-            self._waiting.popleft().completed(ErrorCode.NOT_COORDINATOR, times)
+        while self._pending_writes:
+            self._pending_writes.popleft().completed(ErrorCode.NOT_COORDINATOR, times)
         if was_active:
             self.machine.unload()
             for write in self.machine.outbox.take():
@@ -221,7 +221,10 @@ class Shard(Generic[M]):
     def _schedule(self) -> None:
         if not self.is_active:
             return
-        deadlines = [self.machine.next_deadline(), self._waiting[0].deadline_ms if self._waiting else None]
+        deadlines = [
+            self.machine.next_deadline(),
+            self._pending_writes[0].deadline_ms if self._pending_writes else None,
+        ]
         known = [deadline for deadline in deadlines if deadline is not None]
         if self._timer is not None:
             if known and self._timer_ms <= min(known):
@@ -235,8 +238,8 @@ class Shard(Generic[M]):
     def _on_timer(self) -> None:
         self._timer = None
         times = self._shards.times()
-        while self._waiting and self._waiting[0].deadline_ms <= times.now_ms:
-            self._waiting.popleft().completed(ErrorCode.REQUEST_TIMED_OUT, times)
+        while self._pending_writes and self._pending_writes[0].deadline_ms <= times.now_ms:
+            self._pending_writes.popleft().completed(ErrorCode.REQUEST_TIMED_OUT, times)
         # The writes of one deadline change the state before the next is handled.
         while self.is_active and self.machine.expire_next(times):
             self._append_writes()

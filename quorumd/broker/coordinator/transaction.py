@@ -12,7 +12,7 @@ from quorumd.protocol.messages.transaction_log_value import PartitionsSchema, Tr
 
 NO_PRODUCER_EPOCH: Final = -1
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
-EPOCH_BUMP_SINCE: Final = 2
+TRANSACTION_V2: Final = 2
 """The transaction version from which on every transaction raises the producer epoch (KIP-890)."""
 
 

@@ -27,7 +27,7 @@ logger = logging.getLogger("quorumd.broker")
 
 RETRY_MS: Final = 100.0
 TIMEOUT_MS: Final = 30_000.0
-_FINAL: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+_FENCING_ERRORS: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 """Errors that a newer coordinator or producer causes."""
 
 WriteLocally = Callable[[WriteTxnMarkersRequest, Callable[[WriteTxnMarkersResponse], None]], None]
@@ -61,9 +61,9 @@ class TransactionMarkers:
         key = (transactional_id, transaction)
         if key not in self._missing:
             self._missing[key] = set(transaction.partitions)
-            self._clock.call_soon(lambda: self._attempt(key))
+            self._clock.call_soon(lambda: self._send_missing(key))
 
-    def _attempt(self, key: tuple[str, Transaction]) -> None:
+    def _send_missing(self, key: tuple[str, Transaction]) -> None:
         missing = self._missing.get(key)
         if missing is None:
             return
@@ -82,16 +82,16 @@ class TransactionMarkers:
             del self._missing[key]
             self._written(*key)
             return
-        open_requests = [len(by_leader)]
+        pending_requests = [len(by_leader)]
 
-        def close() -> None:
-            open_requests[0] -= 1
-            if not open_requests[0]:
+        def complete() -> None:
+            pending_requests[0] -= 1
+            if not pending_requests[0]:
                 delay_ms = RETRY_MS if missing else 0.0
-                self._clock.call_at(self._clock.now_ms() + delay_ms, lambda: self._attempt(key))
+                self._clock.call_at(self._clock.now_ms() + delay_ms, lambda: self._send_missing(key))
 
         for leader, partitions in by_leader.items():
-            self._send(leader, _request(key[1], partitions, epoch), key, close)
+            self._send(leader, _request(key[1], partitions, epoch), key, complete)
 
     def _leader(self, target: TopicPartition) -> int | None:
         """Return the leader, NO_LEADER if there is none now, None if the partition no longer exists."""
@@ -105,36 +105,36 @@ class TransactionMarkers:
         leader: int,
         request: WriteTxnMarkersRequest,
         key: tuple[str, Transaction],
-        close: Callable[[], None],
+        complete: Callable[[], None],
     ) -> None:
         def on_response(response: Message) -> None:
             assert isinstance(response, WriteTxnMarkersResponse)
-            self._handle(response, key)
-            close()
+            self._handle_response(response, key)
+            complete()
 
         def on_failure(failure: NoResponse) -> None:
             logger.debug("markers of %s are not written: %s", key[0], failure.reason)
-            close()
+            complete()
 
         def build(version: int) -> Message:
             del version
             return request
 
         if leader == NO_LEADER:
-            close()
+            complete()
         elif leader == self._broker_id:
             self._write_locally(request, on_response)
         else:
             self._client.send(leader, ApiKey.WRITE_TXN_MARKERS, build, on_response, on_failure, TIMEOUT_MS)
 
-    def _handle(self, response: WriteTxnMarkersResponse, key: tuple[str, Transaction]) -> None:
+    def _handle_response(self, response: WriteTxnMarkersResponse, key: tuple[str, Transaction]) -> None:
         missing = self._missing.get(key, set())
         for marker in response.markers:
             for topic in marker.topics:
                 for each in topic.partitions:
                     if each.error_code == ErrorCode.NONE:
                         missing.discard(TopicPartition(topic.name, each.partition_index))
-                    elif each.error_code in _FINAL:
+                    elif each.error_code in _FENCING_ERRORS:
                         error = ErrorCode.describe(each.error_code)
                         logger.info("markers of %s are not written: %s", key[0], error)
                         self._missing.pop(key, None)

@@ -13,9 +13,9 @@ from quorumd.broker.coordinator.records import CoordinatorRecord, LoadedMarker, 
 from quorumd.broker.coordinator.transaction import (
     ENDED,
     ENDING,
-    EPOCH_BUMP_SINCE,
     MAX_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
+    TRANSACTION_V2,
     Transaction,
     TransactionState,
     transaction_from_record,
@@ -32,7 +32,7 @@ TIMEOUTS: Final = "timeouts"
 EXPIRY: Final = "expiry"
 
 
-class Producer(NamedTuple):
+class ProducerResult(NamedTuple):
     """The outcome of a request: the producer id and epoch to use next."""
 
     error: ErrorCode
@@ -40,7 +40,7 @@ class Producer(NamedTuple):
     epoch: int = -1
 
 
-ProducerResponder = Callable[[Producer], None]
+ProducerResponder = Callable[[ProducerResult], None]
 MarkerSender = Callable[[str, Transaction], None]
 """Writes the markers of an ending transaction, and calls `TransactionCoordinator.markers_written` then."""
 
@@ -148,24 +148,24 @@ class TransactionCoordinator:
         """
         known = self.transactions.get(transactional_id)
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
-            respond(Producer(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            respond(ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
             return
         if transactional_id in self._changing or (known is not None and known.state in ENDING):
-            respond(Producer(ErrorCode.CONCURRENT_TRANSACTIONS))
+            respond(ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         if known is None:
             if expected[0] >= 0:
-                respond(Producer(ErrorCode.PRODUCER_FENCED))
+                respond(ProducerResult(ErrorCode.PRODUCER_FENCED))
                 return
             begun = Transaction(new_producer_id, 0, timeout_ms, update_ms=times.wall_ms)
-            self._change(transactional_id, begun, lambda error: respond(_producer(begun, error)))
+            self._change(transactional_id, begun, lambda error: respond(_producer_result(begun, error)))
             return
         if expected[0] >= 0 and not _is_expected(known, expected):
-            respond(Producer(ErrorCode.PRODUCER_FENCED))
+            respond(ProducerResult(ErrorCode.PRODUCER_FENCED))
             return
         if known.state is TransactionState.ONGOING:
             self._fence(transactional_id, known, times)
-            respond(Producer(ErrorCode.CONCURRENT_TRANSACTIONS))
+            respond(ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         after = _next_epoch(known, expected, new_producer_id)._replace(
             timeout_ms=timeout_ms,
@@ -174,7 +174,7 @@ class TransactionCoordinator:
             start_ms=-1,
             update_ms=times.wall_ms,
         )
-        self._change(transactional_id, after, lambda error: respond(_producer(after, error)))
+        self._change(transactional_id, after, lambda error: respond(_producer_result(after, error)))
 
     # The transaction
 
@@ -255,16 +255,18 @@ class TransactionCoordinator:
     ) -> None:
         """Handle EndTxn: respond once the decision is committed; the markers follow."""
         known = self.transactions.get(transactional_id)
-        bumps = version >= EPOCH_BUMP_SINCE
-        if known is None or producer_id not in (known.producer_id, known.previous_id if bumps else -1):
-            respond(Producer(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+        bumps_epoch = version >= TRANSACTION_V2
+        if known is None or producer_id not in (known.producer_id, known.previous_id if bumps_epoch else -1):
+            respond(ProducerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
-        is_repeated = bumps and known.state in ENDING + ENDED and _was_before(known, producer_id, epoch)
+        is_repeated = (
+            bumps_epoch and known.state in ENDING + ENDED and _is_previous_producer(known, producer_id, epoch)
+        )
         if not is_repeated and (known.epoch != epoch or known.producer_id != producer_id):
-            respond(Producer(ErrorCode.PRODUCER_FENCED))
+            respond(ProducerResult(ErrorCode.PRODUCER_FENCED))
             return
         if transactional_id in self._changing:
-            respond(Producer(ErrorCode.CONCURRENT_TRANSACTIONS))
+            respond(ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         same = (
             (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
@@ -273,14 +275,22 @@ class TransactionCoordinator:
         )
         if known.state in ENDING:
             is_same = known.state in same
-            respond(Producer(ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE))
-        elif is_repeated or (known.state in ENDED and not bumps):
-            respond(_producer(known, ErrorCode.NONE if known.state in same else ErrorCode.INVALID_TXN_STATE))
-        elif known.state is TransactionState.ONGOING or (bumps and not is_commit):
+            respond(
+                ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
+            )
+        elif is_repeated or (known.state in ENDED and not bumps_epoch):
+            respond(
+                _producer_result(
+                    known, ErrorCode.NONE if known.state in same else ErrorCode.INVALID_TXN_STATE
+                )
+            )
+        elif known.state is TransactionState.ONGOING or (bumps_epoch and not is_commit):
             # A client of this version may abort a transaction that never began, to get a new epoch.
-            self._prepare(transactional_id, known, is_commit, bumps, version, new_producer_id, times, respond)
+            self._prepare(
+                transactional_id, known, is_commit, bumps_epoch, version, new_producer_id, times, respond
+            )
         else:
-            respond(Producer(ErrorCode.INVALID_TXN_STATE))
+            respond(ProducerResult(ErrorCode.INVALID_TXN_STATE))
 
     def _fence(self, transactional_id: str, known: Transaction, times: Times) -> None:
         """Abort the transaction of a fenced producer."""
@@ -294,7 +304,7 @@ class TransactionCoordinator:
         transactional_id: str,
         known: Transaction,
         is_commit: bool,
-        bumps: bool,
+        bumps_epoch: bool,
         version: int,
         new_producer_id: int,
         times: Times,
@@ -307,12 +317,12 @@ class TransactionCoordinator:
             start_ms=known.start_ms if known.start_ms >= 0 else times.wall_ms,
             version=version,
         )
-        if bumps:
+        if bumps_epoch:
             after = after._replace(epoch=known.epoch + 1, last_epoch=known.epoch, next_id=new_producer_id)
-        going_on = _completed(after)
+        ended = _completed(after)
 
         def changed(error: ErrorCode) -> None:
-            respond(_producer(going_on, error))
+            respond(_producer_result(ended, error))
             if error is ErrorCode.NONE:
                 self._send_markers(transactional_id, after)
 
@@ -365,10 +375,10 @@ class TransactionCoordinator:
         self.outbox.add(Write([record], appended, completed))
 
 
-def _producer(transaction: Transaction, error: ErrorCode) -> Producer:
+def _producer_result(transaction: Transaction, error: ErrorCode) -> ProducerResult:
     if error is not ErrorCode.NONE:
-        return Producer(error)
-    return Producer(error, transaction.producer_id, transaction.epoch)
+        return ProducerResult(error)
+    return ProducerResult(error, transaction.producer_id, transaction.epoch)
 
 
 def _is_expected(known: Transaction, expected: tuple[int, int]) -> bool:
@@ -378,7 +388,7 @@ def _is_expected(known: Transaction, expected: tuple[int, int]) -> bool:
     )
 
 
-def _was_before(known: Transaction, producer_id: int, epoch: int) -> bool:
+def _is_previous_producer(known: Transaction, producer_id: int, epoch: int) -> bool:
     """Whether this was the producer before the transaction ended."""
     if producer_id == known.previous_id and known.previous_id >= 0:
         return epoch >= MAX_PRODUCER_EPOCH - 1

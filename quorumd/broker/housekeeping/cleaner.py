@@ -36,22 +36,22 @@ class Cleaner:
         self._disk = disk
         self._partitions = partitions
         self._save_checkpoint = save_checkpoint
-        self._retaining: deque[HostedPartition] = deque()
+        self._retention_queue: deque[HostedPartition] = deque()
         self._is_compacting = False
 
     # Retention
 
     def retain(self) -> None:
         """Apply retention to every log, one per turn of the event loop."""
-        if not self._retaining:
-            self._retaining.extend(self._partitions.all())
+        if not self._retention_queue:
+            self._retention_queue.extend(self._partitions.all())
             self._clock.call_soon(self._retain_next)
 
     def _retain_next(self) -> None:
-        if not self._retaining:
+        if not self._retention_queue:
             self._save_checkpoint(LOG_START_OFFSETS)
             return
-        hosted = self._retaining.popleft()
+        hosted = self._retention_queue.popleft()
         if hosted.is_open:
             try:
                 freed = hosted.log.retain(self._clock.wall_ms(), hosted.replica.high_watermark)

@@ -20,20 +20,20 @@ class Flusher:
     def __init__(self, clock: Clock, partitions: Partitions) -> None:
         self._clock = clock
         self._partitions = partitions
-        self._grown: dict[PartitionId, HostedPartition] = {}
+        self._unflushed: dict[PartitionId, HostedPartition] = {}
         self._flushing: dict[PartitionId, HostedPartition] = {}
         self._waiting: dict[PartitionId, list[tuple[int, Callable[[bool], None]]]] = {}
         """Callbacks by the end offset that they wait for."""
 
-    def grown(self, hosted: HostedPartition) -> None:
+    def handle_append(self, hosted: HostedPartition) -> None:
         """A log has grown."""
-        self._grown[hosted.id] = hosted
+        self._unflushed[hosted.id] = hosted
         if hosted.log.settings.flush_messages != _NEVER_MESSAGES:
             self._flush_if_needed(hosted)
 
     def forget(self, hosted: HostedPartition) -> None:
         """A partition is no longer hosted."""
-        self._grown.pop(hosted.id, None)
+        self._unflushed.pop(hosted.id, None)
         for _, callback in self._waiting.pop(hosted.id, []):
             callback(False)
 
@@ -51,17 +51,17 @@ class Flusher:
 
     def _complete(self, hosted: HostedPartition) -> None:
         waiting = self._waiting.pop(hosted.id, [])
-        point = hosted.log.recovery_point
-        late = [entry for entry in waiting if entry[0] > point]
-        if late:
-            self._waiting[hosted.id] = late
+        recovery_point = hosted.log.recovery_point
+        remaining = [entry for entry in waiting if entry[0] > recovery_point]
+        if remaining:
+            self._waiting[hosted.id] = remaining
         for end_offset, callback in waiting:
-            if end_offset <= point:
+            if end_offset <= recovery_point:
                 callback(True)
 
     def check(self) -> None:
         """Flush the logs that need it."""
-        for hosted in list(self._grown.values()):
+        for hosted in list(self._unflushed.values()):
             self._flush_if_needed(hosted)
 
     def _flush_if_needed(self, hosted: HostedPartition) -> None:
@@ -70,10 +70,10 @@ class Flusher:
         log = hosted.log
         if hosted.id not in self._waiting and not log.needs_flush(self._clock.now_ms()):
             if log.settings.flush_ms == _NEVER_MS:
-                self._grown.pop(hosted.id, None)
+                self._unflushed.pop(hosted.id, None)
             return
         self._flushing[hosted.id] = hosted
-        before = log.recovery_point
+        previous_point = log.recovery_point
         flush = log.begin_flush()
 
         def flushed(outcome: object) -> None:
@@ -88,10 +88,10 @@ class Flusher:
                 self._partitions.handle_log_error(hosted, outcome)
                 return
             self._complete(hosted)
-            if log.recovery_point == before:
+            if log.recovery_point == previous_point:
                 # The disk is full: try again at the next check.
-                self._grown[hosted.id] = hosted
-            elif hosted.id in self._grown or hosted.id in self._waiting:
+                self._unflushed[hosted.id] = hosted
+            elif hosted.id in self._unflushed or hosted.id in self._waiting:
                 self._flush_if_needed(hosted)
 
         self._partitions.logs.run(flush, flushed)

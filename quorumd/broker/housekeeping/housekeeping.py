@@ -75,7 +75,7 @@ class Housekeeping:
 
     def appended(self, hosted: HostedPartition) -> None:
         """See `PartitionListener`; also for followers."""
-        self.flusher.grown(hosted)
+        self.flusher.handle_append(hosted)
 
     def high_watermark_advanced(self, hosted: HostedPartition) -> None:
         """See `PartitionListener`."""

@@ -49,10 +49,10 @@ class LogClosing:
     def _mark_clean(self, broker_epoch: int, on_done: Callable[[], None]) -> None:
         for directory in self._logs.directories.online:
             if directory not in self._unclean:
-                self._write(directory, broker_epoch)
+                self._write_clean_shutdown(directory, broker_epoch)
         self._logs.run(lambda: None, lambda _: on_done())
 
-    def _write(self, directory: LogDirectory, broker_epoch: int) -> None:
+    def _write_clean_shutdown(self, directory: LogDirectory, broker_epoch: int) -> None:
         def done(outcome: object) -> None:
             if isinstance(outcome, BaseException):
                 logger.error("the clean shutdown file of %s was not written: %s", directory.path, outcome)

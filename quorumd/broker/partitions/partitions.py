@@ -116,9 +116,9 @@ class Partitions:
         hosted = self.hosted_by_id.get(PartitionId(topic_id, number))
         if hosted is not None:
             return hosted
-        raise RequestError(self._why_unavailable(PartitionId(topic_id, number)))
+        raise RequestError(self._lookup_error(PartitionId(topic_id, number)))
 
-    def _why_unavailable(self, id: PartitionId) -> ErrorCode:
+    def _lookup_error(self, id: PartitionId) -> ErrorCode:
         known = self.metadata.image.topics.get(id.topic_id)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
@@ -132,7 +132,7 @@ class Partitions:
         """Return a partition that this broker leads in the epoch, if one is given. Raises RequestError."""
         hosted = self.hosted_by_id.get(id)
         if hosted is None:
-            raise RequestError(self._why_unavailable(id))
+            raise RequestError(self._lookup_error(id))
         error = hosted.replica.check_leader(leader_epoch)
         if error is not ErrorCode.NONE:
             raise RequestError(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorumd.broker.coordinator.classic_group import JoinResult, SyncResult
 from quorumd.broker.coordinator.classic_membership import Join, Sync
-from quorumd.broker.coordinator.groups import Committer, GroupCoordinator
+from quorumd.broker.coordinator.groups import GroupClient, GroupCoordinator
 from quorumd.errors import ErrorCode
 from tests.support.broker.coordinator_shards import CoordinatorShard
 
@@ -79,7 +79,7 @@ class ClassicClient:
 
     def heartbeat(self) -> ErrorCode:
         """Send Heartbeat."""
-        member = self.committer()
+        member = self.group_client()
         error = self.groups.run(lambda machine, times: machine.heartbeat(member, times))
         assert isinstance(error, ErrorCode)
         return error
@@ -92,9 +92,9 @@ class ClassicClient:
         assert isinstance(error, ErrorCode)
         return error
 
-    def committer(self) -> Committer:
+    def group_client(self) -> GroupClient:
         """Return the identity with which the client commits."""
-        return Committer(self.group, self.member_id, self.instance_id, self.generation)
+        return GroupClient(self.group, self.member_id, self.instance_id, self.generation)
 
     @property
     def leads(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.broker.coordinator.consumer_group import JOINING, NOTHING, Assignment
+from quorumd.broker.coordinator.consumer_group import EMPTY_ASSIGNMENT, JOINING, Assignment
 from quorumd.broker.coordinator.consumer_membership import Heartbeat, HeartbeatResult
 from quorumd.errors import ErrorCode
 from tests.support.broker.classic_members import Groups
@@ -27,7 +27,7 @@ class ConsumerClient:
         self.instance_id = instance_id
         self.assignor = assignor
         self.epoch = JOINING
-        self.owned: Assignment = NOTHING
+        self.owned: Assignment = EMPTY_ASSIGNMENT
         self.is_waiting = False
         self.result = HeartbeatResult(ErrorCode.NONE)
 
@@ -54,7 +54,7 @@ class ConsumerClient:
         self.is_waiting = False
         self.result = result
         if result.error in OVER:
-            self.epoch, self.owned = JOINING, NOTHING
+            self.epoch, self.owned = JOINING, EMPTY_ASSIGNMENT
         if result.error is ErrorCode.NONE:
             self.epoch = result.epoch
             if result.assignment is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.broker.coordinator.consumer_group import LEAVING, LEAVING_STATIC, NOTHING
-from quorumd.broker.coordinator.groups import Committer, GroupListing
+from quorumd.broker.coordinator.consumer_group import EMPTY_ASSIGNMENT, LEAVING, LEAVING_STATIC
+from quorumd.broker.coordinator.groups import GroupClient, GroupListing
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.settings.coordinator_settings import GroupSettings
@@ -46,12 +46,12 @@ def test_first_member_gets_everything_at_once(groups: Groups) -> None:
 def test_partitions_move_once_their_owner_has_revoked_them(groups: Groups) -> None:
     first, second = ConsumerClient(groups, "m1", "a"), ConsumerClient(groups, "m2", "a")
     first.beat()
-    assert second.beat().assignment == NOTHING
+    assert second.beat().assignment == EMPTY_ASSIGNMENT
     assert second.epoch == 2
     result = first.beat()
     assert (result.epoch, len(first.owned)) == (1, 3), "it keeps its epoch until it has revoked"
     second.beat()
-    assert second.owned == NOTHING
+    assert second.owned == EMPTY_ASSIGNMENT
     first.beat()
     second.beat()
     assert first.epoch == second.epoch == 2
@@ -247,9 +247,9 @@ def test_commit_needs_the_member_epoch(groups: Groups) -> None:
     target = TopicPartition("a", 0)
     found: list[Errors] = []
     for epoch, member_id in ((1, "m1"), (0, "m1"), (1, "m2"), (-1, "")):
-        committer = Committer("g", member_id, None, epoch)
+        identity = GroupClient("g", member_id, None, epoch)
         groups.run(
-            lambda machine, times, by=committer: machine.commit(  # type: ignore[misc]  # the default binds it
+            lambda machine, times, by=identity: machine.commit(  # type: ignore[misc]  # the default binds it
                 by, [CommittedOffset(target, 5, -1, "")], times, found.append
             )
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from quorumd.broker.coordinator.groups import Committer
+from quorumd.broker.coordinator.groups import GroupClient
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors, FetchedOffset
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.coordinator.records import LoadedMarker
@@ -18,7 +18,7 @@ from tests.support.broker.coordinator_shards import group_shard
 
 T0 = TopicPartition("topic", 0)
 T1 = TopicPartition("topic", 1)
-SIMPLE = Committer("g")
+SIMPLE = GroupClient("g")
 DAY_MS = 86_400_000
 
 
@@ -30,7 +30,7 @@ def groups() -> Groups:
 def commit(
     groups: Groups,
     offset: int,
-    committer: Committer = SIMPLE,
+    committer: GroupClient = SIMPLE,
     target: TopicPartition = T0,
     metadata: str = "",
     producer_id: int = -1,
@@ -110,12 +110,12 @@ def test_metadata_has_a_maximal_size(groups: Groups) -> None:
 
 def test_commit_of_a_member_is_checked(groups: Groups) -> None:
     first, _ = stable_group(groups)
-    member = first.committer()
+    member = first.group_client()
     assert commit(groups, 1, member) == [{T0: ErrorCode.NONE}]
     assert commit(groups, 1, member._replace(generation=1)) == [{T0: ErrorCode.ILLEGAL_GENERATION}]
     assert commit(groups, 1, member._replace(member_id="x")) == [{T0: ErrorCode.UNKNOWN_MEMBER_ID}]
     assert commit(groups, 1) == [{T0: ErrorCode.UNKNOWN_MEMBER_ID}]
-    unknown = Committer("unknown", "member", None, 3)
+    unknown = GroupClient("unknown", "member", None, 3)
     assert commit(groups, 1, unknown) == [{T0: ErrorCode.ILLEGAL_GENERATION}]
     ClassicClient(groups).join()
     assert commit(groups, 2, member) == [{T0: ErrorCode.NONE}], "until the member joins again"
@@ -124,7 +124,7 @@ def test_commit_of_a_member_is_checked(groups: Groups) -> None:
 def test_commit_waits_for_the_assignment(groups: Groups) -> None:
     client = ClassicClient(groups)
     client.join()
-    assert commit(groups, 1, client.committer()) == [{T0: ErrorCode.REBALANCE_IN_PROGRESS}]
+    assert commit(groups, 1, client.group_client()) == [{T0: ErrorCode.REBALANCE_IN_PROGRESS}]
 
 
 # Transactions
@@ -176,8 +176,8 @@ def test_offsets_of_subscribed_topics_are_not_deleted(groups: Groups) -> None:
     topics = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x05topic" + b"\xff\xff\xff\xff"
     (client,) = stable_group(groups, 1, protocols=(("range", topics),))
     other = TopicPartition("other", 0)
-    commit(groups, 1, client.committer())
-    commit(groups, 1, client.committer(), other)
+    commit(groups, 1, client.group_client())
+    commit(groups, 1, client.group_client(), other)
     error, errors = delete_offsets(groups, T0, other)
     assert error is ErrorCode.NONE
     assert errors == {T0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, other: ErrorCode.NONE}
@@ -197,7 +197,7 @@ def delete_group(groups: Groups) -> ErrorCode:
 def test_only_a_group_without_members_is_deleted(groups: Groups) -> None:
     assert delete_group(groups) is ErrorCode.GROUP_ID_NOT_FOUND
     (client,) = stable_group(groups, 1)
-    commit(groups, 1, client.committer())
+    commit(groups, 1, client.group_client())
     assert delete_group(groups) is ErrorCode.NON_EMPTY_GROUP
     client.leave()
     assert delete_group(groups) is ErrorCode.NONE
@@ -214,7 +214,7 @@ def test_retention_begins_when_the_last_member_leaves() -> None:
         )
     )
     (client,) = stable_group(groups, 1, session_timeout_ms=9 * DAY_MS)
-    commit(groups, 1, client.committer())
+    commit(groups, 1, client.group_client())
     groups.pass_ms(2 * DAY_MS)
     assert fetch(groups)[0].offset == 1
     client.leave()
@@ -248,7 +248,7 @@ def test_offsets_of_deleted_topics_are_deleted(groups: Groups) -> None:
 )
 def test_offsets_of_members_with_unknown_subscriptions_are_kept(groups: Groups, metadata: bytes) -> None:
     (client,) = stable_group(groups, 1, protocols=(("range", metadata),))
-    commit(groups, 1, client.committer())
+    commit(groups, 1, client.group_client())
     assert delete_offsets(groups, T0) == (ErrorCode.NON_EMPTY_GROUP, {})
     assert fetch(groups)[0].offset == 1
 

@@ -8,7 +8,7 @@ import pytest
 
 from quorumd.broker.coordinator.offset_store import TopicPartition
 from quorumd.broker.coordinator.transaction import Transaction, TransactionState
-from quorumd.broker.coordinator.transactions import Producer, TransactionCoordinator
+from quorumd.broker.coordinator.transactions import ProducerResult, TransactionCoordinator
 from quorumd.broker.settings.coordinator_settings import TransactionSettings
 from quorumd.errors import ErrorCode
 from tests.support.broker.coordinator_shards import CoordinatorShard
@@ -31,15 +31,15 @@ class Coordinator:
         )
         self._producer_ids: Iterator[int] = iter(range(7, 1000))
 
-    def init(self, expected: tuple[int, int] = NEW, timeout_ms: int = 20_000) -> Producer | None:
-        results: list[Producer] = []
+    def init(self, expected: tuple[int, int] = NEW, timeout_ms: int = 20_000) -> ProducerResult | None:
+        results: list[ProducerResult] = []
         new = next(self._producer_ids)
         self.shard.run(
             lambda machine, times: machine.init("t", timeout_ms, expected, new, times, results.append)
         )
         return results[0] if results else None
 
-    def add(self, producer: Producer, *partitions: TopicPartition) -> ErrorCode | None:
+    def add(self, producer: ProducerResult, *partitions: TopicPartition) -> ErrorCode | None:
         results: list[ErrorCode] = []
         added = frozenset(partitions or (PARTITION,))
         self.shard.run(
@@ -49,8 +49,10 @@ class Coordinator:
         )
         return results[0] if results else None
 
-    def end(self, producer: Producer, is_commit: bool = True, version: int = 1) -> Producer | None:
-        results: list[Producer] = []
+    def end(
+        self, producer: ProducerResult, is_commit: bool = True, version: int = 1
+    ) -> ProducerResult | None:
+        results: list[ProducerResult] = []
         self.shard.run(
             lambda machine, times: machine.end(
                 "t", producer.producer_id, producer.epoch, is_commit, version, -1, times, results.append
@@ -58,7 +60,7 @@ class Coordinator:
         )
         return results[0] if results else None
 
-    def verify(self, producer: Producer) -> ErrorCode | None:
+    def verify(self, producer: ProducerResult) -> ErrorCode | None:
         results: list[dict[TopicPartition, ErrorCode]] = []
         partitions = frozenset({PARTITION})
         self.shard.run(
@@ -87,7 +89,7 @@ def coordinator() -> Coordinator:
     return Coordinator()
 
 
-def begun(coordinator: Coordinator) -> Producer:
+def begun(coordinator: Coordinator) -> ProducerResult:
     producer = coordinator.init()
     assert producer is not None
     assert coordinator.add(producer) is ErrorCode.NONE
@@ -96,18 +98,20 @@ def begun(coordinator: Coordinator) -> Producer:
 
 def test_timeout_of_a_transaction_has_bounds(coordinator: Coordinator) -> None:
     for timeout_ms in (0, SETTINGS.max_timeout_ms + 1):
-        assert coordinator.init(timeout_ms=timeout_ms) == Producer(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        assert coordinator.init(timeout_ms=timeout_ms) == ProducerResult(
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        )
     assert coordinator.transaction is None
 
 
 def test_producer_that_the_coordinator_does_not_know_is_fenced(coordinator: Coordinator) -> None:
-    assert coordinator.init(expected=OTHER) == Producer(ErrorCode.PRODUCER_FENCED)
+    assert coordinator.init(expected=OTHER) == ProducerResult(ErrorCode.PRODUCER_FENCED)
     producer = begun(coordinator)
-    unknown = Producer(ErrorCode.NONE, *OTHER)
+    unknown = ProducerResult(ErrorCode.NONE, *OTHER)
     assert coordinator.verify(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert coordinator.add(unknown) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert coordinator.end(unknown) == Producer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    assert coordinator.end(producer._replace(epoch=5)) == Producer(ErrorCode.PRODUCER_FENCED)
+    assert coordinator.end(unknown) == ProducerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    assert coordinator.end(producer._replace(epoch=5)) == ProducerResult(ErrorCode.PRODUCER_FENCED)
 
 
 def test_partition_counts_only_once_its_record_is_committed(coordinator: Coordinator) -> None:
@@ -128,32 +132,32 @@ def test_change_that_is_not_replicated_makes_others_concurrent(coordinator: Coor
     producer = begun(coordinator)
     coordinator.shard.log.is_replicating = False
     assert coordinator.add(producer, TopicPartition("topic", 1)) is None
-    assert coordinator.init() == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.init() == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert coordinator.add(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert coordinator.verify(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert coordinator.end(producer) == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.end(producer) == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     coordinator.shard.replicate()
     assert coordinator.verify(producer) is ErrorCode.NONE
-    assert coordinator.end(producer) == Producer(ErrorCode.NONE, producer.producer_id, 0)
+    assert coordinator.end(producer) == ProducerResult(ErrorCode.NONE, producer.producer_id, 0)
 
 
 def test_ending_transaction_makes_others_concurrent(coordinator: Coordinator) -> None:
     producer = begun(coordinator)
     coordinator.end(producer)
-    assert coordinator.init() == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.init() == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert coordinator.add(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert coordinator.verify(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert coordinator.end(producer) == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
-    assert coordinator.end(producer, is_commit=False) == Producer(ErrorCode.INVALID_TXN_STATE)
+    assert coordinator.end(producer) == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.end(producer, is_commit=False) == ProducerResult(ErrorCode.INVALID_TXN_STATE)
     coordinator.write_markers()
     assert coordinator.verify(producer) is ErrorCode.TRANSACTION_ABORTABLE
-    assert coordinator.init() == Producer(ErrorCode.NONE, producer.producer_id, 1)
+    assert coordinator.init() == ProducerResult(ErrorCode.NONE, producer.producer_id, 1)
 
 
 def test_client_of_version_1_cannot_end_what_never_began(coordinator: Coordinator) -> None:
     producer = coordinator.init()
     assert producer is not None
-    assert coordinator.end(producer, is_commit=False) == Producer(ErrorCode.INVALID_TXN_STATE)
+    assert coordinator.end(producer, is_commit=False) == ProducerResult(ErrorCode.INVALID_TXN_STATE)
 
 
 def test_refused_append_is_reported_and_changes_nothing(coordinator: Coordinator) -> None:
@@ -174,7 +178,7 @@ def test_transaction_that_lasts_too_long_is_aborted(coordinator: Coordinator) ->
     coordinator.shard.pass_ms(20_000)
     assert coordinator.transaction is not None
     assert coordinator.transaction.state is TransactionState.PREPARE_ABORT
-    assert coordinator.end(producer) == Producer(ErrorCode.PRODUCER_FENCED)
+    assert coordinator.end(producer) == ProducerResult(ErrorCode.PRODUCER_FENCED)
     coordinator.write_markers()
     assert coordinator.transaction is not None
     assert coordinator.transaction.state is TransactionState.COMPLETE_ABORT
@@ -195,7 +199,7 @@ def test_transaction_begun_by_a_clock_ahead_times_out_by_the_local_clock(coordin
 def test_new_producer_aborts_the_open_transaction_once(coordinator: Coordinator) -> None:
     begun(coordinator)
     coordinator.shard.log.is_replicating = False
-    assert coordinator.init() == Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.init() == ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     coordinator.shard.pass_ms(60_000)
     assert coordinator.markers == [], "the decision is not replicated"
 
