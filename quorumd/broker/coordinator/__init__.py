@@ -1,16 +1,22 @@
-"""Coordinators of groups and transactions: state machines of the partitions of __consumer_offsets and
+"""Group and transaction coordinators: one state machine for each partition of __consumer_offsets and
 __transaction_state that this broker leads.
 
-    effects        writes, times and deadlines: the effects of a state machine
-    records        records of coordinators in batches, in Kafka's formats
-    shards         the partitions of one internal topic: loading, appending, completion of writes, unloading
-    internal_topics  creation of the internal topics, and the partition of a key
-    classic_*      groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
-    consumer_*, assignors  groups of the consumer protocol (KIP-848)
-    offset_*       committed offsets of all groups
-    groups         the state machine of one partition of __consumer_offsets
+    effects              the effects of a state machine: writes and deadlines
+    records              coordinator records in record batches, in Kafka's formats
+    shards               the partitions of one internal topic: loading, appending, completion of writes, unloading
+    hosted_log           the logs of the shards, loaded and unloaded as the leadership of this broker changes
+    internal_topics      creation of the internal topics, and the partition of a group id or transactional id
+    classic_*            groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+    consumer_*           groups of the consumer protocol: ConsumerGroupHeartbeat (KIP-848)
+    assignors            the server-side assignors of consumer groups
+    offset_*             committed offsets of all groups
+    groups               the group coordinator: the state machine of a partition of __consumer_offsets
+    transactions         the transaction coordinator: the state machine of a partition of __transaction_state
+    transaction          the state of one transactional id
+    transaction_markers  markers to the leaders of the partitions of an ending transaction
 
-A state machine is pure: (state, request, times) -> writes, responses and deadlines. The records of a write enter the
-log before the state changes, so a failed append needs no rollback; a response is sent once what it depends on is
-committed. A broker that resigns drops the state of the partition; the next leader loads it from the log.
+A state machine is pure: (state, request, time) -> writes, responses and deadlines. The records of a write are
+appended before the state changes, so a failed append needs no rollback; a response is sent once the records that it
+depends on are committed. A broker that loses the leadership of a partition drops its state; the new leader loads it
+from the log.
 """

@@ -1,9 +1,9 @@
-"""The assignors of the consumer protocol: which member is to have which partitions.
+"""The server-side assignors of the consumer protocol, which compute the target assignment.
 
-    range    per topic, contiguous ranges to the members in the order of their instance ids or member ids
-    uniform  equal numbers of partitions, moving as few as possible from the previous target
+    range    per topic, contiguous ranges of partitions to the members, ordered by instance id or member id
+    uniform  the same number of partitions per member, moving as few as possible from the previous target
 
-Both give every partition of a subscribed topic to one member that is subscribed to it.
+Both assign every partition of a subscribed topic to one member that subscribes to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quorumd.broker.coordinator.consumer_group import EMPTY_ASSIGNMENT, Assignme
 from quorumd.ids import KafkaUuid
 
 Subscriptions = Mapping[str, frozenset[KafkaUuid]]
-"""Member id -> topics; members in the order of their ids."""
+"""Member id -> subscribed topic ids; members are ordered by instance id or member id."""
 Targets = dict[str, Assignment]
 Partition = tuple[KafkaUuid, int]
 
@@ -23,7 +23,7 @@ Partition = tuple[KafkaUuid, int]
 def assign_range(
     subscriptions: Subscriptions, partitions: Mapping[KafkaUuid, int], previous: Mapping[str, Assignment]
 ) -> Targets:
-    """Divide each topic into contiguous ranges."""
+    """Assign a contiguous range of the partitions of each topic to each subscriber."""
     del previous
     targets: dict[str, set[Partition]] = {member: set() for member in subscriptions}
     for topic in sorted(partitions):
@@ -39,7 +39,7 @@ def assign_range(
 def assign_uniform(
     subscriptions: Subscriptions, partitions: Mapping[KafkaUuid, int], previous: Mapping[str, Assignment]
 ) -> Targets:
-    """Balance the numbers of partitions, and keep the previous targets where that allows it."""
+    """Balance the number of partitions per member, and keep previous targets where possible."""
     if not subscriptions:
         return {}
     targets: dict[str, set[Partition]] = {}
@@ -55,7 +55,7 @@ def assign_uniform(
     subscribers = {
         topic: [member for member, topics in subscriptions.items() if topic in topics] for topic in partitions
     }
-    # Topics with few subscribers first: the others have more choice.
+    # Topics with few subscribers first: they leave the least choice.
     for topic in sorted(partitions, key=lambda each: (len(subscribers[each]), each)):
         for number in range(partitions[topic]):
             if (topic, number) not in assigned and subscribers[topic]:
@@ -66,7 +66,7 @@ def assign_uniform(
 
 
 def _balance(targets: dict[str, set[Partition]], subscribers: Mapping[KafkaUuid, Sequence[str]]) -> None:
-    """Move partitions from members with more to members with at least two fewer, until there are none."""
+    """Move partitions to subscribers that have at least two fewer, until there are none."""
     moved = True
     while moved:
         moved = False

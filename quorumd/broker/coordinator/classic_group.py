@@ -1,4 +1,4 @@
-"""One group of the classic protocol: members, generation, and the choice of an assignor."""
+"""A group of the classic protocol: its members, its generation, and the selection of a protocol (assignor)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORD_VERSION: Final = 3
 
 
 class GroupState(Enum):
-    """The states of a classic group, by the names that Kafka's tools print."""
+    """The states of a classic group, with the names that Kafka's tools print."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -28,7 +28,7 @@ class GroupState(Enum):
 
 
 class JoinResult(NamedTuple):
-    """The outcome of a join. `members`, for the leader: member id, instance id and metadata."""
+    """The result of JoinGroup. `members`: the (member id, instance id, metadata) of all, for the leader only."""
 
     error: ErrorCode
     member_id: str = ""
@@ -41,7 +41,7 @@ class JoinResult(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """The outcome of a sync."""
+    """The result of SyncGroup."""
 
     error: ErrorCode
     protocol_type: str | None = None
@@ -55,7 +55,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class ClassicMember:
-    """One member; a waiting request is its responder."""
+    """A member. `awaiting_join`, `awaiting_sync`: the responders of its pending requests."""
 
     __slots__ = (
         "assignment", "awaiting_join", "awaiting_sync", "client_host", "client_id", "has_synced", "id", "instance_id",
@@ -85,27 +85,27 @@ class ClassicMember:
         self.has_synced = False
         """Whether it has sent SyncGroup in this generation."""
         self.is_new = False
-        """Whether it waits for its first generation."""
+        """Whether it has not been in a generation yet."""
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the subscription for an assignor."""
+        """Return the metadata for a protocol, empty if the member does not support it."""
         return dict(self.protocols).get(protocol or "", b"")
 
     def respond_join(self, result: JoinResult) -> None:
-        """Respond to the waiting join, if there is one."""
+        """Respond to the pending JoinGroup request, if there is one."""
         if self.awaiting_join is not None:
             respond, self.awaiting_join = self.awaiting_join, None
             respond(result)
 
     def respond_sync(self, result: SyncResult) -> None:
-        """Respond to the waiting sync, if there is one."""
+        """Respond to the pending SyncGroup request, if there is one."""
         if self.awaiting_sync is not None:
             respond, self.awaiting_sync = self.awaiting_sync, None
             respond(result)
 
 
 class ClassicGroup:
-    """A group: `members` in the order of joining, `pending` member ids that have been given but not used yet."""
+    """A group. `members`: in the order of joining; `pending`: member ids that have not joined yet (KIP-394)."""
 
     __slots__ = (
         "generation", "id", "is_delaying", "is_persisted", "leader", "members", "new_member_added", "pending",
@@ -126,19 +126,19 @@ class ClassicGroup:
         self.pending: set[str] = set()
         self.new_member_added = False
         self.is_delaying = False
-        """Whether it waits for further members before its first generation."""
+        """Whether the initial rebalance is delayed until further members have joined."""
         self.remaining_delay_ms = 0.0
         self.is_persisted = False
-        """Whether the log has a record of the group."""
+        """Whether the log contains a record of the group."""
 
     def change_state(self, state: GroupState, wall_ms: int) -> None:
-        """Enter a state."""
+        """Enter a state, and record when."""
         self.state = state
         self.state_timestamp_ms = wall_ms
 
     @property
     def size(self) -> int:
-        """The number of members, with those that have only been given an id."""
+        """The number of members, including pending member ids."""
         return len(self.members) + len(self.pending)
 
     @property
@@ -148,11 +148,11 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member waits for the next generation."""
+        """Whether every member has joined, and no member id is pending."""
         return not self.pending and all(member.awaiting_join for member in self.members.values())
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
-        """Add a member; the first is the leader."""
+        """Add a member; the first one becomes the leader."""
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.id] = member
@@ -163,7 +163,7 @@ class ClassicGroup:
             self.leader = member.id
 
     def remove(self, member_id: str) -> ClassicMember:
-        """Remove a member; another one becomes the leader if it was that."""
+        """Remove a member; if it was the leader, the first of the others becomes the leader."""
         member = self.members.pop(member_id)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
@@ -172,7 +172,7 @@ class ClassicGroup:
         return member
 
     def replace_static(self, old_id: str, new_id: str) -> ClassicMember:
-        """Give a static member another id; it keeps its place in the order."""
+        """Replace the member id of a static member, which keeps its position."""
         member = self.members[old_id]
         member.id = new_id
         self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}
@@ -183,7 +183,7 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Make a member that has joined the leader, if the leader has not; False if no member has."""
+        """Replace a leader that has not joined by a member that has; return False if there is none."""
         leader = self.members.get(self.leader or "")
         if leader is not None and leader.awaiting_join:
             return True
@@ -193,7 +193,7 @@ class ClassicGroup:
         return joined is not None
 
     def candidates(self) -> list[str]:
-        """Return the assignors that every member supports, in the order of the first member."""
+        """Return the protocols that every member supports, in the order of the first member."""
         members = list(self.members.values())
         if not members:
             return []
@@ -201,14 +201,14 @@ class ClassicGroup:
         return [name for name, _ in members[0].protocols if all(name in supported for supported in names)]
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can join."""
+        """Whether a member with this protocol type and these protocols can join."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         common = set(self.candidates())
         return self.protocol_type == protocol_type and any(name in common for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """Return the assignor that most members prefer among those that all support."""
+        """Return the protocol with the most votes, among those that every member supports."""
         candidates = self.candidates()
         votes = dict.fromkeys(candidates, 0)
         for member in self.members.values():
@@ -217,14 +217,14 @@ class ClassicGroup:
         return max(candidates, key=lambda name: votes[name])
 
     def joined_members(self) -> tuple[tuple[str, str | None, bytes], ...]:
-        """Return member id, instance id and metadata of every member, for the leader."""
+        """Return the (member id, instance id, metadata) of every member, for the leader."""
         return tuple(
             (member.id, member.instance_id, member.metadata(self.protocol))
             for member in self.members.values()
         )
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics of a consumer group's members; None if that is unknown."""
+        """Return the topics to which the members of a consumer group subscribe; None if they are unknown."""
         if self.protocol_type != CONSUMER_PROTOCOL:
             return None
         if not self.members:
@@ -245,7 +245,7 @@ class ClassicGroup:
     # Records
 
     def record(self, assignments: dict[str, bytes], wall_ms: int) -> CoordinatorRecord:
-        """Return the record of this generation with these assignments."""
+        """Return the GroupMetadata record of this generation with these assignments."""
         members = [
             MemberMetadata(
                 member.id,
@@ -276,12 +276,12 @@ class ClassicGroup:
 
 
 def tombstone(group_id: str) -> CoordinatorRecord:
-    """Return the record that deletes a classic group."""
+    """Return the tombstone of a classic group."""
     return CoordinatorRecord(GroupMetadataKey(group_id))
 
 
 def group_from_record(key: GroupMetadataKey, value: GroupMetadataValue, wall_ms: int) -> ClassicGroup:
-    """Return the group that a record describes: empty or stable."""
+    """Return the group of a GroupMetadata record: Empty or Stable."""
     group = ClassicGroup(key.group, wall_ms)
     group.is_persisted = True
     group.generation = value.generation

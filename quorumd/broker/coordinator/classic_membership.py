@@ -1,4 +1,4 @@
-"""Requests of members of classic groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup requests to classic groups."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from quorumd.errors import ErrorCode
 
 
 class Join(NamedTuple):
-    """A JoinGroup request. `needs_member_id`: the client joins with an id that it was given (KIP-394).
-    `can_skip_assignment`: a static leader that restarts does not compute an assignment (KIP-814)."""
+    """A JoinGroup request. `needs_member_id`: a dynamic member must join with an assigned member id (KIP-394).
+    `can_skip_assignment`: the client supports a static leader that rejoins without an assignment (KIP-814)."""
 
     group: str
     member_id: str
@@ -44,7 +44,7 @@ class Join(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """A SyncGroup request; a protocol of None was not given."""
+    """A SyncGroup request. `protocol_type` and `protocol` are None in versions without them."""
 
     group: str
     generation: int
@@ -67,16 +67,16 @@ APPEND_ERRORS = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_RECORD: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""Error of an append -> error of the response whose records it had."""
+"""Append error -> response error, as in Kafka."""
 
 
 def append_error(error: ErrorCode) -> ErrorCode:
-    """Return the error of the response for the error of an append."""
+    """Return the response error for an append error."""
     return APPEND_ERRORS.get(error, error)
 
 
 class ClassicMembership:
-    """Requests of members. Every request gets one response: at once, or when its rebalance allows it."""
+    """Handles the requests of members. Each gets one response: immediately, or when the rebalance allows it."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class ClassicMembership:
     # JoinGroup
 
     def join(self, join: Join, times: Times, respond: JoinResponder) -> None:
-        """Handle a join of a group that is classic, or unknown."""
+        """Handle JoinGroup for a classic or a new group."""
         settings = self._settings
         timeout_ms = join.session_timeout_ms
         if not settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms:
@@ -168,7 +168,7 @@ class ClassicMembership:
             return
         member = group.members[member_id]
         is_unchanged = member.protocols == join.protocols
-        # A member whose response was lost joins the generation again; a leader that joins triggers a rebalance.
+        # A member that retries after a lost response keeps the generation; a leader that rejoins starts a rebalance.
         keeps_generation = group.state is GroupState.COMPLETING_REBALANCE or (
             group.state is GroupState.STABLE and member_id != group.leader
         )
@@ -178,12 +178,12 @@ class ClassicMembership:
             return
         _update(member, join)
         self._rebalances.await_join(group, member, respond, times)
-        self._rebalances.prepare(group, f"member {member_id} joined again", times)
+        self._rebalances.prepare(group, f"member {member_id} rejoined", times)
 
     def _replace_static(
         self, group: ClassicGroup, join: Join, member_id: str, times: Times, respond: JoinResponder
     ) -> None:
-        """A static member restarts: it keeps its place, and its previous incarnation is fenced (KIP-345)."""
+        """Replace a static member that restarted: its previous incarnation is fenced (KIP-345)."""
         assert join.instance_id is not None
         old_id = group.static_members[join.instance_id]
         member = group.members[old_id]
@@ -204,7 +204,7 @@ class ClassicMembership:
         self._rebalances.extend_session(group, member, times)
         skips = group.leader == member_id and join.can_skip_assignment
         result = current_generation(group, member)
-        # Earlier clients that are the leader would compute an assignment without a rebalance.
+        # A client without KIP-814 must not see itself as the leader: it would compute an assignment.
         result = result._replace(
             leader=member_id if skips else old_id if group.leader == member_id else result.leader,
             members=result.members if skips else (),
@@ -229,7 +229,7 @@ class ClassicMembership:
     # SyncGroup
 
     def sync(self, sync: Sync, times: Times, respond: SyncResponder) -> None:
-        """Handle a sync: the member waits until the leader's assignment is committed."""
+        """Handle SyncGroup: respond once the assignment by the leader is committed."""
         group = self._rebalances.groups.get(sync.group)
         if group is None:
             respond(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -253,7 +253,7 @@ class ClassicMembership:
             return
         member.respond_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         member.awaiting_sync = respond
-        # The leader may be slow: the session counts again from its assignment, the sync deadline limits the wait.
+        # The leader may be slow: the session resumes with its assignment, and the sync deadline limits the wait.
         self._rebalances.end_session(group, member.id)
         if member.id == group.leader:
             self._store_assignment(group, sync.assignments, times)
@@ -272,7 +272,7 @@ class ClassicMembership:
                 return
             if error is not ErrorCode.NONE:
                 self._rebalances.reset_assignments(group, append_error(error), times)
-                self._rebalances.prepare(group, f"its assignment was not stored: {error.name}", times)
+                self._rebalances.prepare(group, f"the assignment was not committed: {error.name}", times)
                 return
             group.change_state(GroupState.STABLE, times.wall_ms)
             for member in group.members.values():
@@ -288,7 +288,7 @@ class ClassicMembership:
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int, times: Times
     ) -> ErrorCode:
-        """Handle a heartbeat and return the error of its response."""
+        """Handle Heartbeat; return the error of the response."""
         group = self._rebalances.groups.get(group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -305,8 +305,8 @@ class ClassicMembership:
     def leave(
         self, group_id: str, leaving: Sequence[tuple[str, str | None]], times: Times
     ) -> list[tuple[str, ErrorCode]]:
-        """Remove members by (member id, instance id); a static one may have no member id. Returns member id and
-        error of each."""
+        """Handle LeaveGroup of (member id, instance id) pairs; a static member may leave by its instance id alone.
+        Returns the (member id, error) of each."""
         group = self._rebalances.groups.get(group_id)
         results = []
         for member_id, instance_id in leaving:
@@ -321,7 +321,7 @@ class ClassicMembership:
             if found in group.pending:
                 self._rebalances.remove_pending(group, found, times)
             else:
-                self._rebalances.remove_member(group, found, "it requested that", times)
+                self._rebalances.remove_member(group, found, "it sent LeaveGroup", times)
         return results
 
     def check_commit(
@@ -332,7 +332,7 @@ class ClassicMembership:
         generation: int,
         is_transactional: bool,
     ) -> ErrorCode:
-        """Return whether the member may commit offsets now."""
+        """Return the error of an offset commit by the member, NONE if it is allowed."""
         if generation < 0 and not member_id and instance_id is None:
             if is_transactional or group.state is GroupState.EMPTY:
                 return ErrorCode.NONE
@@ -381,7 +381,7 @@ def _check_generation(
 
 
 def _find_leaving(group: ClassicGroup, member_id: str, instance_id: str | None) -> tuple[str, ErrorCode]:
-    """Return the member to remove; a static member may be named by its instance id alone."""
+    """Return the id of a member that leaves; a static member may leave by its instance id alone."""
     if instance_id is not None:
         known = group.static_members.get(instance_id)
         if known is None:

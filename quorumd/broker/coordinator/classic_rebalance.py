@@ -1,4 +1,4 @@
-"""Rebalances of classic groups: when a generation ends, when the next begins, and the sessions of members."""
+"""Rebalances of classic groups: the transitions between generations, and the sessions of members."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from quorumd.errors import ErrorCode
 logger = logging.getLogger("quorumd.broker")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
-"""A new member whose client has disconnected is removed after this time, even during a longer rebalance."""
+"""A new member is removed after this time even if the rebalance takes longer: its client may have disconnected."""
 
 SESSION: Final = "session"
 PENDING: Final = "pending"
@@ -29,7 +29,7 @@ SYNC: Final = "sync"
 
 
 class DeadlineKey(NamedTuple):
-    """The deadline of a group, or of one member."""
+    """Identifies a deadline of a group or of a member."""
 
     kind: str
     group: str
@@ -37,7 +37,7 @@ class DeadlineKey(NamedTuple):
 
 
 class ClassicRebalances:
-    """Generations and sessions of the classic groups in `groups`."""
+    """Manages the generations and sessions of the classic groups in `groups`."""
 
     def __init__(
         self,
@@ -54,28 +54,28 @@ class ClassicRebalances:
     # Sessions
 
     def extend_session(self, group: ClassicGroup, member: ClassicMember, times: Times) -> None:
-        """Restart the session of a live member."""
+        """Restart the session timeout of a member."""
         key = DeadlineKey(SESSION, group.id, member.id)
         self._deadlines.set(key, times.now_ms + member.session_timeout_ms)
 
     def end_session(self, group: ClassicGroup, member_id: str) -> None:
-        """Suspend a session: the member leaves, or waits for others."""
+        """Cancel the session timeout of a member that leaves, or that waits for the others."""
         self._deadlines.cancel(DeadlineKey(SESSION, group.id, member_id))
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, times: Times) -> None:
-        """A client has been given a member id, and has a session timeout to join with it."""
+        """Record an assigned member id, with which the client must join within its session timeout (KIP-394)."""
         group.pending.add(member_id)
         self._deadlines.set(DeadlineKey(PENDING, group.id, member_id), times.now_ms + session_timeout_ms)
 
     def remove_pending(self, group: ClassicGroup, member_id: str, times: Times) -> None:
-        """The client does not join, or has left."""
+        """Remove an assigned member id whose client has left or did not join in time."""
         group.pending.discard(member_id)
         self._deadlines.cancel(DeadlineKey(PENDING, group.id, member_id))
         self.maybe_complete_join(group, times)
         self.forget_if_unused(group)
 
     def forget_if_unused(self, group: ClassicGroup) -> None:
-        """Drop a group that has no members and no record."""
+        """Remove a group that has neither members nor a record."""
         if group.state is GroupState.EMPTY and not group.size and not group.is_persisted:
             group.state = GroupState.DEAD
             self.groups.pop(group.id, None)
@@ -88,22 +88,22 @@ class ClassicRebalances:
         if key.kind == PENDING:
             self.remove_pending(group, key.member, times)
         elif key.kind == SESSION and key.member in group.members:
-            self.remove_member(group, key.member, "its session has expired", times)
+            self.remove_member(group, key.member, "its session timed out", times)
         elif key.kind == JOIN:
             self._on_join_deadline(group, times)
         elif key.kind == SYNC and group.state is GroupState.COMPLETING_REBALANCE:
             late = [member.id for member in group.members.values() if not member.has_synced]
             for member_id in late:
                 self._drop(group, member_id)
-            self.prepare(group, f"{len(late)} members have not synced in time", times)
+            self.prepare(group, f"{len(late)} members did not send SyncGroup in time", times)
 
     # Members
 
     def remove_member(self, group: ClassicGroup, member_id: str, reason: str, times: Times) -> None:
-        """Remove a member and rebalance the others."""
+        """Remove a member, and rebalance the group."""
         self._drop(group, member_id)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            self.prepare(group, f"member {member_id} left: {reason}", times)
+            self.prepare(group, f"member {member_id} was removed: {reason}", times)
         else:
             self.maybe_complete_join(group, times)
 
@@ -116,7 +116,7 @@ class ClassicRebalances:
     def await_join(
         self, group: ClassicGroup, member: ClassicMember, respond: Callable[[JoinResult], None], times: Times
     ) -> None:
-        """The member waits for the next generation; its session is suspended."""
+        """Respond to JoinGroup in the next generation; the session timeout is cancelled until then."""
         member.respond_join(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member.id))
         member.awaiting_join = respond
         self.end_session(group, member.id)
@@ -127,14 +127,16 @@ class ClassicRebalances:
     # Generations
 
     def prepare(self, group: ClassicGroup, reason: str, times: Times) -> None:
-        """Begin a rebalance, unless one has begun: every member must join again."""
+        """Begin a rebalance, unless one is in progress: every member must rejoin."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.reset_assignments(group, ErrorCode.REBALANCE_IN_PROGRESS, times)
         self._deadlines.cancel(DeadlineKey(SYNC, group.id))
         if group.state is GroupState.PREPARING_REBALANCE:
             self.maybe_complete_join(group, times)
             return
-        logger.info("group %s rebalances after generation %d: %s", group.id, group.generation, reason)
+        logger.info(
+            "group %s: preparing to rebalance after generation %d: %s", group.id, group.generation, reason
+        )
         was_empty = group.state is GroupState.EMPTY
         group.change_state(GroupState.PREPARING_REBALANCE, times.wall_ms)
         delay_ms = float(self._settings.initial_rebalance_delay_ms)
@@ -173,7 +175,7 @@ class ClassicRebalances:
             if member.instance_id is None:
                 self._drop(group, member.id)
         if group.members and not group.elect_joined_leader():
-            # Only static members are left, which may still join: the end of their sessions removes them.
+            # Only static members are left. They may still rejoin, until their sessions time out.
             deadline_ms = times.now_ms + group.rebalance_timeout_ms
             self._deadlines.set(DeadlineKey(JOIN, group.id), deadline_ms)
             return
@@ -185,7 +187,7 @@ class ClassicRebalances:
         group.protocol = group.select_protocol()
         group.change_state(GroupState.COMPLETING_REBALANCE, times.wall_ms)
         self._deadlines.set(DeadlineKey(SYNC, group.id), times.now_ms + group.rebalance_timeout_ms)
-        logger.info("group %s: generation %d with %d members", group.id, group.generation, len(group.members))
+        logger.info("group %s: generation %d has %d members", group.id, group.generation, len(group.members))
         for member in group.members.values():
             member.has_synced = False
             if member.awaiting_join is not None:
@@ -208,7 +210,7 @@ class ClassicRebalances:
             self.forget_if_unused(group)
 
     def reset_assignments(self, group: ClassicGroup, error: ErrorCode, times: Times) -> None:
-        """The generation ends before its assignment: respond to the members that wait for it."""
+        """Clear the assignments of a generation that ends, and respond to pending SyncGroup requests with `error`."""
         for member in group.members.values():
             member.assignment = b""
             if member.awaiting_sync is not None:
@@ -216,7 +218,7 @@ class ClassicRebalances:
                 member.respond_sync(SyncResult(error))
 
     def unload(self) -> None:
-        """Respond to every waiting request that another broker is the coordinator."""
+        """Respond to every pending request with NOT_COORDINATOR."""
         for group in self.groups.values():
             group.state = GroupState.DEAD
             for member in group.members.values():
@@ -225,7 +227,7 @@ class ClassicRebalances:
 
 
 def current_generation(group: ClassicGroup, member: ClassicMember) -> JoinResult:
-    """Return the join result of a member of this generation."""
+    """Return the JoinGroup result of a member of the current generation."""
     is_leader = group.leader == member.id
     return JoinResult(
         ErrorCode.NONE,

@@ -1,4 +1,4 @@
-"""One group of the consumer protocol (KIP-848), and the state that its records give."""
+"""A group of the consumer protocol (KIP-848), its records, and the state replayed from them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from quorumd.protocol.messages.consumer_group_target_assignment_metadata_value i
 JOINING: Final = 0
 LEAVING: Final = -1
 LEAVING_STATIC: Final = -2
-"""Member epochs with a meaning of their own; -2 keeps the assignment of a static member that restarts."""
+"""Special member epochs. -2: a static member leaves temporarily and keeps its assignment."""
 
 Assignment = frozenset[tuple[KafkaUuid, int]]
 EMPTY_ASSIGNMENT: Final[Assignment] = frozenset()
 
 
 class MemberState(Enum):
-    """The states of a member in its record."""
+    """The states of a member, with their values in its record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -51,7 +51,7 @@ class MemberState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member: its subscription, and how far it has followed the target assignment."""
+    """A member: its subscription and current assignment. `revoking`: partitions that the client has yet to revoke."""
 
     id: str
     instance_id: str | None = None
@@ -70,7 +70,8 @@ class ConsumerMember:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """`epoch` rises with every change of subscriptions or topics, `target_epoch` is that of the target assignment."""
+    """A group. `epoch`: the group epoch, bumped when subscriptions or topics change; `target_epoch`: the epoch of the
+    target assignment."""
 
     id: str
     epoch: int = 0
@@ -80,11 +81,11 @@ class ConsumerGroup:
     static_members: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Assignment] = field(default_factory=dict)
     owners: dict[tuple[KafkaUuid, int], str] = field(default_factory=dict)
-    """Partition -> the member that has it or has not yet revoked it."""
+    """Partition -> the member to which it is assigned, or that has yet to revoke it."""
 
     @property
     def state(self) -> str:
-        """The state, by the name that Kafka's tools print."""
+        """The state, as the name that Kafka's tools print."""
         if not self.members:
             return "Empty"
         if self.epoch > self.target_epoch:
@@ -96,11 +97,11 @@ class ConsumerGroup:
         return "Stable" if is_stable else "Reconciling"
 
     def subscribed_topics(self) -> frozenset[str]:
-        """Return the topics of all members."""
+        """Return the topics to which any member subscribes."""
         return frozenset(topic for member in self.members.values() for topic in member.topics)
 
     def assignor(self, default: str) -> str:
-        """Return the assignor that most members prefer."""
+        """Return the assignor that most members prefer, or the default if no member prefers one."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.assignor is not None:
@@ -117,7 +118,7 @@ class ConsumerGroup:
             self.owners[each] = member.id
 
     def remove(self, member_id: str) -> None:
-        """Remove a member."""
+        """Remove a member and its target assignment."""
         self._release(member_id)
         member = self.members.pop(member_id, None)
         self.targets.pop(member_id, None)
@@ -153,7 +154,7 @@ def member_record(group: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def current_record(group: str, member: ConsumerMember) -> CoordinatorRecord:
-    """Return the record of a member's epoch and partitions."""
+    """Return the record of a member's epoch and current assignment."""
     value = current_value.ConsumerGroupCurrentMemberAssignmentValue(
         member.epoch,
         member.previous_epoch,
@@ -174,26 +175,26 @@ def target_record(group: str, member_id: str, target: Assignment) -> Coordinator
 
 
 def target_epoch_record(group: str, epoch: int, wall_ms: int) -> CoordinatorRecord:
-    """Return the record that completes a target assignment."""
+    """Return the record of the epoch of a target assignment, which follows those of its members."""
     value = ConsumerGroupTargetAssignmentMetadataValue(epoch, wall_ms)
     return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group), value)
 
 
 def epoch_record(group: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """Return the record of the group's epoch."""
+    """Return the record of a group epoch and the hash of its topics."""
     value = ConsumerGroupMetadataValue(epoch, metadata_hash)
     return CoordinatorRecord(ConsumerGroupMetadataKey(group), value)
 
 
 def member_tombstones(group: str, member_id: str) -> Iterator[CoordinatorRecord]:
-    """Iterate over the records that remove a member."""
+    """Iterate over the tombstones of a member."""
     yield CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group, member_id))
     yield CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group, member_id))
     yield CoordinatorRecord(ConsumerGroupMemberMetadataKey(group, member_id))
 
 
 def group_tombstones(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
-    """Iterate over the records that delete a group."""
+    """Iterate over the tombstones of a group and its members."""
     for member_id in group.members:
         yield from member_tombstones(group.id, member_id)
     yield CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group.id))
@@ -201,7 +202,7 @@ def group_tombstones(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
 
 
 def by_topic(assignment: Iterable[tuple[KafkaUuid, int]]) -> list[tuple[KafkaUuid, list[int]]]:
-    """Group partitions by topic, in order."""
+    """Group partitions by topic id, sorted."""
     topics: dict[KafkaUuid, list[int]] = {}
     for topic_id, partition in sorted(assignment):
         topics.setdefault(topic_id, []).append(partition)
@@ -213,7 +214,7 @@ def _partitions(topics: Iterable[tuple[KafkaUuid, Iterable[int]]]) -> Assignment
 
 
 class ConsumerGroups:
-    """The consumer groups of one partition, as their records say."""
+    """The consumer groups of one partition of __consumer_offsets, replayed from their records."""
 
     def __init__(self) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
@@ -224,7 +225,7 @@ class ConsumerGroups:
             self.replay(LoadedRecord(-1, record.key, record.value))
 
     def replay(self, record: LoadedRecord) -> bool:
-        """Apply one record; False if it is not about a consumer group."""
+        """Apply one record; return False if it is not a record of a consumer group."""
         key, value = record.key, record.value
         if isinstance(key, ConsumerGroupMetadataKey):
             self._replay_epoch(key.group_id, value)
@@ -303,13 +304,8 @@ class ConsumerGroups:
         if known is None and value is None:
             return
         known = known or ConsumerMember(key.member_id)
-        epoch, previous, state, assigned, revoking = (
-            0,
-            -1,
-            MemberState.STABLE,
-            EMPTY_ASSIGNMENT,
-            EMPTY_ASSIGNMENT,
-        )
+        epoch, previous, state = 0, -1, MemberState.STABLE
+        assigned = revoking = EMPTY_ASSIGNMENT
         if isinstance(value, current_value.ConsumerGroupCurrentMemberAssignmentValue):
             epoch, previous, state = value.member_epoch, value.previous_member_epoch, MemberState(value.state)
             assigned = _partitions((topic.topic_id, topic.partitions) for topic in value.assigned_partitions)
@@ -327,7 +323,7 @@ def with_current_assignment(
     assigned: Assignment,
     revoking: Assignment,
 ) -> ConsumerMember:
-    """Return the member with another epoch and other partitions."""
+    """Return the member with this epoch, state and current assignment."""
     return ConsumerMember(
         member.id,
         member.instance_id,
@@ -352,10 +348,10 @@ def reconcile(
     owners: Mapping[tuple[KafkaUuid, int], str],
     owned: Assignment | None,
 ) -> ConsumerMember:
-    """Return the member one step closer to its target.
+    """Return the member after one step towards its target assignment.
 
-    It first revokes what it loses, which the client confirms by the partitions that it owns (`owned`, None if it does
-    not report them), and gets a partition only once no other member has it.
+    The member first revokes partitions that are not in the target, which the client confirms by the partitions that
+    it owns (`owned`, None if not reported). A partition is assigned to it only once no other member owns it.
     """
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         return member

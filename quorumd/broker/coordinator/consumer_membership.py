@@ -1,4 +1,4 @@
-"""Requests of members of consumer groups: ConsumerGroupHeartbeat (KIP-848)."""
+"""ConsumerGroupHeartbeat requests to consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ REVOCATION: Final = "revocation"
 
 
 class Topics(Protocol):
-    """The topics of the cluster, in the broker's metadata."""
+    """The topics in the metadata of the broker."""
 
     @property
     def offset(self) -> int:
-        """Rises with every change."""
+        """The offset of the metadata; it increases with every change."""
 
     def partitions(self, name: str) -> tuple[KafkaUuid, int] | None:
-        """Return the id and the number of partitions of a topic."""
+        """Return the id and the number of partitions of a topic, None if it does not exist."""
 
 
 class Heartbeat(NamedTuple):
-    """A ConsumerGroupHeartbeat request; None, or -1, means unchanged."""
+    """A ConsumerGroupHeartbeat request; None or -1 means unchanged."""
 
     group: str
     member_id: str
@@ -67,7 +67,7 @@ class Heartbeat(NamedTuple):
 
 
 class HeartbeatResult(NamedTuple):
-    """The outcome of a heartbeat; an assignment of None is unchanged."""
+    """The result of a heartbeat; `assignment` is None if it is unchanged."""
 
     error: ErrorCode
     message: str | None = None
@@ -80,7 +80,7 @@ HeartbeatResponder = Callable[[HeartbeatResult], None]
 
 
 class ConsumerMembership:
-    """Members of the consumer groups in `state`. The response to a heartbeat follows the records of its changes."""
+    """Handles the heartbeats of the consumer groups in `state`. A response is sent once its records are committed."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class ConsumerMembership:
         self._outbox = outbox
         self._topics = topics
         self._checked: dict[str, int] = {}
-        """Group -> offset of the metadata at which its topics were compared."""
+        """Group -> offset of the metadata at which its topics were last compared."""
 
     def heartbeat(
         self,
@@ -105,7 +105,7 @@ class ConsumerMembership:
         respond: HeartbeatResponder,
         tombstones: Sequence[CoordinatorRecord] = (),
     ) -> None:
-        """Handle a heartbeat. `tombstones`: records that delete an earlier group of this id."""
+        """Handle a heartbeat. `tombstones`: records that delete a classic group with this id, in the same write."""
         try:
             self._check(heartbeat)
             group = self._state.groups.get(heartbeat.group)
@@ -126,29 +126,29 @@ class ConsumerMembership:
         elif not heartbeat.member_id:
             problem = "the member id is empty"
         elif heartbeat.epoch < LEAVING_STATIC:
-            problem = f"the member epoch {heartbeat.epoch} is not valid"
+            problem = f"member epoch {heartbeat.epoch} is invalid"
         elif heartbeat.epoch == LEAVING_STATIC and heartbeat.instance_id is None:
-            problem = "a member without an instance id cannot leave for a restart"
+            problem = f"member epoch {LEAVING_STATIC} requires an instance id"
         elif heartbeat.epoch == JOINING:
             if heartbeat.rebalance_timeout_ms < 0:
-                problem = "a joining member needs a rebalance timeout"
+                problem = "a joining member must set a rebalance timeout"
             elif heartbeat.owned is None or heartbeat.owned:
-                problem = "a joining member must own no partitions"
+                problem = "a joining member must send an empty list of owned partitions"
             elif heartbeat.topics is None and heartbeat.regex is None:
-                problem = "a joining member needs a subscription"
+                problem = "a joining member must subscribe to topics"
         if problem:
             raise RequestError(ErrorCode.INVALID_REQUEST, problem)
         if heartbeat.regex:
             raise RequestError(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
-                "subscriptions by regular expression are evaluated by the client only; subscribe by names",
+                "the broker does not evaluate regular expressions; subscribe to topic names",
             )
         if heartbeat.assignor is not None and heartbeat.assignor not in self._settings.consumer_assignors:
             supported = ", ".join(self._settings.consumer_assignors)
             text = f"assignor {heartbeat.assignor} is not supported; use one of {supported}"
             raise RequestError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
 
-    # Joining and staying
+    # Joining and heartbeats
 
     def _update(
         self,
@@ -172,17 +172,12 @@ class ConsumerMembership:
         changed = known is None and (replaced is None or replaced.topics != member.topics)
         changed = changed or (known is not None and known.topics != member.topics)
         changed = changed or (known or member).assignor != member.assignor
-        self._maybe_raise_epoch(after, changed, records)
+        self._maybe_bump_epoch(after, changed, records)
         if group.epoch > group.target_epoch and after is group:
             after = _with_member(group, member, None)
         self._maybe_assign(after, times, records)
-        member = reconcile(
-            member,
-            after.target_epoch,
-            after.targets.get(member.id, EMPTY_ASSIGNMENT),
-            after.owners,
-            heartbeat.owned,
-        )
+        target = after.targets.get(member.id, EMPTY_ASSIGNMENT)
+        member = reconcile(member, after.target_epoch, target, after.owners, heartbeat.owned)
         if known is None or _current_assignment(known) != _current_assignment(member):
             records.append(current_record(group.id, member))
         is_full = heartbeat.epoch == JOINING or (
@@ -191,13 +186,8 @@ class ConsumerMembership:
             and heartbeat.owned is not None
         )
         is_assignment_changed = known is None or known.assigned != member.assigned
-        result = HeartbeatResult(
-            ErrorCode.NONE,
-            None,
-            member.id,
-            member.epoch,
-            member.assigned if is_full or is_assignment_changed else None,
-        )
+        assignment = member.assigned if is_full or is_assignment_changed else None
+        result = HeartbeatResult(ErrorCode.NONE, None, member.id, member.epoch, assignment)
         self._write(group.id, records, result, respond)
         self._set_deadlines(group.id, known, member, times)
         if replaced is not None:
@@ -206,7 +196,7 @@ class ConsumerMembership:
     def _find_member(
         self, group: ConsumerGroup, heartbeat: Heartbeat
     ) -> tuple[ConsumerMember | None, ConsumerMember | None]:
-        """Return the member, and the earlier incarnation of a static member that it replaces."""
+        """Return the existing member, and the previous incarnation that a static member replaces."""
         known = group.members.get(heartbeat.member_id)
         instance_id = heartbeat.instance_id
         holder = group.static_members.get(instance_id) if instance_id is not None else None
@@ -214,18 +204,19 @@ class ConsumerMembership:
             if known is None and holder is not None:
                 replaced = group.members[holder]
                 if replaced.epoch != LEAVING_STATIC:
-                    text = f"static member {instance_id} has not left: its member id is {holder}"
+                    text = f"instance id {instance_id} is in use by member {holder}"
                     raise RequestError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
                 return None, replaced
             if known is None and len(group.members) >= self._settings.consumer_max_size:
-                raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.id} is full")
+                text = f"group {group.id} is full: it has {len(group.members)} members"
+                raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
             return known, None
         if known is None:
             text = f"member {heartbeat.member_id} is not in group {group.id}"
             raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, text)
         if instance_id is not None and holder != known.id:
             error = ErrorCode.UNKNOWN_MEMBER_ID if holder is None else ErrorCode.FENCED_INSTANCE_ID
-            raise RequestError(error, f"member {known.id} is no longer static member {instance_id}")
+            raise RequestError(error, f"instance id {instance_id} does not belong to member {known.id}")
         is_current = heartbeat.epoch == known.epoch
         # The response with the current epoch may have been lost.
         lost_response = (
@@ -234,7 +225,7 @@ class ConsumerMembership:
             and heartbeat.owned <= known.assigned
         )
         if not is_current and not lost_response:
-            text = f"member epoch {heartbeat.epoch} of {known.id} is fenced; it is {known.epoch}"
+            text = f"epoch {heartbeat.epoch} of member {known.id} is fenced; its epoch is {known.epoch}"
             raise RequestError(ErrorCode.FENCED_MEMBER_EPOCH, text)
         return known, None
 
@@ -256,7 +247,7 @@ class ConsumerMembership:
 
     # Group epoch and target assignment
 
-    def _maybe_raise_epoch(
+    def _maybe_bump_epoch(
         self, group: ConsumerGroup, changed: bool, records: list[CoordinatorRecord]
     ) -> None:
         if not changed and self._checked.get(group.id) == self._topics.offset:
@@ -269,7 +260,7 @@ class ConsumerMembership:
             records.append(epoch_record(group.id, group.epoch, metadata_hash))
 
     def _hash(self, topics: Iterable[str]) -> int:
-        """Return a hash of the topics that exist and their numbers of partitions, 0 for none."""
+        """Return a hash of the existing topics and their numbers of partitions, 0 if none exists."""
         found = [
             f"{name} {self._topics.partitions(name)}\n"
             for name in sorted(topics)
@@ -307,13 +298,11 @@ class ConsumerMembership:
         if heartbeat.instance_id is not None:
             holder = group.static_members.get(heartbeat.instance_id)
             if holder is None:
-                raise RequestError(
-                    ErrorCode.UNKNOWN_MEMBER_ID, f"{heartbeat.instance_id} is not in the group"
-                )
+                text = f"static member {heartbeat.instance_id} is not in group {group.id}"
+                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, text)
             if holder != member_id:
-                raise RequestError(
-                    ErrorCode.FENCED_INSTANCE_ID, f"{heartbeat.instance_id} has member id {holder}"
-                )
+                text = f"instance id {heartbeat.instance_id} is in use by member {holder}"
+                raise RequestError(ErrorCode.FENCED_INSTANCE_ID, text)
         member = group.members.get(member_id)
         if member is None:
             raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in group {group.id}")
@@ -339,7 +328,7 @@ class ConsumerMembership:
         times: Times,
         respond: Callable[[ErrorCode], None] = lambda error: None,
     ) -> None:
-        """Remove a member; its partitions are free for the others."""
+        """Remove a member, which releases its partitions, and bump the group epoch."""
         del times
         records = [
             *member_tombstones(group.id, member_id),
@@ -348,7 +337,7 @@ class ConsumerMembership:
         self._write(group.id, records, HeartbeatResult(ErrorCode.NONE), lambda result: respond(result.error))
         self._cancel_deadlines(group.id, member_id)
 
-    # Writes and time
+    # Writes and deadlines
 
     def _write(
         self,
@@ -372,7 +361,7 @@ class ConsumerMembership:
         self._outbox.add(Write(records, appended, completed))
 
     def extend_session(self, group_id: str, member_id: str, times: Times) -> None:
-        """Restart the session of a live member."""
+        """Restart the session timeout of a member."""
         key = DeadlineKey(CONSUMER_SESSION, group_id, member_id)
         self._deadlines.set(key, times.now_ms + self._settings.consumer_session_timeout_ms)
 
@@ -391,13 +380,13 @@ class ConsumerMembership:
             self._deadlines.cancel(DeadlineKey(kind, group_id, member_id))
 
     def loaded(self, times: Times) -> None:
-        """Start the sessions of all members."""
+        """Start the session and revocation timeouts of all members."""
         for group in self._state.groups.values():
             for member in group.members.values():
                 self._set_deadlines(group.id, None, member, times)
 
     def expire(self, key: DeadlineKey, times: Times) -> None:
-        """A session or the time for a revocation has ended: the member is removed."""
+        """Remove a member whose session or revocation timed out."""
         group = self._state.groups.get(key.group)
         if group is not None and key.member in group.members:
             self.remove(group, key.member, times)
@@ -413,7 +402,7 @@ def _current_assignment(member: ConsumerMember) -> tuple[object, ...]:
 
 
 def _with_member(group: ConsumerGroup, member: ConsumerMember, replaced: str | None) -> ConsumerGroup:
-    """Return a copy of the group with this member instead of the one that it replaces."""
+    """Return a copy of the group with this member, without the one that it replaces."""
     after = ConsumerGroup(group.id, group.epoch, group.metadata_hash, group.target_epoch)
     after.members, after.targets = dict(group.members), dict(group.targets)
     after.owners, after.static_members = dict(group.owners), dict(group.static_members)

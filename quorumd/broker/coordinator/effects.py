@@ -1,4 +1,4 @@
-"""The effects of a coordinator's state machine: writes and deadlines."""
+"""The effects of the state machine of a coordinator: writes and deadlines."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Times(NamedTuple):
 
 
 def do_nothing(end_offset: int) -> None:
-    """The state does not change when the records are appended."""
+    """Leave the state unchanged when the records are appended."""
 
 
 def ignore_outcome(error: ErrorCode, times: Times) -> None:
-    """No response depends on the write."""
+    """Send no response when the write completes."""
 
 
 class Write(NamedTuple):
     """Records to append in one batch.
 
-    `appended` changes the state, once the records are in the log, which ends at its argument. `completed` is called
-    once: after that with NONE when they are committed, or with an error when that is unknown, or without `appended`
-    with the error of the append. A write without records waits for earlier ones: its response depends on them. With a
-    producer id the batch is part of a transaction.
+    `appended(end_offset)` changes the state once the records are in the log. `completed` is called once: with NONE
+    when the records are committed, with an error if it is unknown whether they will be, or, without a call of
+    `appended`, with the error of the append. A write without records completes after the writes before it, on which
+    its response depends. With a producer id, the batch is part of a transaction.
     """
 
     records: Sequence[CoordinatorRecord]
@@ -44,23 +44,23 @@ class Write(NamedTuple):
 
 
 class Outbox:
-    """The writes of a state machine, in order, until its owner takes them."""
+    """The writes of a state machine, in order, until its shard appends them."""
 
     def __init__(self) -> None:
         self._writes: list[Write] = []
 
     def add(self, write: Write) -> None:
-        """Append the write after those already here."""
+        """Add a write after the others."""
         self._writes.append(write)
 
     def take(self) -> list[Write]:
-        """Return the writes and forget them."""
+        """Remove and return the writes."""
         writes, self._writes = self._writes, []
         return writes
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key; equal ones are in the order in which they were set."""
+    """Deadlines by key; equal ones expire in the order in which they were set."""
 
     def __init__(self) -> None:
         self._deadlines: dict[K, tuple[float, int]] = {}
@@ -71,7 +71,7 @@ class Deadlines(Generic[K]):
         return key in self._deadlines
 
     def set(self, key: K, deadline_ms: float) -> None:
-        """Set the deadline, instead of an earlier one of this key."""
+        """Set the deadline of a key, which replaces a previous one."""
         self._serial += 1
         self._deadlines[key] = (deadline_ms, self._serial)
         heapq.heappush(self._heap, (deadline_ms, self._serial, key))
@@ -80,7 +80,7 @@ class Deadlines(Generic[K]):
             heapq.heapify(self._heap)
 
     def cancel(self, key: K) -> None:
-        """Forget the deadline of this key, if there is one."""
+        """Cancel the deadline of a key, if there is one."""
         self._deadlines.pop(key, None)
 
     def next(self) -> float | None:
@@ -94,7 +94,7 @@ class Deadlines(Generic[K]):
         return None
 
     def pop_due(self, now_ms: float) -> K | None:
-        """Remove the earliest deadline that has passed and return its key."""
+        """Remove the earliest deadline that has passed and return its key; None if none has."""
         when = self.next()
         if when is None or when > now_ms:
             return None

@@ -1,4 +1,4 @@
-"""The state machine of one partition of __consumer_offsets: its groups and their offsets."""
+"""The group coordinator: the state machine of a partition of __consumer_offsets, its groups and their offsets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ ErrorResponder = Callable[[ErrorCode], None]
 
 
 class GroupClient(NamedTuple):
-    """The member that commits offsets; epoch -1 and no ids for a client without membership."""
+    """The client of a group request. `generation`: the member epoch in a consumer group. A client that is not a
+    member has generation -1 and no ids."""
 
     group: str
     member_id: str = ""
@@ -64,7 +65,7 @@ class GroupClient(NamedTuple):
 
 
 class GroupListing(NamedTuple):
-    """One group in ListGroups."""
+    """A group in a ListGroups response."""
 
     group: str
     protocol_type: str
@@ -73,7 +74,7 @@ class GroupListing(NamedTuple):
 
 
 class GroupCoordinator:
-    """Groups of one partition. Each request gets one response through its responder."""
+    """The groups of one partition. Each request gets one response, through its responder."""
 
     def __init__(self, settings: GroupSettings, new_member_id: Callable[[str], str], topics: Topics) -> None:
         self.outbox = Outbox()
@@ -95,7 +96,7 @@ class GroupCoordinator:
     # Loading and unloading
 
     def replay(self, record: LoadedRecord, times: Times) -> None:
-        """Apply a record that is in the log."""
+        """Apply a record of the log."""
         if self.offsets.replay(record) or self.consumers.replay(record):
             return
         key, value = record.key, record.value
@@ -105,12 +106,12 @@ class GroupCoordinator:
                 self.classic[key.group] = group_from_record(key, value, times.wall_ms)
 
     def replay_marker(self, marker: LoadedMarker, times: Times) -> None:
-        """Apply the end of a transaction that is in the log."""
+        """Apply a transaction marker of the log."""
         del times
         self.offsets.replay_marker(marker)
 
     def loaded(self, times: Times) -> None:
-        """Start the sessions of all members."""
+        """Start the session timeouts of all members."""
         for group in self.classic.values():
             for member in group.members.values():
                 self._rebalances.extend_session(group, member, times)
@@ -118,11 +119,11 @@ class GroupCoordinator:
         self._deadlines.set(EXPIRY, times.now_ms + self._settings.offsets_retention_check_interval_ms)
 
     def unload(self) -> None:
-        """Respond to every waiting request."""
+        """Respond to every pending request with NOT_COORDINATOR."""
         self._rebalances.unload()
 
     def expire_next(self, times: Times) -> bool:
-        """Handle the earliest deadline that has passed."""
+        """Handle the earliest deadline that has passed; return False if none has."""
         key = self._deadlines.pop_due(times.now_ms)
         if key is None:
             return False
@@ -136,7 +137,7 @@ class GroupCoordinator:
         return True
 
     def next_deadline(self) -> float | None:
-        """Return the earliest deadline."""
+        """Return the earliest deadline, None if there is none."""
         return self._deadlines.next()
 
     # Members of classic groups
@@ -167,18 +168,18 @@ class GroupCoordinator:
     def leave(
         self, group: str, leaving: Sequence[tuple[str, str | None]], times: Times
     ) -> list[tuple[str, ErrorCode]]:
-        """Handle LeaveGroup: member id and error of each."""
+        """Handle LeaveGroup; return the (member id, error) of each."""
         return self._membership.leave(group, leaving, times)
 
     # Members of consumer groups
 
     def consumer_heartbeat(self, heartbeat: Heartbeat, times: Times, respond: HeartbeatResponder) -> None:
-        """Handle ConsumerGroupHeartbeat. A classic group without members becomes a consumer group."""
+        """Handle ConsumerGroupHeartbeat. An empty classic group is converted to a consumer group."""
         classic = self.classic.get(heartbeat.group)
         tombstones = []
         if classic is not None:
             if classic.state is not GroupState.EMPTY or classic.size:
-                text = f"group {heartbeat.group} has members of the classic protocol"
+                text = f"group {heartbeat.group} is a classic group with members"
                 respond(HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text))
                 return
             tombstones = [tombstone(heartbeat.group)]
@@ -208,7 +209,7 @@ class GroupCoordinator:
         producer_id: int = NO_PRODUCER,
         producer_epoch: int = -1,
     ) -> None:
-        """Handle OffsetCommit, or TxnOffsetCommit with a producer id."""
+        """Handle OffsetCommit, or TxnOffsetCommit if a producer id is given."""
         error = self._check_commit(client, times, producer_id != NO_PRODUCER)
         if error is not ErrorCode.NONE:
             respond({committed.target: error for committed in offsets})
@@ -244,7 +245,7 @@ class GroupCoordinator:
         times: Times,
         respond: FetchResponder,
     ) -> None:
-        """Handle OffsetFetch of one group."""
+        """Handle OffsetFetch for one group."""
         del times
         consumers = self.consumers.groups.get(client.group)
         if consumers is not None:
@@ -280,11 +281,11 @@ class GroupCoordinator:
         )
 
     def delete_topics(self, topics: frozenset[str]) -> None:
-        """Delete the offsets of deleted topics."""
+        """Delete the offsets of deleted topics in every group."""
         self._requests.delete_topics(topics)
 
     def delete_expired(self, times: Times) -> None:
-        """Delete expired offsets, and groups that have neither members nor offsets."""
+        """Delete expired offsets, and empty groups without offsets."""
         for group_id in sorted({*self.offsets.groups(), *self.classic, *self.consumers.groups}):
             group = self.classic.get(group_id)
             consumers = self.consumers.groups.get(group_id)
@@ -293,25 +294,24 @@ class GroupCoordinator:
                 subscribed = consumers.subscribed_topics()
             expired = self._requests.expired(group_id, group, subscribed, times)
             if expired:
-                logger.info("%d offsets of group %s have expired", len(expired), group_id)
+                logger.info("group %s: %d offsets have expired", group_id, len(expired))
                 self._requests.delete_expired(group_id, expired)
             is_empty = group is not None and group.state is GroupState.EMPTY and not group.pending
             is_empty = is_empty or (consumers is not None and not consumers.members)
-            has_offsets = len(expired) < len(self.offsets.of_group(group_id)) or self.offsets.has_pending(
-                group_id
-            )
+            has_offsets = len(expired) < len(self.offsets.of_group(group_id))
+            has_offsets = has_offsets or self.offsets.has_pending(group_id)
             if is_empty and not has_offsets:
                 self._delete_group(group_id, lambda error: None)
 
     # Administration
 
     def exists(self, group_id: str) -> bool:
-        """Whether there is such a group: with members, a record or offsets."""
+        """Whether the group exists: it has members, a record or offsets."""
         is_known = group_id in self.classic or group_id in self.consumers.groups
         return is_known or bool(self.offsets.of_group(group_id))
 
     def list(self) -> list[GroupListing]:
-        """Return every group, in the order of ids."""
+        """Return every group, sorted by id."""
         found = []
         for group_id in sorted({*self.offsets.groups(), *self.classic, *self.consumers.groups}):
             group = self.classic.get(group_id)
@@ -325,7 +325,7 @@ class GroupCoordinator:
         return found
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
-        """Return a classic group; one without members and record if there are only offsets."""
+        """Return a classic group; an empty one if the group has only offsets."""
         group = self.classic.get(group_id)
         if group is None and group_id not in self.consumers.groups and self.exists(group_id):
             return ClassicGroup(group_id, 0)
@@ -368,7 +368,7 @@ class GroupCoordinator:
 
 
 def _check_member_epoch(group: ConsumerGroup, client: GroupClient, without_membership: bool) -> ErrorCode:
-    """Return whether a client of a consumer group may commit or read offsets with its member epoch."""
+    """Return the error of an offset request of a client. `without_membership`: it need not be a member."""
     if client.generation < 0 and not client.member_id and without_membership:
         return ErrorCode.NONE
     member = group.members.get(client.member_id)

@@ -1,4 +1,4 @@
-"""Partitions of an internal topic that this broker hosts, as the coordinator's shards see them."""
+"""The hosted partitions of an internal topic, as the logs of a coordinator's shards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ports import Clock
 
 _LEADER_ONLY = 1
-"""acks of an append: the coordinator waits for the high watermark itself."""
+"""acks=1: the shard itself waits for the high watermark."""
 
 
 class HostedLog:
@@ -58,7 +58,7 @@ class HostedLog:
 
 
 class CoordinatorPartitions:
-    """A `PartitionListener` that gives the shards of one topic the partitions that this broker leads."""
+    """A `PartitionListener` that loads the shards of one topic when this broker leads them, and unloads them."""
 
     def __init__(self, partitions: Partitions, clock: Clock, shards: Shards[Any]) -> None:
         self._partitions = partitions
@@ -71,7 +71,7 @@ class CoordinatorPartitions:
         """See `PartitionListener`."""
 
     def high_watermark_advanced(self, hosted: HostedPartition) -> None:
-        """See `PartitionListener`: complete writes, after the change."""
+        """See `PartitionListener`. Completes writes after the callback, as they change the partition."""
         if hosted.topic != self._shards.topic:
             return
         if not self._advanced:
@@ -84,7 +84,7 @@ class CoordinatorPartitions:
             self._shards.high_watermark_advanced(partition)
 
     def changed(self, hosted: HostedPartition, transition: Transition) -> None:
-        """See `PartitionListener`: load or drop the partition."""
+        """See `PartitionListener`. Loads or unloads the partition."""
         if hosted.topic != self._shards.topic:
             return
         if transition is Transition.LEADS:

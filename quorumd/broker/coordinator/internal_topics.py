@@ -1,4 +1,4 @@
-"""The topics of coordinators: which partition coordinates a key, and the creation of a missing topic."""
+"""The internal topics of the coordinators: the partition of a key, and the creation of a missing topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.controller.partition import NO_LEADER
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """Name and configuration of an internal topic to create."""
+    """The name and configuration of an internal topic."""
 
     name: str
     partitions: int
@@ -52,7 +52,7 @@ def transactions_topic(settings: TransactionSettings) -> InternalTopic:
 
 
 def java_hash(text: str) -> int:
-    """Return the hash of a string in Java: over its UTF-16 code units, as a signed number of 32 bits."""
+    """Return the `hashCode` of a Java string: over its UTF-16 code units, as a signed 32-bit integer."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(units), 2):
@@ -67,14 +67,14 @@ def partition_of(key: str, partitions: int) -> int:
 
 
 class InternalTopics:
-    """The internal topics in the broker's metadata, created at the controller when they are first needed."""
+    """Finds the internal topics in the metadata; the controller creates them when they are first needed."""
 
     def __init__(self, metadata: BrokerMetadata, creation: TopicCreation) -> None:
         self._metadata = metadata
         self._creation = creation
 
     def find(self, topic: InternalTopic) -> Topic | None:
-        """Return the topic in the metadata."""
+        """Return the topic in the metadata, None if it does not exist."""
         image = self._metadata.image
         topic_id = image.topic_ids.get(topic.name)
         return None if topic_id is None else image.topics[topic_id]
@@ -85,7 +85,7 @@ class InternalTopics:
         return partition_of(key, len(found.partitions) if found is not None else topic.partitions)
 
     def leader_of(self, topic: InternalTopic, key: str) -> int | None:
-        """Return the broker that coordinates the key; None without a leader. Creates a missing topic."""
+        """Return the coordinator of the key, None if its partition has no leader. Creates a missing topic."""
         found = self.find(topic)
         if found is None:
             new = NewTopic(topic.partitions, topic.replication_factor, dict(topic.configs))

@@ -1,4 +1,4 @@
-"""Requests about committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and their expiry."""
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete requests, and the expiration of offsets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID, KafkaUuid
 
 MAX_RECORDS_PER_WRITE: Final = 5_000
-"""Records of one batch of expired offsets."""
+"""The maximum number of expired offsets to delete in one batch."""
 
 
 class CommittedOffset(NamedTuple):
@@ -36,7 +36,7 @@ class CommittedOffset(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """The committed offset of a partition, -1 for none."""
+    """The committed offset of a partition, -1 if there is none."""
 
     target: TopicPartition
     offset: int = -1
@@ -51,7 +51,7 @@ FetchResponder = Callable[[ErrorCode, Sequence[FetchedOffset]], None]
 
 
 class OffsetRequests:
-    """Offsets of all groups of one partition. Membership is checked by the caller."""
+    """Handles the offsets of all groups of one partition. The caller checks membership."""
 
     def __init__(self, store: OffsetStore, settings: GroupSettings, outbox: Outbox) -> None:
         self.store = store
@@ -68,7 +68,7 @@ class OffsetRequests:
         producer_id: int = NO_PRODUCER,
         producer_epoch: int = -1,
     ) -> None:
-        """Commit offsets, with a producer id as part of its transaction; respond with the error of each."""
+        """Commit offsets, in a transaction if a producer id is given; respond with the error of each."""
         errors: Errors = {}
         accepted: list[tuple[TopicPartition, StoredOffset]] = []
         for committed in offsets:
@@ -114,7 +114,7 @@ class OffsetRequests:
         require_stable: bool,
         respond: FetchResponder,
     ) -> None:
-        """Respond with the committed offsets of these partitions, or of all, once they are replicated."""
+        """Respond with the committed offsets of these partitions (None: all) once their records are committed."""
         found = []
         for target in sorted(self.store.of_group(group)) if targets is None else targets:
             stored = self.store.find(group, target)
@@ -138,7 +138,7 @@ class OffsetRequests:
         subscribed: frozenset[str],
         respond: CommitResponder,
     ) -> None:
-        """Delete committed offsets, except of topics to which members are subscribed."""
+        """Delete committed offsets, except those of topics to which members subscribe."""
         errors: Errors = {}
         deleted = []
         for target in targets:
@@ -157,7 +157,7 @@ class OffsetRequests:
         self._outbox.add(self._deletion(group, deleted, completed))
 
     def delete_topics(self, topics: frozenset[str]) -> None:
-        """Delete the offsets of deleted topics, of all groups."""
+        """Delete the offsets of deleted topics in every group."""
         for group in self.store.groups():
             deleted = [target for target in self.store.of_group(group) if target.topic in topics]
             if deleted:
@@ -166,10 +166,10 @@ class OffsetRequests:
     def expired(
         self, group_id: str, group: ClassicGroup | None, subscribed: frozenset[str] | None, times: Times
     ) -> list[TopicPartition]:
-        """Return the offsets of a group whose retention has ended.
+        """Return the expired offsets of a group.
 
-        A group without members begins its retention when its last member leaves, one that never had members with each
-        commit; in a group of consumers the offsets of topics without subscription expire.
+        The retention of an empty group starts when its last member leaves; that of a group that never had members
+        starts at each commit. In a stable group, only offsets of topics without a subscriber expire.
         """
         retention_ms = self._settings.offsets_retention_ms
         expired: list[TopicPartition] = []
@@ -192,7 +192,7 @@ class OffsetRequests:
         return expired[:MAX_RECORDS_PER_WRITE]
 
     def delete_expired(self, group: str, targets: Sequence[TopicPartition]) -> None:
-        """Delete these offsets without a response."""
+        """Delete expired offsets."""
         self._outbox.add(self._deletion(group, targets))
 
     def _deletion(

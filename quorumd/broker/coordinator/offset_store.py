@@ -1,4 +1,4 @@
-"""Committed offsets of groups: the state that the offset records of one partition give."""
+"""The committed offsets of groups, replayed from the offset records of one partition."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from quorumd.protocol.messages.offset_commit_value import OffsetCommitValue
 
 NO_TIMESTAMP: Final = -1
 _VALUE_VERSION: Final = 3
-"""Kafka writes 3 unless the record has a topic id or an expiry of its own."""
+"""The version that Kafka writes, unless the record has a topic id or an expire timestamp."""
 _VALUE_VERSION_WITH_EXPIRY: Final = 1
 
 
 class TopicPartition(NamedTuple):
-    """A partition by the name of its topic."""
+    """A partition, by topic name."""
 
     topic: str
     partition: int
 
 
 class StoredOffset(NamedTuple):
-    """A committed offset. `record_offset`: the position of its record in the log."""
+    """A committed offset. `record_offset`: the offset of its record in the log."""
 
     offset: int
     leader_epoch: int
@@ -55,7 +55,7 @@ def offset_record(group: str, target: TopicPartition, stored: StoredOffset) -> C
 
 
 def offset_tombstone(group: str, target: TopicPartition) -> CoordinatorRecord:
-    """Return the record that deletes a committed offset."""
+    """Return the tombstone of a committed offset."""
     return CoordinatorRecord(OffsetCommitKey(group, target.topic, target.partition))
 
 
@@ -63,7 +63,7 @@ Offsets = dict[TopicPartition, StoredOffset]
 
 
 class OffsetStore:
-    """Committed offsets by group, and those of open transactions by producer id and group."""
+    """Committed offsets by group, and pending ones of open transactions by producer id and group."""
 
     def __init__(self) -> None:
         self._committed: dict[str, Offsets] = {}
@@ -79,30 +79,30 @@ class OffsetStore:
         return self._committed.get(group, {})
 
     def find(self, group: str, target: TopicPartition) -> StoredOffset | None:
-        """Return the committed offset of a partition."""
+        """Return the committed offset of a partition, None if there is none."""
         return self.of_group(group).get(target)
 
     def is_unstable(self, group: str, target: TopicPartition) -> bool:
-        """Whether an open transaction has an offset for the partition."""
+        """Whether an open transaction has a pending offset of the partition."""
         return any(target in groups.get(group, {}) for groups in self._pending.values())
 
     def has_pending(self, group: str) -> bool:
-        """Whether an open transaction has offsets of the group."""
+        """Whether an open transaction has pending offsets of the group."""
         return any(group in groups for groups in self._pending.values())
 
     def pending_groups(self, producer_id: int) -> list[str]:
-        """Return the groups of which the open transaction of a producer has offsets."""
+        """Return the groups with pending offsets in the open transaction of a producer."""
         return sorted(self._pending.get(producer_id, {}))
 
     def commit(self, group: str, target: TopicPartition, stored: StoredOffset, producer_id: int = -1) -> None:
-        """Store an offset; with a producer id it waits for the end of that producer's transaction."""
+        """Store an offset; with a producer id, it is pending until the transaction of the producer ends."""
         if producer_id == NO_PRODUCER:
             self._committed.setdefault(group, {})[target] = stored
         else:
             self._pending.setdefault(producer_id, {}).setdefault(group, {})[target] = stored
 
     def delete(self, group: str, target: TopicPartition) -> None:
-        """Forget a committed offset, also in open transactions."""
+        """Delete the committed offset of a partition, and pending ones."""
         offsets = self._committed.get(group)
         if offsets is not None:
             offsets.pop(target, None)
@@ -117,20 +117,20 @@ class OffsetStore:
                     del self._pending[producer_id]
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        """Commit or drop the offsets of a producer's transaction."""
+        """Commit or drop the pending offsets of a producer."""
         for group, offsets in self._pending.pop(producer_id, {}).items():
             if not is_commit:
                 continue
             for target, stored in offsets.items():
                 known = self.find(group, target)
-                # A later commit outside of the transaction is newer.
+                # An offset committed outside of the transaction may be newer.
                 if known is None or known.record_offset <= stored.record_offset:
                     self.commit(group, target, stored)
 
     # Records
 
     def replay(self, record: LoadedRecord) -> bool:
-        """Apply a record of the log; False if it is not about an offset."""
+        """Apply a record of the log; return False if it is not an offset record."""
         key, value = record.key, record.value
         if not isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             return False
@@ -154,11 +154,11 @@ class OffsetStore:
         return True
 
     def replay_marker(self, marker: LoadedMarker) -> None:
-        """Apply the end of a transaction in the log."""
+        """Apply a transaction marker of the log."""
         self.end_transaction(marker.producer_id, marker.is_commit)
 
     def tombstones(self, group: str) -> Iterator[CoordinatorRecord]:
-        """Iterate over the records that delete all offsets of a group."""
+        """Iterate over the tombstones of all offsets of a group."""
         pending = {target for groups in self._pending.values() for target in groups.get(group, ())}
         for target in sorted(pending.union(self.of_group(group))):
             yield offset_tombstone(group, target)

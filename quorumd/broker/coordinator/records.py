@@ -1,4 +1,4 @@
-"""Records of coordinators in batches of the log."""
+"""Coordinator records in record batches: encoding and decoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_PRODUCER = -1
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key and its value in one version, or None as tombstone."""
+    """A key, and its value to encode in `version`; a value of None is a tombstone."""
 
     key: Message
     value: Message | None = None
@@ -25,7 +25,7 @@ class CoordinatorRecord(NamedTuple):
 
 
 class LoadedRecord(NamedTuple):
-    """A record from the log; `producer_id` is set if it is part of a transaction."""
+    """A record of the log; `producer_id` is set if it is part of a transaction."""
 
     offset: int
     key: Message
@@ -35,7 +35,7 @@ class LoadedRecord(NamedTuple):
 
 
 class LoadedMarker(NamedTuple):
-    """The end of a producer's transaction, from the log."""
+    """A transaction marker of the log."""
 
     offset: int
     producer_id: int
@@ -49,7 +49,7 @@ def encode_records(
     producer_id: int = NO_PRODUCER,
     producer_epoch: int = -1,
 ) -> bytes:
-    """Encode the records as one batch with base offset 0; with a producer id, as part of its transaction."""
+    """Encode the records as one batch with base offset 0, transactional if a producer id is given."""
     payload = b"".join(
         encode_record(
             index,
@@ -78,7 +78,7 @@ def encode_records(
 
 
 def decode_records(coordinator: str, data: bytes) -> Iterator[LoadedRecord | LoadedMarker]:
-    """Iterate over the records in whole batches of the log; records of unknown types are passed over.
+    """Iterate over the records and markers of whole batches; records of unknown types are skipped.
 
     Raises CorruptLog for a batch that cannot be read.
     """
@@ -108,7 +108,7 @@ def _decode_batch(coordinator: str, data: bytes, batch: DataBatch) -> Iterator[L
         return
     payload = decompressed(data, batch)
     if payload is None:
-        raise MalformedMessage(f"there is no decoder for codec {batch.codec}")
+        raise MalformedMessage(f"compression codec {batch.codec} is not supported")
     producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER
     for span in record_spans(payload, batch.count):
         if span.key_start < 0:

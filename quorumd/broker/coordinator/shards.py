@@ -1,8 +1,8 @@
-"""The partitions of one internal topic on this broker, with a state machine each while it leads them.
+"""The partitions of one internal topic that this broker leads, each with a state machine.
 
-A partition is loaded from its log, in slices, once this broker leads it. From then on the records of every write are
-appended first and change the state then; a response waits until the high watermark has passed what it depends on.
-A partition that this broker no longer leads is dropped with its state.
+A partition is loaded from its log, in slices, when this broker becomes its leader. After that, the records of every
+write are appended before they change the state; a response is sent once the high watermark has reached the end of the
+records that it depends on. A partition is unloaded when this broker loses its leadership.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from quorumd.ports import Clock, Timer
 logger = logging.getLogger("quorumd.broker")
 
 RECORDS_PER_SLICE: Final = 500
-"""Records that loading applies before other work gets its turn."""
+"""Records to load before other work is done."""
 
 
 class CoordinatorLog(Protocol):
-    """The log of one partition that this broker leads."""
+    """The log of a partition that this broker leads."""
 
     @property
     def partition(self) -> int: ...
@@ -48,10 +48,10 @@ class CoordinatorLog(Protocol):
     def high_watermark(self) -> int: ...
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Return whole batches from the one that contains `offset`, at least one; empty at the end."""
+        """Return whole batches from the one that contains `offset`, at least one; empty at the log end."""
 
     def append(self, records: bytes) -> ErrorCode:
-        """Append one batch, or return why that is not possible. Does not wait for its replication."""
+        """Append one batch without waiting for its replication; return the error."""
 
 
 class StateMachine(Protocol):
@@ -60,22 +60,22 @@ class StateMachine(Protocol):
     outbox: Outbox
 
     def replay(self, record: LoadedRecord, times: Times) -> None:
-        """Apply a record that is in the log."""
+        """Apply a record of the log."""
 
     def replay_marker(self, marker: LoadedMarker, times: Times) -> None:
-        """Apply the end of a transaction that is in the log."""
+        """Apply a transaction marker of the log."""
 
     def loaded(self, times: Times) -> None:
-        """The whole log is applied: start sessions."""
+        """Set the first deadlines, after the whole log was applied."""
 
     def unload(self) -> None:
-        """Respond to every waiting request that this broker is no longer the coordinator."""
+        """Respond with NOT_COORDINATOR to every pending request that does not depend on a write."""
 
     def expire_next(self, times: Times) -> bool:
-        """Handle the earliest deadline that has passed; False if there is none."""
+        """Handle the earliest deadline that has passed; return False if none has."""
 
     def next_deadline(self) -> float | None:
-        """Return the earliest deadline."""
+        """Return the earliest deadline, None if there is none."""
 
 
 M = TypeVar("M", bound=StateMachine)
@@ -88,7 +88,7 @@ class _PendingWrite(NamedTuple):
 
 
 class Shard(Generic[M]):
-    """One partition that this broker leads: its log, its state machine and the writes that are not committed yet."""
+    """A partition that this broker leads: its log, its state machine and the writes that are not committed yet."""
 
     def __init__(self, shards: Shards[M], log: CoordinatorLog, machine: M) -> None:
         self.log = log
@@ -105,7 +105,7 @@ class Shard(Generic[M]):
     # Loading
 
     def load(self) -> None:
-        """Load the first slice; the others follow."""
+        """Load the state from the log, slice by slice."""
         self._appended_end = self.log.end_offset
         self._load_slice(self._records())
 
@@ -133,24 +133,24 @@ class Shard(Generic[M]):
                 done += 1
                 if done == RECORDS_PER_SLICE:
                     clock.charge(done)
-                    # Not `call_soon`: requests of other partitions get their turn between slices.
+                    # Not `call_soon`: other requests are handled between slices.
                     clock.call_at(clock.now_ms(), lambda: self._load_slice(records))
                     return
         except CorruptLog as fault:
-            logger.error("%s-%d cannot be loaded: %s", self._shards.topic, self.log.partition, fault)
+            logger.error("%s-%d: loading failed: %s", self._shards.topic, self.log.partition, fault)
             return
         clock.charge(done)
         self.is_loading = False
         self.is_active = True
         logger.info(
-            "%s-%d is loaded to offset %d", self._shards.topic, self.log.partition, self._appended_end
+            "%s-%d: loaded up to offset %d", self._shards.topic, self.log.partition, self._appended_end
         )
         self.run(lambda machine, now: machine.loaded(now))
 
-    # Work
+    # Operations
 
     def run(self, operation: Callable[[M, Times], None]) -> None:
-        """Run an operation of the state machine, then append what it writes."""
+        """Run an operation of the state machine, then append its writes."""
         operation(self.machine, self._shards.times())
         self._append_writes()
 
@@ -173,7 +173,7 @@ class Shard(Generic[M]):
             error = self.log.append(batch)
             self._is_appending = False
             if error is not ErrorCode.NONE:
-                logger.info("%s-%d: append refused: %s", shards.topic, self.log.partition, error.name)
+                logger.info("%s-%d: append failed: %s", shards.topic, self.log.partition, error.name)
                 write.completed(error, shards.times())
                 return
             self._appended_end = self.log.end_offset
@@ -183,12 +183,12 @@ class Shard(Generic[M]):
         self._complete_committed()
 
     def handle_external_append(self) -> None:
-        """The log got a record that the state machine did not write: later responses depend on it."""
+        """Handle an append by WriteTxnMarkers, on which later responses depend."""
         self._appended_end = self.log.end_offset
 
     def high_watermark_advanced(self) -> None:
-        """Complete the writes below the high watermark."""
-        # During an append the state is behind the log; `_append` looks at the high watermark after it.
+        """Complete the writes up to the high watermark."""
+        # During an append the state is behind the log; `_append` then completes the writes itself.
         if self.is_active and not self._is_appending and self._complete_committed():
             self._append_writes()
 
@@ -202,7 +202,7 @@ class Shard(Generic[M]):
         return completed
 
     def unload(self) -> None:
-        """Drop the state; every waiting request gets a response."""
+        """Stop using the state, and respond to every pending request with NOT_COORDINATOR."""
         self.is_loading = False
         was_active, self.is_active = self.is_active, False
         if self._timer is not None:
@@ -216,7 +216,7 @@ class Shard(Generic[M]):
             for write in self.machine.outbox.take():
                 write.completed(ErrorCode.NOT_COORDINATOR, times)
 
-    # Time
+    # Timers
 
     def _schedule(self) -> None:
         if not self.is_active:
@@ -247,7 +247,7 @@ class Shard(Generic[M]):
 
 
 class Shards(Generic[M]):
-    """The partitions of an internal topic that this broker leads."""
+    """The shards of an internal topic: its partitions that this broker leads."""
 
     def __init__(
         self,
@@ -271,26 +271,26 @@ class Shards(Generic[M]):
         return Times(self.clock.now_ms(), self.clock.wall_ms())
 
     def elected(self, log: CoordinatorLog) -> None:
-        """This broker leads the partition: load it, unless it led before. Not inside of a callback of the log."""
+        """Load a partition that this broker leads, unless it is loaded. Not to be called in a callback of the log."""
         shard = self._shards.get(log.partition)
         if shard is None:
             shard = self._shards[log.partition] = Shard(self, log, self._create(log.partition))
             shard.load()
 
     def resigned(self, partition: int) -> None:
-        """This broker no longer leads the partition."""
+        """Unload a partition that this broker no longer leads."""
         shard = self._shards.pop(partition, None)
         if shard is not None:
             shard.unload()
 
     def high_watermark_advanced(self, partition: int) -> None:
-        """The high watermark of the partition has advanced. Not inside of a callback of the log."""
+        """Complete the writes up to the new high watermark. Not to be called in a callback of the log."""
         shard = self._shards.get(partition)
         if shard is not None:
             shard.high_watermark_advanced()
 
     def active(self, partition: int) -> Shard[M] | ErrorCode:
-        """Return the loaded partition, or the error of a coordinator for it."""
+        """Return the partition if it is loaded, or the error of a request for it."""
         shard = self._shards.get(partition)
         if shard is None:
             return ErrorCode.NOT_COORDINATOR
@@ -299,5 +299,5 @@ class Shards(Generic[M]):
         return shard
 
     def all(self) -> list[Shard[M]]:
-        """Return every partition that this broker leads, loaded or not, in order."""
+        """Return every partition that this broker leads, loaded or not, sorted by number."""
         return [self._shards[number] for number in sorted(self._shards)]

@@ -1,4 +1,4 @@
-"""One transactional id: its producer, its transaction, and the record that holds both."""
+"""A transactional id: its producer, its transaction, and the record of both."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from quorumd.protocol.messages.transaction_log_value import PartitionsSchema, Tr
 NO_PRODUCER_EPOCH: Final = -1
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
 TRANSACTION_V2: Final = 2
-"""The transaction version from which on every transaction raises the producer epoch (KIP-890)."""
+"""The transaction.version from which every transaction bumps the producer epoch (KIP-890)."""
 
 
 class TransactionState(Enum):
-    """The states in the record, with the names that Kafka's tools print."""
+    """The states of a transaction: their values in the record, and the names that Kafka's tools print."""
 
     EMPTY = 0, "Empty"
     ONGOING = 1, "Ongoing"
@@ -40,8 +40,8 @@ ENDED: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABOR
 
 
 class Transaction(NamedTuple):
-    """The producer of a transactional id. `last_epoch`, `previous_id`: those before the last change, for repeated
-    requests; `next_id`: the producer id after this transaction, if the epochs of this one are used up."""
+    """The state of a transactional id. `last_epoch`, `previous_id`: the producer epoch and id before the last change,
+    for retried requests; `next_id`: the producer id after this transaction, if the epochs of this one are used up."""
 
     producer_id: int
     epoch: int
@@ -81,7 +81,7 @@ def transaction_record(transactional_id: str, transaction: Transaction) -> Coord
 
 
 def transaction_from_record(value: TransactionLogValue) -> Transaction:
-    """Return the transaction that a record holds."""
+    """Return the transaction of a record."""
     partitions = frozenset(
         TopicPartition(topic.topic, number)
         for topic in value.transaction_partitions or ()

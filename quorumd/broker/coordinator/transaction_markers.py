@@ -1,4 +1,4 @@
-"""Markers at the end of transactions: to the leaders of their partitions, until all have them."""
+"""Sends the markers of ending transactions to the leaders of their partitions, until every partition has its own."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ logger = logging.getLogger("quorumd.broker")
 RETRY_MS: Final = 100.0
 TIMEOUT_MS: Final = 30_000.0
 _FENCING_ERRORS: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-"""Errors that a newer coordinator or producer causes."""
+"""Errors that are not retried: a newer coordinator or producer has taken over."""
 
 WriteLocally = Callable[[WriteTxnMarkersRequest, Callable[[WriteTxnMarkersResponse], None]], None]
 
 
 class TransactionMarkers:
-    """`coordinator_epoch(id)`: leader epoch of the coordinating partition, None if this broker no longer leads it.
-    `written(id, transaction)` is called when every partition has its marker."""
+    """Writes the markers of ending transactions.
+
+    `coordinator_epoch(id)`: the leader epoch of the partition that coordinates the transactional id, None if this
+    broker no longer leads it. `written(id, transaction)` is called once every partition has its marker.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class TransactionMarkers:
         self._missing: dict[tuple[str, Transaction], set[TopicPartition]] = {}
 
     def send(self, transactional_id: str, transaction: Transaction) -> None:
-        """Write the markers of an ending transaction, unless that is under way."""
+        """Write the markers of an ending transaction, unless that is in progress."""
         key = (transactional_id, transaction)
         if key not in self._missing:
             self._missing[key] = set(transaction.partitions)
@@ -94,7 +97,7 @@ class TransactionMarkers:
             self._send(leader, _request(key[1], partitions, epoch), key, complete)
 
     def _leader(self, target: TopicPartition) -> int | None:
-        """Return the leader, NO_LEADER if there is none now, None if the partition no longer exists."""
+        """Return the leader, NO_LEADER if there is none, None if the partition no longer exists."""
         image = self._metadata.image
         topic_id = image.topic_ids.get(target.topic)
         partition = None if topic_id is None else image.topics[topic_id].partitions.get(target.partition)
@@ -113,7 +116,7 @@ class TransactionMarkers:
             complete()
 
         def on_failure(failure: NoResponse) -> None:
-            logger.debug("markers of %s are not written: %s", key[0], failure.reason)
+            logger.debug("transactional id %s: no response to WriteTxnMarkers: %s", key[0], failure.reason)
             complete()
 
         def build(version: int) -> Message:
@@ -136,7 +139,7 @@ class TransactionMarkers:
                         missing.discard(TopicPartition(topic.name, each.partition_index))
                     elif each.error_code in _FENCING_ERRORS:
                         error = ErrorCode.describe(each.error_code)
-                        logger.info("markers of %s are not written: %s", key[0], error)
+                        logger.info("transactional id %s: markers were rejected: %s", key[0], error)
                         self._missing.pop(key, None)
 
 

@@ -1,4 +1,4 @@
-"""The state machine of one partition of __transaction_state: its transactional ids."""
+"""The transaction coordinator: the state machine of a partition of __transaction_state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXPIRY: Final = "expiry"
 
 
 class ProducerResult(NamedTuple):
-    """The outcome of a request: the producer id and epoch to use next."""
+    """The result of a request: the producer id and epoch to use next."""
 
     error: ErrorCode
     producer_id: int = -1
@@ -42,12 +42,12 @@ class ProducerResult(NamedTuple):
 
 ProducerResponder = Callable[[ProducerResult], None]
 MarkerSender = Callable[[str, Transaction], None]
-"""Writes the markers of an ending transaction, and calls `TransactionCoordinator.markers_written` then."""
+"""Writes the markers of an ending transaction, then calls `TransactionCoordinator.markers_written`."""
 
 
 class TransactionCoordinator:
-    """Transactional ids of one partition. While a change of one is not committed, requests for it are refused as
-    concurrent; their clients repeat them."""
+    """The transactional ids of one partition. While a change of one is not committed, requests for it fail with
+    CONCURRENT_TRANSACTIONS, and their clients retry them."""
 
     def __init__(self, settings: TransactionSettings, send_markers: MarkerSender) -> None:
         self.outbox = Outbox()
@@ -60,7 +60,7 @@ class TransactionCoordinator:
     # Loading and unloading
 
     def replay(self, record: LoadedRecord, times: Times) -> None:
-        """Apply a record that is in the log."""
+        """Apply a record of the log."""
         del times
         key, value = record.key, record.value
         if isinstance(key, TransactionLogKey):
@@ -70,16 +70,16 @@ class TransactionCoordinator:
                 self.transactions.pop(key.transactional_id, None)
 
     def replay_marker(self, marker: LoadedMarker, times: Times) -> None:
-        """Markers have no meaning in this topic."""
+        """Ignore a marker: no transaction writes to this topic."""
 
     def loaded(self, times: Times) -> None:
-        """Continue transactions that were ending."""
+        """Set the first deadlines, and resume transactions that were ending."""
         self._deadlines.set(TIMEOUTS, times.now_ms + self._settings.abort_timed_out_interval_ms)
         self._deadlines.set(EXPIRY, times.now_ms + self._settings.remove_expired_interval_ms)
         self._resend_markers()
 
     def _resend_markers(self) -> None:
-        """Send the markers of every ending transaction, once its end is committed."""
+        """Send the markers of every ending transaction, once the decision is committed."""
 
         def completed(error: ErrorCode, times: Times) -> None:
             del times
@@ -92,14 +92,14 @@ class TransactionCoordinator:
             self.outbox.add(Write([], completed=completed))
 
     def unload(self) -> None:
-        """Do nothing: every pending request waits for a write."""
+        """Do nothing: every pending request depends on a write."""
 
     def next_deadline(self) -> float | None:
-        """Return the earliest deadline."""
+        """Return the earliest deadline, None if there is none."""
         return self._deadlines.next()
 
     def expire_next(self, times: Times) -> bool:
-        """Abort transactions that have timed out, and remove expired transactional ids."""
+        """Abort transactions that timed out, or remove expired transactional ids; return False if neither is due."""
         key = self._deadlines.pop_due(times.now_ms)
         if key is None:
             return False
@@ -120,10 +120,10 @@ class TransactionCoordinator:
             if known.state is not TransactionState.ONGOING:
                 continue
             if known.start_ms > times.wall_ms:
-                # By the clock of another coordinator, or before this one was set back.
+                # Started by the clock of another coordinator, or before this clock was set back.
                 self.transactions[transactional_id] = known._replace(start_ms=times.wall_ms)
             elif known.start_ms + known.timeout_ms < times.wall_ms:
-                logger.info("the transaction of %s has timed out", transactional_id)
+                logger.info("transactional id %s: the transaction has timed out", transactional_id)
                 self._fence(transactional_id, known, times)
 
     # InitProducerId
@@ -142,9 +142,9 @@ class TransactionCoordinator:
         times: Times,
         respond: ProducerResponder,
     ) -> None:
-        """Handle InitProducerId: a new epoch fences the earlier producers.
+        """Handle InitProducerId: a new epoch fences the previous producers.
 
-        `expected`: producer id and epoch of a client that continues, -1 each for a new one.
+        `expected`: the producer id and epoch of a client that recovers from an error (KIP-360), -1 each otherwise.
         """
         known = self.transactions.get(transactional_id)
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
@@ -176,10 +176,10 @@ class TransactionCoordinator:
         )
         self._change(transactional_id, after, lambda error: respond(_producer_result(after, error)))
 
-    # The transaction
+    # AddPartitionsToTxn and EndTxn
 
     def check(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction | ErrorCode:
-        """Return the transaction of the current producer, or why the producer is not that."""
+        """Return the transaction if this is its current producer, or the error for another producer."""
         known = self.transactions.get(transactional_id)
         if known is None or known.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -224,7 +224,7 @@ class TransactionCoordinator:
         partitions: frozenset[TopicPartition],
         respond: Callable[[dict[TopicPartition, ErrorCode]], None],
     ) -> None:
-        """Respond for each partition whether it is in the open transaction (KIP-890)."""
+        """Respond, for each partition, whether it is in the ongoing transaction (KIP-890)."""
         known = self.check(transactional_id, producer_id, epoch)
         if isinstance(known, ErrorCode):
             respond(dict.fromkeys(partitions, known))
@@ -285,7 +285,7 @@ class TransactionCoordinator:
                 )
             )
         elif known.state is TransactionState.ONGOING or (bumps_epoch and not is_commit):
-            # A client of this version may abort a transaction that never began, to get a new epoch.
+            # With transaction.version 2, a client may abort without an ongoing transaction, to bump its epoch.
             self._prepare(
                 transactional_id, known, is_commit, bumps_epoch, version, new_producer_id, times, respond
             )
@@ -293,7 +293,7 @@ class TransactionCoordinator:
             respond(ProducerResult(ErrorCode.INVALID_TXN_STATE))
 
     def _fence(self, transactional_id: str, known: Transaction, times: Times) -> None:
-        """Abort the transaction of a fenced producer."""
+        """Fence the producer with a new epoch, and abort its transaction."""
         if transactional_id in self._changing:
             return
         fenced = known._replace(epoch=min(known.epoch + 1, MAX_PRODUCER_EPOCH), last_epoch=NO_PRODUCER_EPOCH)
@@ -329,7 +329,7 @@ class TransactionCoordinator:
         self._change(transactional_id, after, changed)
 
     def markers_written(self, transactional_id: str, transaction: Transaction, times: Times) -> None:
-        """Every partition of an ending transaction has its marker: the transaction is complete."""
+        """Complete an ending transaction, after every partition got its marker."""
         if self.transactions.get(transactional_id) == transaction and transaction.state in ENDING:
             after = _completed(transaction)._replace(update_ms=times.wall_ms)
             self._change(transactional_id, after, lambda error: None)
@@ -337,8 +337,8 @@ class TransactionCoordinator:
     # Writes
 
     def _respond_once_committed(self, respond: Callable[[ErrorCode], None]) -> None:
-        """Respond to a request that changes nothing: a record whose write timed out may be in the state, and be lost
-        with this leader."""
+        """Respond to a request that changes nothing, once the state is committed: it may contain a record whose write
+        timed out, which is lost if this leader fails."""
         self.outbox.add(Write([], completed=lambda error, times: respond(append_error(error))))
 
     def _change(
@@ -389,7 +389,7 @@ def _is_expected(known: Transaction, expected: tuple[int, int]) -> bool:
 
 
 def _is_previous_producer(known: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether this was the producer before the transaction ended."""
+    """Whether the producer id and epoch are those before the transaction ended."""
     if producer_id == known.previous_id and known.previous_id >= 0:
         return epoch >= MAX_PRODUCER_EPOCH - 1
     return producer_id == known.producer_id and epoch == known.epoch - 1
@@ -408,7 +408,7 @@ def _next_epoch(known: Transaction, expected: tuple[int, int], new_producer_id: 
 
 
 def _completed(ending: Transaction) -> Transaction:
-    """Return the transaction after its markers; a used-up producer id is replaced."""
+    """Return the completed transaction; a producer id with exhausted epochs is replaced."""
     is_commit = ending.state is TransactionState.PREPARE_COMMIT
     after = ending._replace(
         state=TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
