@@ -50,16 +50,16 @@ _OFFSETS: dict[str, Callable[[HostedPartition], int | None]] = {
 
 
 class Checkpoints:
-    """Saves a file if its content has changed. Offsets of logs that could not be opened are kept."""
+    """Saves checkpoint files whose content has changed. Entries of logs that could not be opened are kept."""
 
     def __init__(self, disk: Disk, partitions: Partitions) -> None:
         self._disk = disk
         self._partitions = partitions
         self._written: dict[tuple[str, str], Offsets] = {}
-        """By path of the directory and name of the file."""
+        """(path of the directory, name of the file) -> the offsets in the file."""
 
     def save_all(self, name: str) -> None:
-        """Save a file of every log directory, for all open partitions."""
+        """Save the file of every log directory, with the offsets of all open partitions."""
         hosted = self._partitions.all()
         for directory in self._partitions.directories.online:
             self.save(directory, name, [each for each in hosted if each.directory is directory])
@@ -71,7 +71,7 @@ class Checkpoints:
         hosted: Iterable[HostedPartition],
         done: Callable[[], None] | None = None,
     ) -> None:
-        """Save a file with the offsets of these partitions, all of the directory. A failure fails the directory."""
+        """Save a file with the offsets of these partitions of the directory. A disk failure fails the directory."""
         offset_of = _OFFSETS[name]
         offsets: Offsets = {
             key: offset
@@ -85,7 +85,7 @@ class Checkpoints:
         key = (directory.path, name)
         if self._written.get(key) == offsets:
             if done is not None:
-                # After a save of the same offsets that may be in progress.
+                # A save of the same offsets may be in progress: call back after it.
                 self._partitions.logs.run(lambda: None, lambda _: done())
             return
         self._written[key] = offsets
@@ -94,7 +94,7 @@ class Checkpoints:
         def saved(outcome: object) -> None:
             if isinstance(outcome, BaseException):
                 self._written.pop(key, None)
-                self._partitions.logs.check(directory, f"{directory.path}/{name} was not saved", outcome)
+                self._partitions.logs.check(directory, f"{directory.path}/{name} cannot be saved", outcome)
             if done is not None:
                 done()
 

@@ -1,4 +1,4 @@
-"""Removes old records: retention, one log at a time, and compaction in a subprocess."""
+"""Retention, one log per turn of the event loop, and compaction in a subprocess."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("quorumd.broker")
 
 
 class Cleaner:
-    """`save_checkpoint(name)` saves a checkpoint file of all directories."""
+    """Applies retention and compaction. `save_checkpoint(name)`: saves a checkpoint file in every directory."""
 
     def __init__(
         self, clock: Clock, disk: Disk, partitions: Partitions, save_checkpoint: Callable[[str], None]
@@ -57,7 +57,7 @@ class Cleaner:
                 freed = hosted.log.retain(self._clock.wall_ms(), hosted.replica.high_watermark)
                 if freed:
                     logger.info(
-                        "%s: retention freed %d bytes, the log starts at offset %d",
+                        "%s: retention freed %d bytes, log start offset %d",
                         hosted.name, freed, hosted.log.start_offset,
                     )  # fmt: skip
             except StorageError as fault:
@@ -67,7 +67,7 @@ class Cleaner:
     # Compaction
 
     def compact(self) -> None:
-        """Compact the log with the largest dirty share, unless a compaction is running."""
+        """Compact the log with the highest dirty ratio, unless a compaction is running."""
         if self._is_compacting:
             return
         candidates = [
@@ -89,7 +89,7 @@ class Cleaner:
 
         def done(outcome: CompactionResult | BaseException) -> None:
             self._is_compacting = False
-            # It may have moved to another directory meanwhile.
+            # The replica may have moved to another directory.
             if hosted.is_open and hosted.log is log:
                 self._install(hosted, job, outcome)
                 self.compact()
@@ -101,14 +101,14 @@ class Cleaner:
     ) -> None:
         try:
             if isinstance(outcome, BaseException):
-                logger.error("%s was not compacted: %s", hosted.name, outcome)
+                logger.error("%s: compaction failed: %s", hosted.name, outcome)
                 remove_cleaned(self._disk, job.directory)
-                # Otherwise the same log would be chosen every time.
+                # Otherwise the same log would be selected every time.
                 hosted.log.first_dirty_offset = max(hosted.log.first_dirty_offset, job.sources[-1].end_offset)
                 return
             freed = install_compaction(self._disk, hosted.log, job, outcome)
         except (StorageError, OSError) as fault:
             self._partitions.handle_log_error(hosted, fault)
             return
-        logger.info("%s: compacted up to offset %d, %d bytes freed", hosted.name, outcome.end_offset, freed)
+        logger.info("%s: compaction up to offset %d freed %d bytes", hosted.name, outcome.end_offset, freed)
         self._save_checkpoint(CLEANER_OFFSETS)

@@ -1,4 +1,4 @@
-"""Flushes logs in the background: sealed segments, and what `flush.messages` and `flush.ms` require."""
+"""Background flushes of logs: of sealed segments, and by `flush.messages` and `flush.ms`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NEVER_MESSAGES = PartitionLogSettings().flush_messages
 
 
 class Flusher:
-    """Examines logs that have grown: immediately if they have `flush.messages`, else at `check`."""
+    """Flushes logs that need it: after an append if they have `flush.messages`, otherwise at `check`."""
 
     def __init__(self, clock: Clock, partitions: Partitions) -> None:
         self._clock = clock
@@ -23,29 +23,29 @@ class Flusher:
         self._unflushed: dict[PartitionId, HostedPartition] = {}
         self._flushing: dict[PartitionId, HostedPartition] = {}
         self._waiting: dict[PartitionId, list[tuple[int, Callable[[bool], None]]]] = {}
-        """Callbacks by the end offset that they wait for."""
+        """(end offset, callback) of the flushes that are awaited."""
 
     def handle_append(self, hosted: HostedPartition) -> None:
-        """A log has grown."""
+        """Record an append to a log, and flush the log if `flush.messages` requires it."""
         self._unflushed[hosted.id] = hosted
         if hosted.log.settings.flush_messages != _NEVER_MESSAGES:
             self._flush_if_needed(hosted)
 
     def forget(self, hosted: HostedPartition) -> None:
-        """A partition is no longer hosted."""
+        """Forget a partition that is no longer hosted."""
         self._unflushed.pop(hosted.id, None)
         for _, callback in self._waiting.pop(hosted.id, []):
             callback(False)
 
     def is_required(self, hosted: HostedPartition) -> bool:
-        """Whether `flush.messages` requires a flush before the last append is acknowledged."""
+        """See `FlushGate`: whether `flush.messages` is reached."""
         settings = hosted.log.settings
         if settings.flush_messages == _NEVER_MESSAGES:
             return False
         return hosted.log.end_offset - hosted.log.recovery_point >= settings.flush_messages
 
     def after_flush(self, hosted: HostedPartition, end_offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back once the log is flushed up to `end_offset`, with False if it is no longer hosted."""
+        """See `FlushGate`."""
         self._waiting.setdefault(hosted.id, []).append((end_offset, callback))
         self._flush_if_needed(hosted)
 
@@ -81,7 +81,7 @@ class Flusher:
             if not hosted.is_open:
                 return
             if hosted.log is not log:
-                # It has moved to another directory meanwhile.
+                # The replica has moved to another directory.
                 self._flush_if_needed(hosted)
                 return
             if isinstance(outcome, BaseException):

@@ -1,4 +1,4 @@
-"""The periodic work of a broker: checkpoints, flushes, retention, compaction, shrinking ISRs."""
+"""The periodic tasks of a broker: checkpoints, flushes, retention, compaction, and shrinking ISRs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.ports import Clock, Disk, Timer
 
 FIRST_RETENTION_MS = 30_000.0
-"""Delay of the first retention check after the start."""
+"""The delay of the first retention check after the start."""
 
 
 class Housekeeping:
-    """Runs the periodic work. A `PartitionListener`, for the logs that have grown."""
+    """Runs the periodic tasks. A `PartitionListener`, to flush logs after appends."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock, disk: Disk, partitions: Partitions) -> None:
         self.checkpoints = Checkpoints(disk, partitions)
@@ -68,13 +68,13 @@ class Housekeeping:
                 hosted.replica.shrink_isr(now_ms)
 
     def stop(self) -> None:
-        """Start no further work."""
+        """Cancel the timers."""
         self._is_running = False
         for timer in self._timers.values():
             timer.cancel()
 
     def appended(self, hosted: HostedPartition) -> None:
-        """See `PartitionListener`; also for followers."""
+        """See `PartitionListener`. Also called for followers."""
         self.flusher.handle_append(hosted)
 
     def high_watermark_advanced(self, hosted: HostedPartition) -> None:

@@ -1,4 +1,4 @@
-"""Closes and checkpoints the logs, and writes the clean shutdown files of their directories."""
+"""Closes the logs at shutdown, saves their checkpoints, and writes the clean shutdown files of the directories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger("quorumd.broker")
 
 
 class LogClosing:
-    """Closes logs that are no longer in use; a directory is clean only if all of its logs were closed."""
+    """Closes logs that are no longer in use. A directory gets a clean shutdown file if all its logs were closed."""
 
     def __init__(self, disk: Disk, logs: LogManager, checkpoints: Checkpoints) -> None:
         self._disk = disk
@@ -33,7 +33,7 @@ class LogClosing:
     def _close(self, hosted: HostedPartition) -> None:
         def done(outcome: object) -> None:
             if isinstance(outcome, BaseException):
-                logger.error("%s was not closed cleanly: %s", hosted.name, outcome)
+                logger.error("%s: the log was not closed: %s", hosted.name, outcome)
                 self._unclean.append(hosted.directory)
 
         self._logs.run(hosted.log.close, done)
@@ -55,6 +55,8 @@ class LogClosing:
     def _write_clean_shutdown(self, directory: LogDirectory, broker_epoch: int) -> None:
         def done(outcome: object) -> None:
             if isinstance(outcome, BaseException):
-                logger.error("the clean shutdown file of %s was not written: %s", directory.path, outcome)
+                logger.error(
+                    "the clean shutdown file of log directory %s was not written: %s", directory.path, outcome
+                )
 
         self._logs.run(lambda: write_clean_shutdown(self._disk, directory.path, broker_epoch), done)

@@ -1,8 +1,9 @@
 """The partitions with a replica on this broker.
 
-partitions           follows the metadata; the APIs find replicas and append to them here
+partitions           hosts the partitions of the metadata: opening, lookups and appends
 hosted_partition     a replica with its log and log directory
-append_result        the outcome of an append, and the flush that it may wait for
-write_expiry         times out writes with acks=all
-partition_listener   what purgatories, fetchers and coordinators are notified of
+directory_moves      moves of replicas between log directories (KIP-113)
+append_result        the result of an append, which may wait for a flush
+write_expiry         timeouts of appends with acks=all
+partition_listener   callbacks for purgatories, fetchers and coordinators
 """

@@ -1,4 +1,4 @@
-"""The outcome of an append, and the flush that it may wait for."""
+"""The result of an append, which may wait for a flush."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from quorumd.errors import ErrorCode
 
 
 class AppendResult(NamedTuple):
-    """The outcome of an append. With REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND and the error of a lost
-    leadership, the records are in the log and may be committed later. `last_offset` is -1 after any other error."""
+    """The result of an append. After REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND or the error of a lost
+    leadership, the records are in the log and may still be committed. `last_offset` is -1 if nothing was appended."""
 
     error: ErrorCode
     base_offset: int = -1
@@ -25,17 +25,17 @@ AppendDone = Callable[[AppendResult], None]
 
 
 class FlushGate(Protocol):
-    """The flushes that acknowledgements wait for."""
+    """The flushes on which acknowledgements depend."""
 
     def is_required(self, hosted: HostedPartition) -> bool:
         """Whether the last append must be flushed before it is acknowledged."""
 
     def after_flush(self, hosted: HostedPartition, end_offset: int, callback: Callable[[bool], None]) -> None:
-        """Call back once the log is flushed up to `end_offset`, with False if it cannot be."""
+        """Call back with True once the log is flushed up to `end_offset`, or with False if it no longer can be."""
 
 
 def after_flush(gate: FlushGate, hosted: HostedPartition, end_offset: int, done: AppendDone) -> AppendDone:
-    """Return a callback that delays a success until the log is flushed up to `end_offset`."""
+    """Return a callback that delays a successful result until the log is flushed up to `end_offset`."""
     results: list[AppendResult] = []
     is_flushed = False
 

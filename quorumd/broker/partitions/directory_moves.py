@@ -1,11 +1,12 @@
-"""Moves replicas to other log directories of this broker (KIP-113), as AlterReplicaLogDirs requests.
+"""Moves of replicas between the log directories of this broker (KIP-113), requested by AlterReplicaLogDirs.
 
-    copying      the future log gets the batches of the current one
-    assigned     it was caught up: the controller gets to know the directory as the replica's (KIP-858)
-    accepted     the controller has recorded that: once the future log is caught up again, it replaces the current one
+    copying      batches of the current log are copied to the future log
+    assigned     the future log has caught up: its directory is reported to the controller (KIP-858)
+    accepted     the controller has recorded the directory: once the future log has caught up again, it replaces the
+                 current log
 
-The controller comes first, so that the directory in the metadata is never one without the replica's records: if it
-were, and the other directory failed, an empty log would be created.
+The controller records the directory before the log is replaced. Otherwise the metadata could name a directory without
+the log of the replica; if the other directory then failed, an empty log would be created.
 """
 
 from __future__ import annotations
@@ -31,16 +32,17 @@ from quorumd.ports import Clock
 logger = logging.getLogger("quorumd.broker")
 
 COPY_BYTES: Final = 256 * 1024
-"""Per turn of the event loop."""
+"""The number of bytes to copy per turn of the event loop."""
 FULL_DISK_RETRY_MS: Final = 1_000.0
 _DEFAULTS: Final = PartitionLogSettings()
 
 
 class DirectoryMoves:
-    """A listener of the partitions, which also resumes the moves that a stop interrupted.
+    """A `PartitionListener` that moves replicas, and resumes the moves that a restart interrupted.
 
-    `max_bytes_per_s()`: the throttle. `report(hosted)`: report its assigned directory, False if the controller needs
-    no report. `on_moved(hosted, before)`: its log and its directory are other ones.
+    `max_bytes_per_s()`: the throttle. `report(hosted)`: reports the assigned directory of a replica, False if the
+    controller needs no report. `on_moved(hosted, previous)`: called when the log was replaced; `previous` is the
+    directory that it was in.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class DirectoryMoves:
     # Requests
 
     def alter(self, topic: str, number: int, path: str) -> ErrorCode:
-        """Move a replica to the log directory `path`, or create it there later if it is not here yet."""
+        """Move a replica to the log directory `path`; a replica that is not here yet will be created there."""
         key, directories = (topic, number), self._partitions.directories
         name = self._logs.new_future_name(key)
         if name is None:
@@ -88,7 +90,7 @@ class DirectoryMoves:
         self._begin(hosted, directory, name)
         return ErrorCode.NONE
 
-    # Changes of the partitions
+    # PartitionListener
 
     def appended(self, hosted: HostedPartition) -> None:
         """See `PartitionListener`."""
@@ -112,20 +114,20 @@ class DirectoryMoves:
             self._begin(hosted, directory, name)
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Give up the moves to a failed directory."""
+        """Cancel the moves to a failed directory."""
         for hosted in list(self._moving.values()):
             if hosted.future is not None and hosted.future.directory is directory:
                 self._cancel(hosted)
 
     def accepted(self, hosted: HostedPartition, directory: KafkaUuid) -> None:
-        """The controller has recorded the directory of a replica."""
+        """Continue a move when the controller has recorded the directory of the replica."""
         future = hosted.future
         is_awaited = future is not None and future.is_assigned and not future.is_accepted
         if future is not None and is_awaited and future.directory.id == directory:
             future.is_accepted = True
             self._schedule(hosted, future)
 
-    # One move
+    # Steps of a move
 
     def _begin(self, hosted: HostedPartition, directory: LogDirectory, name: str) -> None:
         logger.info("%s: moving from %s to %s", hosted.name, hosted.directory.path, directory.path)
@@ -143,7 +145,7 @@ class DirectoryMoves:
             else:
                 self._release(hosted, future)
 
-        # Only sealed segments are flushed before the replacement.
+        # Until it replaces the current log, only its sealed segments are flushed.
         settings = replace(
             hosted.log.settings, flush_messages=_DEFAULTS.flush_messages, flush_ms=_DEFAULTS.flush_ms
         )
@@ -163,7 +165,7 @@ class DirectoryMoves:
             self._release(hosted, future)
 
     def _release(self, hosted: HostedPartition, future: FutureLog) -> None:
-        """Remove a future log that is not needed; if the replica is only offline, keep it for the next start."""
+        """Delete an unused future log, unless the replica is only offline: the next start resumes the move."""
         assert future.log is not None
         is_kept = not hosted.is_open and self._partitions.assigned_directory(hosted.id) is not None
         if is_kept or not future.directory.is_online:
@@ -194,7 +196,7 @@ class DirectoryMoves:
                 self.accepted(hosted, future.directory.id)
 
     def _copy(self, hosted: HostedPartition, future: FutureLog, log: PartitionLog) -> int | None:
-        """Copy one chunk, and return its size; None if that is impossible now."""
+        """Copy one chunk and return its size, None after an error."""
         current = hosted.log
         try:
             records = b""
@@ -217,8 +219,8 @@ class DirectoryMoves:
             raise _CurrentLogFailed(fault) from fault
 
     def _handle_error(self, hosted: HostedPartition, future: FutureLog, fault: BaseException) -> None:
-        """Handle an error of a future log: a full disk may have space again later."""
-        logger.error("%s in %s: %s", hosted.name, future.directory.path, fault)
+        """Handle an error of a future log: retry, unless its disk failed."""
+        logger.error("%s: error of the future log in %s: %s", hosted.name, future.directory.path, fault)
         if is_disk_failure(fault):
             self._partitions.fail_directory(future.directory, f"{hosted.name}: {fault}")
         else:
@@ -242,17 +244,17 @@ class DirectoryMoves:
         self._logs.run(flush, flushed)
 
     def _replace(self, hosted: HostedPartition, future: FutureLog, log: PartitionLog) -> None:
-        """Replace the current log by the future one; what was appended during the flush is little."""
+        """Copy what was appended during the flush, and replace the current log by the future one."""
         copied = self._copy(hosted, future, log)
         if copied is None:
             return
         if not is_caught_up(hosted.log, log):
             self._schedule(hosted, future)
             return
-        current, before = hosted.log, hosted.directory
+        current, previous = hosted.log, hosted.directory
         try:
             if copied > 0 and current.settings.flush_messages != _DEFAULTS.flush_messages:
-                # Acknowledged records of such a log are durable.
+                # With `flush.messages`, acknowledged records are durable.
                 log.begin_flush()()
         except StorageError as fault:
             self._handle_error(hosted, future, fault)
@@ -263,12 +265,12 @@ class DirectoryMoves:
         log.settings = current.settings
         hosted.replica.log, hosted.directory, hosted.future = log, future.directory, None
         del self._moving[hosted.id]
-        logger.info("%s: moved from %s to %s", hosted.name, before.path, hosted.directory.path)
-        self._on_moved(hosted, before)
+        logger.info("%s: moved from %s to %s", hosted.name, previous.path, hosted.directory.path)
+        self._on_moved(hosted, previous)
 
 
 class _CurrentLogFailed(Exception):
-    """The log that is copied cannot be read."""
+    """The current log cannot be read."""
 
     def __init__(self, cause: StorageError) -> None:
         super().__init__(str(cause))

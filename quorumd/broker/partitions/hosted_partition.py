@@ -12,8 +12,8 @@ from quorumd.ids import KafkaUuid
 class FutureLog:
     """The log of a replica in the directory that it moves to; `log` is None until it is open.
 
-    `is_assigned`: it was caught up once, so that the controller gets to know the directory as the replica's;
-    `is_accepted`: the controller has recorded that, so that the log may replace the current one.
+    `is_assigned`: the log has caught up once, and its directory is reported to the controller; `is_accepted`: the
+    controller has recorded the directory, so the log may replace the current one.
     """
 
     __slots__ = ("directory", "is_accepted", "is_assigned", "log")
@@ -26,9 +26,12 @@ class FutureLog:
 
 
 class HostedPartition:
-    """`topic`: its name. `min_isr`: min.insync.replicas of the topic. `is_open`: False once the replica is removed or
-    its log directory has failed; its log must not be used then. `future`: its log while it moves to another
-    directory; `DirectoryMoves` then replaces log and directory."""
+    """A partition with a replica on this broker.
+
+    `topic`: the name of the topic. `min_isr`: min.insync.replicas of the topic. `is_open`: False once the replica is
+    removed or its log directory has failed; its log must not be used then. `future`: the log in the directory that
+    the replica moves to; `DirectoryMoves` replaces log and directory.
+    """
 
     __slots__ = ("directory", "future", "id", "is_open", "min_isr", "replica", "topic")
 
@@ -57,7 +60,7 @@ class HostedPartition:
 
     @property
     def assigned_directory(self) -> KafkaUuid:
-        """The directory that the controller should have for the replica."""
+        """The directory that the controller should record for the replica."""
         future = self.future
         return future.directory.id if future is not None and future.is_assigned else self.directory.id
 

@@ -1,4 +1,4 @@
-"""Callbacks about the replicas of a broker: for purgatories, fetchers and coordinators."""
+"""Callbacks on changes of hosted partitions, for purgatories, fetchers and coordinators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quorumd.broker.replication.replica import Transition
 
 
 class PartitionListener(Protocol):
-    """Callbacks run during the change; a listener must not change the partition in them."""
+    """Callbacks on changes of hosted partitions. They run during the change, and must not change the partition."""
 
     def appended(self, hosted: HostedPartition) -> None:
         """The log of a leader has grown."""
@@ -18,5 +18,5 @@ class PartitionListener(Protocol):
         """The high watermark of a leader or a follower has advanced."""
 
     def changed(self, hosted: HostedPartition, transition: Transition) -> None:
-        """The metadata changed. REMOVED also if the log directory failed or the broker stops: the partition
-        is no longer hosted, and its log is unusable."""
+        """The metadata of the partition has changed. REMOVED also if the log directory failed or the broker stops:
+        the partition is no longer hosted, and its log must not be used."""

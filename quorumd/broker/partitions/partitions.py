@@ -1,4 +1,4 @@
-"""The replicas of a broker: they follow the metadata, and the APIs find and append to them here."""
+"""The hosted partitions of a broker: opening and closing by the metadata, lookups, and appends."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ OPEN_RETRY_MS = 30_000.0
 class Partitions:
     """Hosts the partitions of the metadata that have a replica here. Also the `ReplicaContext` of the replicas.
 
-    `propose` sends an ISR to the controller; `on_directory_failed` is called when a log directory has failed. Nothing
-    is hosted before `begin`.
+    `propose`: proposes an ISR to the controller. `on_directory_failed`: called when a log directory has failed. No
+    partition is hosted before `begin`.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Partitions:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the replicas in the metadata are hosted: `begin` was called."""
+        """Whether the partitions of the metadata are hosted: `begin` has opened their logs."""
         return self._is_active and self._on_ready is None
 
     def hosted(self, id: PartitionId) -> HostedPartition | None:
@@ -96,11 +96,11 @@ class Partitions:
         return list(self.hosted_by_id.values())
 
     def is_offline(self, id: PartitionId) -> bool:
-        """Whether the replica here is in a failed log directory."""
+        """Whether the replica here is offline: its log directory failed, or its log could not be opened."""
         return id in self._offline
 
     def is_served(self, id: PartitionId) -> bool:
-        """Whether the replica here is open, or will not be; opening a new log takes some time."""
+        """Whether the replica here is open or offline, not still being opened."""
         return id in self.hosted_by_id or id in self._offline
 
     def find(self, topic: KafkaUuid | str, number: int) -> HostedPartition:
@@ -129,7 +129,7 @@ class Partitions:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def leader(self, id: PartitionId, leader_epoch: int = NOT_GIVEN) -> HostedPartition:
-        """Return a partition that this broker leads in the epoch, if one is given. Raises RequestError."""
+        """Return a partition that this broker leads, in `leader_epoch` if it is given. Raises RequestError."""
         hosted = self.hosted_by_id.get(id)
         if hosted is None:
             raise RequestError(self._lookup_error(id))
@@ -139,13 +139,13 @@ class Partitions:
         return hosted
 
     def add_listener(self, listener: PartitionListener) -> None:
-        """Call a listener about all later changes, after those added before it."""
+        """Add a listener, which is called after those added before it."""
         self._listeners.append(listener)
 
     # Metadata
 
     def begin(self, on_ready: Callable[[], None]) -> None:
-        """Host the partitions of the metadata, which has caught up: folders of others are deleted.
+        """Host the partitions of the metadata, which must have caught up: the logs of others are deleted.
 
         `on_ready` is called once their logs are open.
         """
@@ -156,7 +156,7 @@ class Partitions:
         )
 
     def assigned_directory(self, id: PartitionId) -> KafkaUuid | None:
-        """Return the directory of a replica of this broker in the metadata; None if there is no such replica."""
+        """Return the directory that the metadata has for a replica of this broker, None if there is no replica."""
         topic = self.metadata.image.topics.get(id.topic_id)
         partition = topic.partitions.get(id.number) if topic is not None else None
         if partition is None or self._broker_id not in partition.replicas:
@@ -180,7 +180,7 @@ class Partitions:
             on_ready()
 
     def apply(self, delta: MetadataDelta, now_ms: float) -> None:
-        """Follow a change of the metadata."""
+        """Apply a change of the metadata."""
         if not self._is_active:
             return
         for removed in delta.removed_topics:
@@ -192,7 +192,7 @@ class Partitions:
             self._reconcile(each, now_ms)
 
     def _reconcile(self, id: PartitionId, now_ms: float) -> None:
-        """Bring the replica in line with the metadata, as far as that is possible now."""
+        """Open, change or delete a replica as the metadata requires, if that is possible now."""
         topic = self.metadata.image.topics.get(id.topic_id)
         partition = topic.partitions.get(id.number) if topic is not None else None
         hosted = self.hosted_by_id.get(id)
@@ -220,7 +220,7 @@ class Partitions:
             listener.changed(hosted, transition)
 
     def _remove(self, hosted: HostedPartition) -> None:
-        """Stop serving a partition; its log is then free for the disk thread."""
+        """Stop hosting a partition; the disk thread may then use its log."""
         del self.hosted_by_id[hosted.id]
         self._expiry.remove(hosted)
         hosted.is_open = False
@@ -231,7 +231,7 @@ class Partitions:
 
     def _open(self, id: PartitionId, topic: str) -> None:
         if self.logs.is_busy((topic, id.number)):
-            return  # `_folder_freed` follows.
+            return  # `_folder_freed` reconciles it later.
         assigned = self.assigned_directory(id)
         if assigned is None:
             return
@@ -316,8 +316,8 @@ class Partitions:
         done: AppendDone,
         origin: Origin = Origin.CLIENT,
     ) -> None:
-        """Append one batch as the leader. `done` is called once: at once, when the high watermark has reached its end
-        (acks=-1), or after `timeout_ms`."""
+        """Append one batch as the leader. `done` is called once: immediately, or, with acks=-1, when the high
+        watermark has reached the end of the batch or after `timeout_ms`."""
         clock = self._clock
 
         def append(epoch: int) -> Appended:
@@ -335,7 +335,7 @@ class Partitions:
         done: AppendDone,
         transaction_version: int = 0,
     ) -> None:
-        """End a producer's transaction as the leader, with acks=all; see `append`."""
+        """Append a transaction marker as the leader, with acks=all; see `append`."""
         clock = self._clock
 
         def append(epoch: int) -> Appended:
@@ -400,7 +400,7 @@ class Partitions:
         if replica.leadership is not None and replica.leadership.pending:
             self._expiry.add(hosted, now_ms + timeout_ms)
 
-    # The context of the replicas
+    # ReplicaContext
 
     def min_isr(self, partition: PartitionId) -> int:
         """See `ReplicaContext`."""
@@ -421,11 +421,11 @@ class Partitions:
     def handle_proposal_response(
         self, proposal: IsrProposal, error: ErrorCode, committed: CommittedIsr | None
     ) -> None:
-        """Handle the controller's final response to a proposal."""
+        """Handle the final response of the controller to an ISR proposal."""
         hosted = self.hosted_by_id.get(proposal.partition)
         if hosted is not None:
-            outcome = error.name if committed is None else f"now {list(committed.isr)}"
-            logger.info("%s: proposed the ISR %s, %s", hosted.name, list(proposal.members), outcome)
+            outcome = error.name if committed is None else f"the ISR is {list(committed.isr)}"
+            logger.info("%s: proposed the ISR %s: %s", hosted.name, list(proposal.members), outcome)
             hosted.replica.handle_proposal_response(proposal, error, committed, self._clock.now_ms())
 
     def high_watermark_advanced(self, replica: Replica[Any], before: int) -> None:
@@ -445,10 +445,10 @@ class Partitions:
             hosted.name, before, end, high_watermark,
         )  # fmt: skip
 
-    # Failures and the end
+    # Failures and shutdown
 
     def handle_log_error(self, hosted: HostedPartition, fault: BaseException) -> ErrorCode:
-        """Handle an error of a log, and return the error for the client; a full disk fails only the request."""
+        """Handle an error of a log, and return the error for the client; a full disk fails no directory."""
         if is_disk_failure(fault):
             self.fail_directory(hosted.directory, f"{hosted.name}: {fault}")
         else:
@@ -469,7 +469,7 @@ class Partitions:
         self._on_directory_failed(directory)
 
     def close(self) -> list[HostedPartition]:
-        """Stop serving; returns the partitions, whose logs are open."""
+        """Stop hosting partitions, and return those that were hosted; their logs remain open."""
         self._is_active = False
         self._on_ready = None
         self._expiry.stop()

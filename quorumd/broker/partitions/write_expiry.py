@@ -1,4 +1,4 @@
-"""Times out writes with acks=all that the high watermark does not reach."""
+"""Timeouts of appends with acks=all that the high watermark does not reach in time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorumd.ports import Clock, Timer
 
 
 class WriteExpiry:
-    """One timer for all partitions, at the earliest deadline."""
+    """Times out pending writes, with one timer for all partitions at the earliest deadline."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -19,7 +19,7 @@ class WriteExpiry:
         self._deadline_ms = inf
 
     def add(self, hosted: HostedPartition, deadline_ms: float) -> None:
-        """Register a write of this leader that waits until the deadline."""
+        """Register a pending write of this leader."""
         self._waiting[hosted.id] = hosted
         if deadline_ms < self._deadline_ms:
             self.stop()
@@ -27,7 +27,7 @@ class WriteExpiry:
             self._timer = self._clock.call_at(deadline_ms, self._expire)
 
     def remove(self, hosted: HostedPartition) -> None:
-        """Forget a partition without pending writes."""
+        """Forget a partition that is no longer hosted."""
         self._waiting.pop(hosted.id, None)
 
     def stop(self) -> None:
