@@ -75,7 +75,7 @@ class Checkpoints:
         offset_of = _OFFSETS[name]
         offsets: Offsets = {
             key: offset
-            for key, offset in directory.saved[name].items()
+            for key, offset in directory.checkpoints[name].items()
             if self._partitions.logs.directory_of(key) is directory
         }
         for each in hosted:
@@ -94,7 +94,9 @@ class Checkpoints:
         def saved(outcome: object) -> None:
             if isinstance(outcome, BaseException):
                 self._written.pop(key, None)
-                self._partitions.logs.check(directory, f"{directory.path}/{name} cannot be saved", outcome)
+                self._partitions.logs.handle_outcome(
+                    directory, f"{directory.path}/{name} cannot be saved", outcome
+                )
             if done is not None:
                 done()
 

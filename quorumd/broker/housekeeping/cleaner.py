@@ -54,7 +54,7 @@ class Cleaner:
         hosted = self._retention_queue.popleft()
         if hosted.is_open:
             try:
-                freed = hosted.log.retain(self._clock.wall_ms(), hosted.replica.high_watermark)
+                freed = hosted.log.enforce_retention(self._clock.wall_ms(), hosted.replica.high_watermark)
                 if freed:
                     logger.info(
                         "%s: retention freed %d bytes, log start offset %d",

@@ -41,7 +41,8 @@
     log.end_of_epoch(epoch) -> OffsetAndEpoch | None      KIP-101 (.leader_epochs)
     log.truncate(end_offset)  log.reset(start_offset)     durable when they return
     log.delete_before(offset) -> bytes freed              raises the log start offset, removes the segments below it
-    log.retain(wall_ms, high_watermark) -> bytes freed    by time, size and log start offset; expires idle producers
+    log.enforce_retention(wall_ms, high_watermark) -> bytes freed
+        Deletes segments by time, size and log start offset; expires idle producers.
     log.offset_of_timestamp(timestamp_ms, max_offset) -> TimestampOffset | None
     log.max_timestamp() -> TimestampOffset | None         KIP-734
     log.last_stable_offset(high_watermark)                end of what read_committed consumers may read

@@ -130,8 +130,8 @@ def _cleanable(log: PartitionLog, wall_ms: int, high_watermark: int) -> list[Sou
     found = []
     segments = log.segments()
     for segment, following in pairwise(segments):
-        lags = log.settings.min_compaction_lag_ms > 0 and segment.largest_timestamp_ms > youngest_ms
-        if following.base_offset > limit or lags or not segment.has_index_files:
+        is_too_recent = log.settings.min_compaction_lag_ms > 0 and segment.largest_timestamp_ms > youngest_ms
+        if following.base_offset > limit or is_too_recent or not segment.has_index_files:
             break
         found.append(Source(segment.base_offset, following.base_offset, segment.size))
     return found
@@ -139,7 +139,7 @@ def _cleanable(log: PartitionLog, wall_ms: int, high_watermark: int) -> list[Sou
 
 def compact(disk: Disk, job: CompactionJob) -> CompactionResult:
     """Write the compacted segments. Blocks, possibly for minutes. Raises CorruptLog, OSError."""
-    offsets, end_offset = _last_offsets(disk, job)
+    offsets, end_offset = _build_offset_map(disk, job)
     sources = [source for source in job.sources if source.end_offset <= end_offset]
     transactions = TransactionFilter(job.aborted)
     batches = BatchFilter(offsets, job.last_records, job.high_watermark, job.wall_ms, job.delete_retention_ms)
@@ -159,7 +159,7 @@ def compact(disk: Disk, job: CompactionJob) -> CompactionResult:
     return CompactionResult(tuple(replacements), end_offset)
 
 
-def _last_offsets(disk: Disk, job: CompactionJob) -> tuple[dict[bytes, int], int]:
+def _build_offset_map(disk: Disk, job: CompactionJob) -> tuple[dict[bytes, int], int]:
     """The offset map, from each key of the dirty segments to its last offset, and the end of the segments read."""
     offsets: dict[bytes, int] = {}
     transactions = TransactionFilter(
@@ -276,6 +276,6 @@ def install_compaction(disk: Disk, log: PartitionLog, job: CompactionJob, result
     if any(known.get(source.base_offset) != source.size for source in job.sources):
         remove_cleaned(disk, job.directory)
         return 0
-    freed = sum([log.replace_segments(one.base_offset, one.end_offset) for one in result.replacements])
+    freed = sum([log.replace_segments(each.base_offset, each.end_offset) for each in result.replacements])
     log.first_dirty_offset = max(log.first_dirty_offset, result.end_offset)
     return freed

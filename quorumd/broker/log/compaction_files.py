@@ -11,7 +11,7 @@ replacement.
 from __future__ import annotations
 
 from quorumd.broker.log.batches import scan_batches
-from quorumd.broker.log.data_segment import SIDE_SUFFIXES, remove_segment_files
+from quorumd.broker.log.data_segment import ALL_INDEX_SUFFIXES, remove_segment_files
 from quorumd.log.segment import LOG_SUFFIX, parse_base_offset
 from quorumd.ports import Disk, File
 
@@ -31,7 +31,7 @@ def replace_segments(disk: Disk, directory: str, base_offset: int, end_offset: i
     The files must be durable. Raises OSError; the next start then completes or reverts the replacement.
     """
     stem = segment_stem(directory, base_offset)
-    for suffix in (*SIDE_SUFFIXES, LOG_SUFFIX):
+    for suffix in (*ALL_INDEX_SUFFIXES, LOG_SUFFIX):
         disk.rename(stem + suffix + CLEANED, stem + suffix + SWAP)
         disk.sync_directory(directory)
     _complete(disk, directory, base_offset, end_offset)
@@ -43,7 +43,7 @@ def _complete(disk: Disk, directory: str, base_offset: int, end_offset: int) -> 
         covered = parse_base_offset(name)
         if covered is not None and base_offset < covered < end_offset:
             remove_segment_files(disk, directory, covered)
-    for suffix in SIDE_SUFFIXES:
+    for suffix in ALL_INDEX_SUFFIXES:
         if disk.exists(stem + suffix + SWAP):
             disk.rename(stem + suffix + SWAP, stem + suffix)
     disk.sync_directory(directory)

@@ -119,7 +119,7 @@ class BatchFilter:
         return batch.base_offset + span.offset_delta >= self._offsets.get(key, -1)
 
     def _with_horizon(self, original: bytes, batch: DataBatch) -> bytes:
-        payload = decompressed(original, _at_start(batch))
+        payload = decompressed(original, _standalone(batch))
         if payload is None:
             return original
         spans = list(record_spans(payload, batch.count))
@@ -129,7 +129,7 @@ class BatchFilter:
         self, payload: bytes, batch: DataBatch, kept: Sequence[RecordSpan], horizon_ms: int
     ) -> bytes:
         """The batch with the `kept` records; `horizon_ms`: its new delete horizon, stored as its base timestamp."""
-        changed = _at_start(batch)
+        changed = _standalone(batch)
         changed.count = len(kept)
         if not batch.has_log_append_time:
             changed.max_timestamp_ms = batch.timestamp_ms + max([span.timestamp_delta for span in kept])
@@ -153,14 +153,14 @@ class BatchFilter:
         )
         if not is_last and batch.end_offset != self._high_watermark:
             return b""
-        empty = _at_start(batch)
+        empty = _standalone(batch)
         empty.attributes &= ~(COMPRESSION_MASK | DELETE_HORIZON_BIT)
         empty.timestamp_ms = NO_TIMESTAMP
         empty.count = 0
         return encode_header(empty, b"")
 
 
-def _at_start(batch: DataBatch) -> DataBatch:
+def _standalone(batch: DataBatch) -> DataBatch:
     """A copy of a header at position 0."""
     return DataBatch(
         0,

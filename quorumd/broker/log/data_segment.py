@@ -25,7 +25,7 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 MAX_SEGMENT_OFFSETS = 2**31 - 1
 """Index entries store offsets relative to the base offset in 31 bits."""
-SIDE_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_SUFFIX)
+ALL_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_SUFFIX)
 TIME_ENTRY_SIZE = 12
 _LOCATE_BYTES = 16 * 1024
 _WINDOW = 1024 * 1024
@@ -148,7 +148,7 @@ class DataSegment:
             self.first_timestamp_ms = self._first_timestamp()
         return self.has_index_files and aborted is not None
 
-    def load_end(self) -> bool:
+    def find_end_offset(self) -> bool:
         """Find the end offset of a loaded segment; returns False if the file does not end with a valid batch."""
         position = self.indexes.last_position
         self.end_offset = self.base_offset
@@ -163,12 +163,12 @@ class DataSegment:
         exists = self._disk.exists
         return exists(self._stem + INDEX_SUFFIX) and exists(self._stem + TIME_INDEX_SUFFIX)
 
-    def has_some_index_file(self) -> bool:
+    def has_any_index_file(self) -> bool:
         """Whether an offset or time index file exists; `index_files_exist` requires both."""
         exists = self._disk.exists
         return exists(self._stem + INDEX_SUFFIX) or exists(self._stem + TIME_INDEX_SUFFIX)
 
-    def forget_batches(self) -> None:
+    def clear_batches(self) -> None:
         """Drop all batches from memory, before a scan adds them again."""
         self.size = 0
         self.end_offset = self.base_offset
@@ -411,6 +411,6 @@ def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:
     stem = f"{directory}/{base_offset:020d}"
     disk.remove(stem + LOG_SUFFIX)
     disk.sync_directory(directory)
-    for suffix in SIDE_SUFFIXES:
+    for suffix in ALL_INDEX_SUFFIXES:
         if disk.exists(stem + suffix):
             disk.remove(stem + suffix)

@@ -90,10 +90,10 @@ def decompress_lz4(data: bytes, limit: int) -> bytes | None:
             position += 4
             if size == 0:
                 return bytes(out)
-            is_plain = size & _LZ4_UNCOMPRESSED != 0
+            is_uncompressed = size & _LZ4_UNCOMPRESSED != 0
             block = data[position : position + (size & ~_LZ4_UNCOMPRESSED)]
             position += len(block) + (4 if has_block_checksums else 0)
-            if is_plain:
+            if is_uncompressed:
                 out += block
             else:
                 _decode_lz4(block, out, limit)
@@ -109,7 +109,7 @@ def _decode_lz4(block: bytes, out: bytearray, limit: int) -> None:
         position += 1
         length = token >> 4
         if length == 15:
-            length, position = _extended(block, position, length)
+            length, position = _extended_length(block, position, length)
         out += block[position : position + length]
         position += length
         if position >= end:
@@ -118,11 +118,11 @@ def _decode_lz4(block: bytes, out: bytearray, limit: int) -> None:
         position += 2
         length = token & 15
         if length == 15:
-            length, position = _extended(block, position, length)
+            length, position = _extended_length(block, position, length)
         _copy(out, offset, length + 4)
 
 
-def _extended(block: bytes, position: int, length: int) -> tuple[int, int]:
+def _extended_length(block: bytes, position: int, length: int) -> tuple[int, int]:
     while True:
         byte = block[position]
         position += 1

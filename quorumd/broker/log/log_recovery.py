@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from quorumd.broker.log.batches import DataBatch
 from quorumd.broker.log.compaction_files import complete_compaction
-from quorumd.broker.log.data_segment import MAX_SEGMENT_OFFSETS, SIDE_SUFFIXES, DataSegment
+from quorumd.broker.log.data_segment import ALL_INDEX_SUFFIXES, MAX_SEGMENT_OFFSETS, DataSegment
 from quorumd.broker.log.leader_epochs import FILE_NAME as EPOCH_FILE_NAME
 from quorumd.broker.log.leader_epochs import LeaderEpochs
 from quorumd.broker.log.producer_snapshot import parse_snapshot_name
@@ -131,7 +131,7 @@ class _Loader:
         self._epoch_path = f"{directory}/{EPOCH_FILE_NAME}"
         self._interval = index_interval_bytes
         self.opened: list[DataSegment] = []
-        self._sound: list[DataSegment] = []
+        self._valid: list[DataSegment] = []
         self._scanned: list[DataSegment] = []
         self._obsolete: list[str] = []
         self._snapshots = ProducerSnapshots(disk, directory, ())
@@ -149,7 +149,7 @@ class _Loader:
         for name in names:
             stem, dot, suffix = name.partition(".")
             if name.endswith(_OBSOLETE_SUFFIXES) or (
-                dot + suffix in SIDE_SUFFIXES and stem + LOG_SUFFIX not in logs
+                dot + suffix in ALL_INDEX_SUFFIXES and stem + LOG_SUFFIX not in logs
             ):
                 self._obsolete.append(name)
             elif (base_offset := parse_base_offset(name)) is not None:
@@ -160,18 +160,18 @@ class _Loader:
     def load(self, recovery_point: int, is_clean: bool) -> None:
         """Load or scan each segment, and determine the leader epochs."""
         content = read_whole(self._disk, self._epoch_path)
-        knows_epochs = content is not None and self._epochs.decode(content)
-        must_follow = False
+        has_epochs = content is not None and self._epochs.decode(content)
+        must_be_contiguous = False
         for index, segment in enumerate(self.opened):
             is_last = index + 1 == len(self.opened)
             following = 0 if is_last else self.opened[index + 1].base_offset
-            if must_follow and (self._truncations or segment.base_offset != self._end_offset):
+            if must_be_contiguous and (self._truncations or segment.base_offset != self._end_offset):
                 self._reject(segment, f"the previous segment ends at offset {self._end_offset}")
                 continue
             is_trusted = segment.load()
             must_read = not is_clean and (bool(self._scanned) or is_last or following > recovery_point)
             if is_last and is_trusted and not must_read:
-                is_trusted = segment.load_end()
+                is_trusted = segment.find_end_offset()
             had_index_files = segment.has_index_files
             if must_read or not is_trusted:
                 if not self._scanned and not is_clean:
@@ -179,12 +179,12 @@ class _Loader:
                     self._epochs.truncate(segment.base_offset)
                 self._scan(segment, assigns_epochs=not is_clean)
                 # A segment without index files was not flushed, and may have lost its last batches.
-                must_follow = bool(self._truncations) or (not is_clean and not had_index_files)
+                must_be_contiguous = bool(self._truncations) or (not is_clean and not had_index_files)
             elif not is_last:
                 segment.end_offset = following
-            self._sound.append(segment)
+            self._valid.append(segment)
             self._end_offset = segment.end_offset
-        if not knows_epochs:
+        if not has_epochs:
             self._rebuild_epochs()
         self._epochs.truncate(self._end_offset)
 
@@ -195,7 +195,7 @@ class _Loader:
     def _scan(self, segment: DataSegment, assigns_epochs: bool) -> None:
         """Verify the batches of a segment, and rebuild its indexes."""
         file_size = segment.size
-        segment.forget_batches()
+        segment.clear_batches()
         fault = ""
         for _, scan in segment.windows(0, file_size, with_crc=True, min_offset=segment.base_offset):
             fault = scan.fault
@@ -225,26 +225,26 @@ class _Loader:
 
     def _rebuild_epochs(self) -> None:
         self._epochs = LeaderEpochs()
-        for segment in self._sound:
+        for segment in self._valid:
             for batch in segment.batches_from(0):
                 if batch.epoch > self._epochs.last_epoch:
                     self._epochs.assign(batch.epoch, batch.base_offset)
 
     def discard_below(self, start_offset: int) -> None:
         """Empty a log that has lost unflushed batches and ends below the log start offset."""
-        if self._sound and self._end_offset >= start_offset:
+        if self._valid and self._end_offset >= start_offset:
             return
-        for segment in self._sound:
+        for segment in self._valid:
             self._reject(segment, f"the log start offset is {start_offset}")
-        self._sound, self._scanned, self._epochs = [], [], LeaderEpochs()
+        self._valid, self._scanned, self._epochs = [], [], LeaderEpochs()
         self._end_offset = start_offset
 
     def repair(self) -> None:
         """Apply the changes, last segment first, so that recovery after a crash in between has the same result."""
         disk, path = self._disk, self._directory
         removed = [known for known in self._snapshots.end_offsets if known > self._end_offset]
-        rejected = self.opened[len(self._sound) :]
-        if self._sound and not (self._obsolete or removed or rejected or self._scanned):
+        rejected = self.opened[len(self._valid) :]
+        if self._valid and not (self._obsolete or removed or rejected or self._scanned):
             return
         try:
             for name in self._obsolete:
@@ -253,12 +253,12 @@ class _Loader:
             for segment in reversed(rejected):
                 segment.remove()
                 segment.close()
-            if not self._sound:
+            if not self._valid:
                 # As in a reset: the epochs of removed batches must be removed with them.
                 if disk.exists(self._epoch_path):
                     write_atomically(disk, self._epoch_path, self._epochs.encode())
-                self._sound.append(DataSegment(disk, self._directory, self._end_offset, self._interval))
-            self.opened = self._sound
+                self._valid.append(DataSegment(disk, self._directory, self._end_offset, self._interval))
+            self.opened = self._valid
             for segment in self._scanned:
                 # Keep index files: without them the next recovery would take gaps left by compaction for lost writes.
                 path = segment.path
@@ -276,7 +276,7 @@ class _Loader:
         usable = self._end_offset if index_from is None else index_from
         begin = self._snapshots.load_newest(usable, producers)
         if begin < self._end_offset or index_from is not None:
-            replay(self._sound, producers, begin, index_from)
+            replay(self._valid, producers, begin, index_from)
         for segment in self._scanned:
             for path, file in segment.files():
                 try:
@@ -286,19 +286,19 @@ class _Loader:
         if self._epochs.encode() != (read_whole(self._disk, self._epoch_path) or LeaderEpochs().encode()):
             write_atomically(self._disk, self._epoch_path, self._epochs.encode())
         for segment in self._scanned:
-            if segment is not self._sound[-1]:
+            if segment is not self._valid[-1]:
                 with suppress(DiskFull):
                     segment.write_index_files()
                     segment.has_index_files = True
-        active = self._sound[-1]
-        active.has_index_files = active.has_some_index_file()
+        active = self._valid[-1]
+        active.has_index_files = active.has_any_index_file()
         report = RecoveryReport(self._end_offset, tuple(self._truncations), self._verified_bytes)
         return LoadedLog(
-            self._sound,
+            self._valid,
             self._epochs,
             producers,
             report,
-            max(start_offset, self._sound[0].base_offset),
+            max(start_offset, self._valid[0].base_offset),
             self._end_offset,
             self._snapshots,
         )

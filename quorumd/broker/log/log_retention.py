@@ -24,8 +24,8 @@ def first_segment_to_keep(
     surplus = sum([segment.size for segment in segments]) - settings.retention_bytes
     for index, segment in enumerate(segments):
         end_offset = segments[index + 1].base_offset if index + 1 < len(segments) else segment.end_offset
-        is_too_much = settings.retention_bytes >= 0 and surplus >= segment.size
-        if end_offset > high_watermark or not (is_too_much or _is_expired(segment, settings, wall_ms)):
+        exceeds_size = settings.retention_bytes >= 0 and surplus >= segment.size
+        if end_offset > high_watermark or not (exceeds_size or _is_expired(segment, settings, wall_ms)):
             return index
         surplus -= segment.size
     return len(segments)

@@ -255,8 +255,8 @@ class PartitionLog:
             segment.trim()
             # Otherwise a crash could bring the partial write back after later appends.
             segment.file.sync()
-        except OSError as another:
-            return self._fail(segment.path, another)
+        except OSError as sync_error:
+            return self._fail(segment.path, sync_error)
         if not is_disk_full(cause):
             return self._fail(segment.path, cause)
         return DiskFull(f"disk full: no space to append to the log in {self.directory}; free space there")
@@ -415,7 +415,7 @@ class PartitionLog:
             raise self._fail(self.directory, cause) from cause
         return freed
 
-    def retain(self, wall_ms: int, high_watermark: int) -> int:
+    def enforce_retention(self, wall_ms: int, high_watermark: int) -> int:
         """Delete segments by time, size and log start offset, and expire idle producers; returns the bytes freed.
 
         Blocks. Raises FlushFailed, DiskFull, StorageError.

@@ -28,11 +28,11 @@ CHECKPOINTS: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS, CLEAN
 class LogDirectory:
     """A log directory; `id` is its directory id, ZERO_UUID if unknown.
 
-    `saved`: offsets by checkpoint file at startup; `was_clean`: whether the last shutdown was clean; `clean_epoch`:
-    the broker epoch of that shutdown.
+    `checkpoints`: offsets by checkpoint file at startup; `was_clean`: whether the last shutdown was clean;
+    `clean_epoch`: the broker epoch of that shutdown.
     """
 
-    __slots__ = ("clean_epoch", "id", "is_online", "path", "saved", "was_clean")
+    __slots__ = ("checkpoints", "clean_epoch", "id", "is_online", "path", "was_clean")
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class LogDirectory:
         self.is_online = True
         self.was_clean = False
         self.clean_epoch = NO_BROKER_EPOCH
-        self.saved: dict[str, dict[tuple[str, int], int]] = {name: {} for name in CHECKPOINTS}
+        self.checkpoints: dict[str, dict[tuple[str, int], int]] = {name: {} for name in CHECKPOINTS}
 
     def __repr__(self) -> str:
         return f"<log directory {self.path}{'' if self.is_online else ', offline'}>"
@@ -57,7 +57,7 @@ class LogDirectory:
         self.id = meta.directory_id
         self.was_clean = was_clean(disk, self.path)
         self.clean_epoch = read_broker_epoch(disk, self.path)
-        self.saved = {name: OffsetCheckpoint(disk, self.path, name).load() for name in CHECKPOINTS}
+        self.checkpoints = {name: OffsetCheckpoint(disk, self.path, name).load() for name in CHECKPOINTS}
 
 
 class LogDirectories:

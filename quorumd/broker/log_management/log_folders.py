@@ -28,7 +28,7 @@ FUTURE_SUFFIX = "-future"
 _FOLDER = re.compile(r"(.+)-(\d{1,10})")
 _FUTURE = re.compile(r"(.+)-(\d{1,10})\.[0-9a-f]{32}-future")
 _RENAMED = re.compile(r".+\.[0-9a-f]{32}-delete")
-_MAX_NAME = 255
+_MAX_NAME_LENGTH = 255
 
 
 class Folder(NamedTuple):
@@ -42,7 +42,7 @@ class Folder(NamedTuple):
 
 
 class OpenRequest(NamedTuple):
-    """A log to open or create. `marker`: unique id in the new name of a folder that is in the way."""
+    """A log to open or create. `unique_id`: part of the new name of a folder that is in the way."""
 
     directory: str
     name: str
@@ -53,7 +53,7 @@ class OpenRequest(NamedTuple):
     recovery_point: int
     start_offset: int
     is_clean: bool
-    marker: KafkaUuid
+    unique_id: KafkaUuid
 
     @property
     def folder(self) -> str:
@@ -67,12 +67,12 @@ def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
     """
     folder = request.folder
     recovery_point, start_offset, is_clean = request.recovery_point, request.start_offset, request.is_clean
-    if disk.exists(folder) and _topic_id(disk, folder) != request.topic_id:
+    if disk.exists(folder) and _load_topic_id(disk, folder) != request.topic_id:
         names = disk.list_directory(folder)
-        if _topic_id(disk, folder) is not None:
-            remove_folder(disk, rename_for_deletion(disk, folder, request.marker))
+        if _load_topic_id(disk, folder) is not None:
+            remove_folder(disk, rename_for_deletion(disk, folder, request.unique_id))
         elif any(name.endswith(LOG_SUFFIX) for name in names):
-            stray = _renamed(folder, request.marker, STRAY_SUFFIX)
+            stray = _with_suffix(folder, request.unique_id, STRAY_SUFFIX)
             logger.warning("%s has no topic id; renaming it to %s", folder, stray)
             disk.rename(folder, stray)
         recovery_point, start_offset, is_clean = 0, 0, False
@@ -85,7 +85,7 @@ def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
     return log
 
 
-def _topic_id(disk: Disk, folder: str) -> KafkaUuid | None:
+def _load_topic_id(disk: Disk, folder: str) -> KafkaUuid | None:
     try:
         return read_topic_id(disk, folder)
     except CorruptLog as fault:
@@ -93,29 +93,29 @@ def _topic_id(disk: Disk, folder: str) -> KafkaUuid | None:
         return None
 
 
-def future_name(topic: str, number: int, marker: KafkaUuid) -> str | None:
+def future_name(topic: str, number: int, unique_id: KafkaUuid) -> str | None:
     """Return the folder name of a future replica; None if the topic name is too long for one."""
-    name = f"{topic}-{number}.{marker.hex()}{FUTURE_SUFFIX}"
-    return name if len(name) <= _MAX_NAME else None
+    name = f"{topic}-{number}.{unique_id.hex()}{FUTURE_SUFFIX}"
+    return name if len(name) <= _MAX_NAME_LENGTH else None
 
 
-def name_for_deletion(folder: str, marker: KafkaUuid) -> str:
+def name_for_deletion(folder: str, unique_id: KafkaUuid) -> str:
     """Return the path that marks a folder as deleted."""
-    return _renamed(folder, marker, DELETE_SUFFIX)
+    return _with_suffix(folder, unique_id, DELETE_SUFFIX)
 
 
-def rename_for_deletion(disk: Disk, folder: str, marker: KafkaUuid) -> str:
+def rename_for_deletion(disk: Disk, folder: str, unique_id: KafkaUuid) -> str:
     """Durably rename a folder to mark it as deleted; returns the new path. Raises OSError."""
-    renamed = name_for_deletion(folder, marker)
+    renamed = name_for_deletion(folder, unique_id)
     disk.rename(folder, renamed)
     disk.sync_directory(parent_folder(folder))
     return renamed
 
 
-def _renamed(folder: str, marker: KafkaUuid, suffix: str) -> str:
+def _with_suffix(folder: str, unique_id: KafkaUuid, suffix: str) -> str:
     parent, _, name = folder.rpartition("/")
-    ending = f".{marker.hex()}{suffix}"
-    return f"{parent}/{name[: _MAX_NAME - len(ending)]}{ending}"
+    ending = f".{unique_id.hex()}{suffix}"
+    return f"{parent}/{name[: _MAX_NAME_LENGTH - len(ending)]}{ending}"
 
 
 def remove_folder(disk: Disk, folder: str) -> None:
@@ -125,12 +125,12 @@ def remove_folder(disk: Disk, folder: str) -> None:
     disk.remove_directory(folder)
 
 
-def delete_log(disk: Disk, log: PartitionLog, marker: KafkaUuid) -> str:
+def delete_log(disk: Disk, log: PartitionLog, unique_id: KafkaUuid) -> str:
     """Rename the folder of a log for deletion, and close the log without a flush; returns the new path.
 
     Raises OSError.
     """
-    renamed = rename_for_deletion(disk, log.directory, marker)
+    renamed = rename_for_deletion(disk, log.directory, unique_id)
     close_files(log)
     return renamed
 
@@ -155,6 +155,6 @@ def list_folders(disk: Disk, directory: str) -> list[Folder]:
         is_future = name.endswith(FUTURE_SUFFIX)
         match = (_FUTURE if is_future else _FOLDER).fullmatch(name)
         if match is not None and match[1] != METADATA_TOPIC:
-            topic_id = _topic_id(disk, f"{directory}/{name}")
+            topic_id = _load_topic_id(disk, f"{directory}/{name}")
             found.append(Folder(name, match[1], int(match[2]), topic_id, is_future))
     return found

@@ -68,9 +68,9 @@ class LogManager:
         self._on_failure = on_failure
         self._folders: dict[FolderKey, LogDirectory] = {}
         """The directory of each partition folder."""
-        self.futures: dict[FolderKey, tuple[LogDirectory, str]] = {}
+        self.future_folders: dict[FolderKey, tuple[LogDirectory, str]] = {}
         """Directory and name of the folders of future replicas found at startup."""
-        self.preferred: dict[FolderKey, LogDirectory] = {}
+        self.preferred_directories: dict[FolderKey, LogDirectory] = {}
         """The directory that AlterReplicaLogDirs requested for the log of a partition before it was created."""
         self._busy: dict[FolderKey, None] = {}
         self._queue: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
@@ -105,20 +105,20 @@ class LogManager:
                 self._on_failure(directory, f"its folders cannot be listed: {outcome}")
                 return
             for folder in outcome:
-                self._found(directory, folder, assigned(folder))
+                self._register(directory, folder, assigned(folder))
 
         self.run(scan, scanned)
 
-    def _found(self, directory: LogDirectory, folder: Folder, assigned: KafkaUuid | None) -> None:
+    def _register(self, directory: LogDirectory, folder: Folder, assigned: KafkaUuid | None) -> None:
         key = (folder.topic, folder.number)
         known = self._folders.get(key)
         if assigned is None and (folder.topic_id is not None or folder.is_future):
             self._delete_stray(directory, folder)
         elif folder.is_future:
-            if key in self.futures:
+            if key in self.future_folders:
                 self._delete_stray(directory, folder)
             else:
-                self.futures[key] = (directory, folder.name)
+                self.future_folders[key] = (directory, folder.name)
         elif known is None:
             self._folders[key] = directory
         elif directory.id == assigned:
@@ -141,12 +141,12 @@ class LogManager:
         Not while a directory is offline: it may have the current log, with more records than the future one.
         """
         if len(self.directories.online) == len(self.directories.all):
-            for key in [key for key in self.futures if key not in self._folders]:
+            for key in [key for key in self.future_folders if key not in self._folders]:
                 self._complete_move(key)
         self.run(lambda: None, lambda _: done())
 
     def _complete_move(self, key: FolderKey) -> None:
-        directory, name = self.futures[key]
+        directory, name = self.future_folders[key]
         path = f"{directory.path}/{name}"
 
         def rename() -> None:
@@ -154,9 +154,9 @@ class LogManager:
             self._disk.sync_directory(directory.path)
 
         def renamed(outcome: object) -> None:
-            self.check(directory, f"{path} cannot be renamed", outcome)
+            self.handle_outcome(directory, f"{path} cannot be renamed", outcome)
             if not isinstance(outcome, BaseException):
-                del self.futures[key]
+                del self.future_folders[key]
                 self._folders[key] = directory
 
         self.run(rename, renamed)
@@ -164,12 +164,12 @@ class LogManager:
     def _delete_stray(self, directory: LogDirectory, folder: Folder) -> None:
         path = f"{directory.path}/{folder.name}"
         logger.warning("%s is stray: no replica is assigned to it; deleting it", path)
-        marker = self._entropy.uuid()
+        unique_id = self._entropy.uuid()
 
         def delete() -> None:
-            remove_folder(self._disk, rename_for_deletion(self._disk, path, marker))
+            remove_folder(self._disk, rename_for_deletion(self._disk, path, unique_id))
 
-        self.run(delete, lambda outcome: self.check(directory, f"{path} cannot be deleted", outcome))
+        self.run(delete, lambda outcome: self.handle_outcome(directory, f"{path} cannot be deleted", outcome))
 
     # Logs
 
@@ -188,13 +188,13 @@ class LogManager:
         key = (topic, id.number)
         directory = self._folders.get(key)
         is_new = directory is None
-        if directory is None and key not in self.futures:
+        if directory is None and key not in self.future_folders:
             directory = self._choose(key, assigned)
         if directory is None or not directory.is_online:
             return False
         self._folders[key] = directory
         self._busy[key] = None
-        saved = {} if is_new else directory.saved
+        saved = {} if is_new else directory.checkpoints
         request = OpenRequest(
             directory.path,
             f"{topic}-{id.number}",
@@ -211,14 +211,14 @@ class LogManager:
         def done(outcome: PartitionLog | BaseException) -> None:
             del self._busy[key]
             if isinstance(outcome, BaseException):
-                self.check(directory, f"{request.folder} cannot be opened", outcome)
+                self.handle_outcome(directory, f"{request.folder} cannot be opened", outcome)
             opened(directory, outcome)
 
         self.run(lambda: open_log(self._disk, request), done)
         return True
 
     def _choose(self, key: FolderKey, assigned: KafkaUuid) -> LogDirectory | None:
-        preferred = self.preferred.pop(key, None)
+        preferred = self.preferred_directories.pop(key, None)
         if preferred is not None and preferred.is_online:
             return preferred
         counts: dict[str, int] = {}
@@ -230,20 +230,20 @@ class LogManager:
         """Rename the folder of an unused log, and remove its files after `delay_ms`."""
         directory = self._folders[key]
         self._busy[key] = None
-        marker = self._entropy.uuid()
+        unique_id = self._entropy.uuid()
 
         def renamed(outcome: str | BaseException) -> None:
             del self._busy[key]
             self._folders.pop(key, None)
             if isinstance(outcome, BaseException):
-                self.check(directory, f"{log.directory} cannot be renamed", outcome)
+                self.handle_outcome(directory, f"{log.directory} cannot be renamed", outcome)
             else:
                 self._clock.call_at(
                     self._clock.now_ms() + delay_ms, lambda: self._remove_files(directory, outcome)
                 )
             self._on_free(key)
 
-        self.run(lambda: delete_log(self._disk, log, marker), renamed)
+        self.run(lambda: delete_log(self._disk, log, unique_id), renamed)
 
     # Logs of future replicas
 
@@ -267,11 +267,11 @@ class LogManager:
             recovery_point=0,
             start_offset=0,
             is_clean=False,
-            marker=self._entropy.uuid(),
+            unique_id=self._entropy.uuid(),
         )
 
         def done(outcome: PartitionLog | BaseException) -> None:
-            self.check(directory, f"{request.folder} cannot be opened", outcome)
+            self.handle_outcome(directory, f"{request.folder} cannot be opened", outcome)
             opened(outcome)
 
         self.run(lambda: open_log(self._disk, request), done)
@@ -280,36 +280,40 @@ class LogManager:
         """Return a unique folder name for a future replica; None if the topic name is too long for one."""
         return future_name(*key, self._entropy.uuid())
 
-    def exchange(self, key: FolderKey, current: PartitionLog, future: PartitionLog, to: LogDirectory) -> bool:
+    def replace_with_future(
+        self, key: FolderKey, current: PartitionLog, future: PartitionLog, target: LogDirectory
+    ) -> bool:
         """Replace the current log by the log of the future replica, and remove the current log after a delay.
 
         Not while an operation is running. Returns False, with the current log in place, if a rename fails.
         """
-        before, path = self._folders[key], f"{to.path}/{key[0]}-{key[1]}"
-        retired = name_for_deletion(current.directory, self._entropy.uuid())
-        if not self._rename(before, current.directory, retired):
+        source, path = self._folders[key], f"{target.path}/{key[0]}-{key[1]}"
+        deleted_path = name_for_deletion(current.directory, self._entropy.uuid())
+        if not self._rename(source, current.directory, deleted_path):
             return False
-        if not self._rename(to, future.directory, path):
-            self._rename(before, retired, current.directory)
+        if not self._rename(target, future.directory, path):
+            self._rename(source, deleted_path, current.directory)
             return False
         future.relocate(path)
-        self._folders[key] = to
+        self._folders[key] = target
         delay_ms = current.settings.file_delete_delay_ms
 
-        def retire() -> None:
-            self._disk.sync_directory(before.path)
+        def close() -> None:
+            self._disk.sync_directory(source.path)
             close_files(current)
 
-        def is_retired(outcome: object) -> None:
-            self.check(before, f"{retired} cannot be removed", outcome)
-            self._clock.call_at(self._clock.now_ms() + delay_ms, lambda: self._remove_files(before, retired))
+        def closed(outcome: object) -> None:
+            self.handle_outcome(source, f"{deleted_path} cannot be removed", outcome)
+            self._clock.call_at(
+                self._clock.now_ms() + delay_ms, lambda: self._remove_files(source, deleted_path)
+            )
 
         # Sync the target directory first: a crash then leaves both folders or the new one.
         self.run(
-            lambda: self._disk.sync_directory(to.path),
-            lambda outcome: self.check(to, f"the rename to {path} cannot be synced", outcome),
+            lambda: self._disk.sync_directory(target.path),
+            lambda outcome: self.handle_outcome(target, f"the rename to {path} cannot be synced", outcome),
         )
-        self.run(retire, is_retired)
+        self.run(close, closed)
         return True
 
     def _rename(self, directory: LogDirectory, path: str, renamed: str) -> bool:
@@ -317,26 +321,28 @@ class LogManager:
         try:
             self._disk.rename(path, renamed)
         except OSError as fault:
-            self.check(directory, f"{path} cannot be renamed", fault)
+            self.handle_outcome(directory, f"{path} cannot be renamed", fault)
             return False
         return True
 
     def discard_future(self, directory: LogDirectory, path: str, log: PartitionLog | None) -> None:
         """Remove the folder of a future replica; closes its log if given."""
-        marker = self._entropy.uuid()
+        unique_id = self._entropy.uuid()
 
         def discard() -> None:
             if log is not None:
                 close_files(log)
-            remove_folder(self._disk, rename_for_deletion(self._disk, path, marker))
+            remove_folder(self._disk, rename_for_deletion(self._disk, path, unique_id))
 
-        self.run(discard, lambda outcome: self.check(directory, f"{path} cannot be removed", outcome))
+        self.run(
+            discard, lambda outcome: self.handle_outcome(directory, f"{path} cannot be removed", outcome)
+        )
 
     def _remove_files(self, directory: LogDirectory, path: str) -> None:
         if directory.is_online:
             self.run(
                 lambda: remove_folder(self._disk, path),
-                lambda outcome: self.check(directory, f"{path} cannot be removed", outcome),
+                lambda outcome: self.handle_outcome(directory, f"{path} cannot be removed", outcome),
             )
 
     def abandon(self, log: PartitionLog) -> None:
@@ -348,7 +354,7 @@ class LogManager:
 
         self.run(lambda: close_files(log), ignore)
 
-    def check(self, directory: LogDirectory, what: str, outcome: object) -> None:
+    def handle_outcome(self, directory: LogDirectory, what: str, outcome: object) -> None:
         """Handle the outcome of an operation: log an error, or fail the directory on a disk failure."""
         if isinstance(outcome, BaseException):
             if is_disk_failure(outcome):

@@ -79,7 +79,7 @@ class DirectoryMoves:
         except RequestError as unavailable:
             if unavailable.error is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 return unavailable.error
-            self._logs.preferred[key] = directory
+            self._logs.preferred_directories[key] = directory
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if hosted.future is not None and hosted.future.directory is not directory:
             self._cancel(hosted)
@@ -104,7 +104,7 @@ class DirectoryMoves:
             if hosted.future is not None:
                 self._drop(hosted, hosted.future)
             return
-        found = self._logs.futures.pop((hosted.topic, hosted.id.number), None)
+        found = self._logs.future_folders.pop((hosted.topic, hosted.id.number), None)
         if found is None:
             return
         directory, name = found
@@ -259,7 +259,9 @@ class DirectoryMoves:
         except StorageError as fault:
             self._handle_error(hosted, future, fault)
             return
-        if not self._logs.exchange((hosted.topic, hosted.id.number), current, log, future.directory):
+        if not self._logs.replace_with_future(
+            (hosted.topic, hosted.id.number), current, log, future.directory
+        ):
             self._schedule(hosted, future, FULL_DISK_RETRY_MS)
             return
         log.settings = current.settings

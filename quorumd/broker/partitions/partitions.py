@@ -265,14 +265,14 @@ class Partitions:
             self.logs.abandon(outcome)
             return
         outcome.first_dirty_offset = max(
-            directory.saved[CLEANER_OFFSETS].pop(key, 0), outcome.first_dirty_offset
+            directory.checkpoints[CLEANER_OFFSETS].pop(key, 0), outcome.first_dirty_offset
         )
         replica = Replica(
             id,
             self._broker_id,
             outcome,
             self,
-            directory.saved[HIGH_WATERMARKS].pop(key, 0),
+            directory.checkpoints[HIGH_WATERMARKS].pop(key, 0),
             self._settings.replica_lag_time_max_ms,
         )
         min_isr = self._topic_settings().min_isr(topic)

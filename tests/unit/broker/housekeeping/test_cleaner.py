@@ -93,7 +93,7 @@ def test_log_that_cannot_be_cleaned_fails_its_directory_only(
             raise StorageError("a bad block")
 
     if work == "retain":
-        monkeypatch.setattr(first.log, "retain", lambda wall_ms, high_watermark: fail(first.log))
+        monkeypatch.setattr(first.log, "enforce_retention", lambda wall_ms, high_watermark: fail(first.log))
     else:
         monkeypatch.setattr("quorumd.broker.housekeeping.cleaner.plan_compaction", fail)
     cleaner = cluster.brokers[1].broker.housekeeping.cleaner

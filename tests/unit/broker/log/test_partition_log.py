@@ -192,12 +192,12 @@ def test_retention_by_size_keeps_what_is_not_replicated(disk: Disk, folder: str)
     log = opened(disk, folder, PartitionLogSettings(segment_bytes=2 * size, retention_bytes=4 * size))
     for _ in range(10):
         append(log)
-    assert log.retain(1000, high_watermark=3) == 2 * size
-    assert log.retain(1000, high_watermark=10) == 4 * size
+    assert log.enforce_retention(1000, high_watermark=3) == 2 * size
+    assert log.enforce_retention(1000, high_watermark=10) == 4 * size
     assert (log.start_offset, log.size_bytes) == (6, 4 * size)
     log.settings.cleanup_policy = ("compact",)
     log.settings.retention_bytes = 0
-    assert log.retain(1000, high_watermark=10) == 0
+    assert log.enforce_retention(1000, high_watermark=10) == 0
 
 
 def test_retention_by_time_rolls_the_active_segment(disk: Disk, folder: str) -> None:
@@ -206,11 +206,11 @@ def test_retention_by_time_rolls_the_active_segment(disk: Disk, folder: str) -> 
     log = opened(disk, folder, settings)
     for timestamp in (10, 20, 500, 30, 600):
         append(log, produced(timestamps=[timestamp]))
-    assert log.retain(120, 5) == 0
-    assert log.retain(121, 5) == 2 * size
-    assert log.retain(700, 4) == 2 * size
-    assert log.retain(700, 5) == 0
-    assert log.retain(701, 5) == size
+    assert log.enforce_retention(120, 5) == 0
+    assert log.enforce_retention(121, 5) == 2 * size
+    assert log.enforce_retention(700, 4) == 2 * size
+    assert log.enforce_retention(700, 5) == 0
+    assert log.enforce_retention(701, 5) == size
     assert (log.start_offset, log.end_offset, log.size_bytes) == (5, 5, 0)
     assert append(log) == Appended(5, 5)
 
@@ -219,9 +219,9 @@ def test_idle_producers_expire(disk: Disk, folder: str) -> None:
     log = opened(disk, folder, PartitionLogSettings(producer_id_expiration_ms=500, retention_ms=-1))
     append(log, of_producer(0, producer_id=1))
     append(log, of_producer(0, producer_id=2, transactional=True))
-    log.retain(1499, 2)
+    log.enforce_retention(1499, 2)
     assert sorted(log.producers.entries) == [1, 2]
-    log.retain(1500, 2)
+    log.enforce_retention(1500, 2)
     assert sorted(log.producers.entries) == [2]
 
 
