@@ -169,20 +169,22 @@ class OffsetRequests:
         """Return the expired offsets of a group.
 
         The retention of an empty group starts when its last member leaves; that of a group that never had members
-        starts at each commit. In a stable group, only offsets of topics without a subscriber expire.
+        starts at each commit. In a group with members, only offsets of topics without a subscriber expire;
+        `subscribed` is None if the subscriptions are unknown.
         """
         retention_ms = self._settings.offsets_retention_ms
         expired: list[TopicPartition] = []
         if group is not None and group.state not in (GroupState.EMPTY, GroupState.STABLE):
             return expired
-        is_empty = group is None or group.state is GroupState.EMPTY
+        is_empty = group is not None and group.state is GroupState.EMPTY
         for target, stored in sorted(self.store.of_group(group_id).items()):
             if self.store.is_unstable(group_id, target):
                 continue
             since_ms = stored.commit_timestamp_ms
-            if is_empty and group is not None and group.protocol_type is not None:
-                since_ms = max(since_ms, group.state_timestamp_ms)
-            elif not is_empty and (subscribed is None or target.topic in subscribed):
+            if group is not None and is_empty:
+                if group.protocol_type is not None:
+                    since_ms = max(since_ms, group.state_timestamp_ms)
+            elif subscribed is None or target.topic in subscribed:
                 continue
             deadline_ms = since_ms + retention_ms
             if stored.expire_timestamp_ms != NO_TIMESTAMP:

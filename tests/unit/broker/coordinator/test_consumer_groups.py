@@ -308,3 +308,17 @@ def test_deleted_group_is_absent_after_a_failover(groups: Groups) -> None:
     groups.fail_over()
     assert groups.machine.list() == []
     assert "g" not in groups.machine.consumers.groups
+
+
+def test_offsets_of_subscribed_topics_do_not_expire(topics: FixedTopics) -> None:
+    groups = group_shard(GroupSettings(offsets_retention_ms=1_000_000), topics=topics)
+    client = ConsumerClient(groups, "m1", "a")
+    client.beat()
+    offsets = [CommittedOffset(TopicPartition(topic, 0), 7, 3, "") for topic in ("a", "b")]
+    responses: list[Errors] = []
+    member = GroupClient("g", "m1", None, client.epoch)
+    groups.run(lambda machine, times: machine.commit(member, offsets, times, responses.append))
+    for _ in range(100):
+        groups.pass_ms(20_000)
+        client.beat()
+    assert set(groups.machine.offsets.of_group("g")) == {TopicPartition("a", 0)}
