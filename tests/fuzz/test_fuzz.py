@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ def _armed() -> Iterator[None]:
     yield
     signal.signal(signal.SIGPROF, before)
     logging.disable(logging.NOTSET)
+    gc.unfreeze()
 
 
 def reported(findings: list[Finding]) -> list[str]:
