@@ -261,18 +261,13 @@ class BrokerLifecycle:
                 self._grant_shutdown()
                 return
             wait_ms = SHUTDOWN_INTERVAL_MS
-        if self._directory_timer is not None and not self._has_reported_directories():
-            wait_ms = 0.0
-        self._schedule(wait_ms, self._heartbeat)
-
-    def _has_reported_directories(self) -> bool:
-        """Whether the last heartbeat had all offline directories; if so, its response ends the wait for that."""
-        if self._reported_directories != list(self._offline_directories()):
-            return False
         if self._directory_timer is not None:
-            self._directory_timer.cancel()
-            self._directory_timer = None
-        return True
+            if self._reported_directories == list(self._offline_directories()):
+                self._directory_timer.cancel()
+                self._directory_timer = None
+            else:
+                wait_ms = 0.0
+        self._schedule(wait_ms, self._heartbeat)
 
     def _on_no_heartbeat(self, failure: NoResponse) -> None:
         logger.debug("no response to a heartbeat: %s", failure.reason)
