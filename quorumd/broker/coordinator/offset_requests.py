@@ -176,17 +176,16 @@ class OffsetRequests:
         expired: list[TopicPartition] = []
         if group is not None and group.state not in (GroupState.EMPTY, GroupState.STABLE):
             return expired
-        is_empty = group is not None and group.state is GroupState.EMPTY
+        empty_since_ms = float(NO_TIMESTAMP)
+        if group is not None and group.state is GroupState.EMPTY:
+            subscribed = frozenset()
+            if group.protocol_type is not None:
+                empty_since_ms = group.state_timestamp_ms
         for target, stored in sorted(self.store.of_group(group_id).items()):
-            if self.store.is_unstable(group_id, target):
+            is_subscribed = subscribed is None or target.topic in subscribed
+            if is_subscribed or self.store.is_unstable(group_id, target):
                 continue
-            since_ms = stored.commit_timestamp_ms
-            if group is not None and is_empty:
-                if group.protocol_type is not None:
-                    since_ms = max(since_ms, group.state_timestamp_ms)
-            elif subscribed is None or target.topic in subscribed:
-                continue
-            deadline_ms = since_ms + retention_ms
+            deadline_ms = max(stored.commit_timestamp_ms, empty_since_ms) + retention_ms
             if stored.expire_timestamp_ms != NO_TIMESTAMP:
                 deadline_ms = stored.expire_timestamp_ms
             if times.wall_ms >= deadline_ms:
