@@ -188,15 +188,8 @@ class Producer:
         of a request that timed out, arrives only later."""
         self._id = ProducerId(self._id.id, self._id.epoch + 1)
         self._sequences.clear()
-        self.client.later(self._random.random() * 2 * LATE_MS, partial(self._send_late, batch))
-
-    def _send_late(self, batch: Batch) -> None:
-        known = self.client.partitions.get(batch.to.id)
-        if known is not None and known.leader >= 0:
-            request = produce_request(batch, BY_ID, self._acks, int(self._options.write_timeout_ms))
-            # Several copies may be on their way at once.
-            purpose = f"late {batch.values[0]}"
-            self.client.call(known.leader, request, BY_ID, lambda response: None, purpose=purpose)
+        request = produce_request(batch, BY_ID, self._acks, int(self._options.write_timeout_ms))
+        send_late(self.client, batch, request, BY_ID, self._random.random() * 2 * LATE_MS)
 
     def _request_id(self) -> None:
         def responded(response: Any) -> None:
@@ -216,6 +209,21 @@ def produce_request(
     data = PartitionProduceData(batch.to.id.number, batch.data)
     topic = TopicProduceData(batch.to.topic, batch.to.id.topic_id, [data])
     return ProduceRequest(transactional_id, acks, timeout_ms, [topic])
+
+
+def send_late(
+    client: BrokerClient, batch: Batch, request: ProduceRequest, version: int, delay_ms: float
+) -> None:
+    """Let a copy of a batch arrive later than its producer expects, without effect on the client."""
+
+    def send() -> None:
+        known = client.partitions.get(batch.to.id)
+        if known is not None and known.leader >= 0:
+            # Several copies may be on their way at once.
+            purpose = f"late {batch.values[0]}"
+            client.call(known.leader, request, version, lambda response: None, purpose=purpose)
+
+    client.later(delay_ms, send)
 
 
 def produce_error(response: Any) -> ErrorCode | None:

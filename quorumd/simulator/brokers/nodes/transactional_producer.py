@@ -28,6 +28,7 @@ from quorumd.simulator.brokers.nodes.producers import (
     encode_batch,
     produce_error,
     produce_request,
+    send_late,
 )
 from quorumd.simulator.brokers.nodes.record import Recorder
 from quorumd.simulator.brokers.options import BrokerOptions
@@ -173,22 +174,20 @@ class TransactionalProducer:
         if index == len(self._batches):
             self._end()
             return
+        batch, version = self._batches[index], PRODUCE_VERSIONS[self._is_version_2]
+        timeout_ms = int(self._options.write_timeout_ms)
+        request = produce_request(batch, version, ALL, timeout_ms, self.client.name)
         if attempt == 1 and self._random.random() < CRASHES:
             # The producer ends without a trace; the next one has the same transactional id. A request of the first
             # one may arrive once the next one has begun.
-            late = partial(self._send_late, self._batches[index])
-            self.client.later(self._random.random() * 2 * LATE_MS, late)
+            send_late(self.client, batch, request, version, self._random.random() * 2 * LATE_MS)
             self._forget(index)
             self._abandon(TransactionState.ABORTED)
             return
-        batch = self._batches[index]
         known = self.client.partitions.get(batch.to.id)
         if known is None or known.leader < 0:
             self._retry(index, attempt, None)
             return
-        version = PRODUCE_VERSIONS[self._is_version_2]
-        timeout_ms = int(self._options.write_timeout_ms)
-        request = produce_request(batch, version, ALL, timeout_ms, self.client.name)
 
         def responded(response: Any) -> None:
             error = produce_error(response)
@@ -200,14 +199,6 @@ class TransactionalProducer:
                 self._retry(index, attempt, error)
 
         self.client.call(known.leader, request, version, responded, timeout_ms + 300.0, "produce")
-
-    def _send_late(self, batch: Batch) -> None:
-        known = self.client.partitions.get(batch.to.id)
-        if known is not None and known.leader >= 0:
-            version, name = PRODUCE_VERSIONS[self._is_version_2], self.client.name
-            request = produce_request(batch, version, ALL, int(self._options.write_timeout_ms), name)
-            purpose = f"late {batch.values[0]}"
-            self.client.call(known.leader, request, version, lambda response: None, purpose=purpose)
 
     def _retry(self, index: int, attempt: int, error: ErrorCode | None) -> None:
         if attempt < MAX_ATTEMPTS and (error is None or error in RETRIABLE):
