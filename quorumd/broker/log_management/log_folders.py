@@ -93,9 +93,14 @@ def _load_topic_id(disk: Disk, folder: str) -> KafkaUuid | None:
         return None
 
 
+def folder_name(topic: str, number: int) -> str:
+    """Return the name of the folder of a partition."""
+    return f"{topic}-{number}"
+
+
 def future_name(topic: str, number: int, unique_id: KafkaUuid) -> str | None:
     """Return the folder name of a future replica; None if the topic name is too long for one."""
-    name = f"{topic}-{number}.{unique_id.hex()}{FUTURE_SUFFIX}"
+    name = f"{folder_name(topic, number)}.{unique_id.hex()}{FUTURE_SUFFIX}"
     return name if len(name) <= _MAX_NAME_LENGTH else None
 
 

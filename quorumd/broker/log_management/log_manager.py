@@ -16,6 +16,7 @@ from quorumd.broker.log_management.log_folders import (
     OpenRequest,
     close_files,
     delete_log,
+    folder_name,
     future_name,
     list_folders,
     name_for_deletion,
@@ -150,7 +151,7 @@ class LogManager:
         path = f"{directory.path}/{name}"
 
         def rename() -> None:
-            self._disk.rename(path, f"{directory.path}/{key[0]}-{key[1]}")
+            self._disk.rename(path, f"{directory.path}/{folder_name(*key)}")
             self._disk.sync_directory(directory.path)
 
         def renamed(outcome: object) -> None:
@@ -164,12 +165,7 @@ class LogManager:
     def _delete_stray(self, directory: LogDirectory, folder: Folder) -> None:
         path = f"{directory.path}/{folder.name}"
         logger.warning("%s is stray: no replica is assigned to it; deleting it", path)
-        unique_id = self._entropy.uuid()
-
-        def delete() -> None:
-            remove_folder(self._disk, rename_for_deletion(self._disk, path, unique_id))
-
-        self.run(delete, lambda outcome: self.handle_outcome(directory, f"{path} cannot be deleted", outcome))
+        self.discard(directory, path)
 
     # Logs
 
@@ -197,7 +193,7 @@ class LogManager:
         saved = {} if is_new else directory.checkpoints
         request = OpenRequest(
             directory.path,
-            f"{topic}-{id.number}",
+            folder_name(*key),
             topic,
             id.number,
             id.topic_id,
@@ -287,7 +283,7 @@ class LogManager:
 
         Not while an operation is running. Returns False, with the current log in place, if a rename fails.
         """
-        source, path = self._folders[key], f"{target.path}/{key[0]}-{key[1]}"
+        source, path = self._folders[key], f"{target.path}/{folder_name(*key)}"
         deleted_path = name_for_deletion(current.directory, self._entropy.uuid())
         if not self._rename(source, current.directory, deleted_path):
             return False
@@ -325,8 +321,8 @@ class LogManager:
             return False
         return True
 
-    def discard_future(self, directory: LogDirectory, path: str, log: PartitionLog | None) -> None:
-        """Remove the folder of a future replica; closes its log if given."""
+    def discard(self, directory: LogDirectory, path: str, log: PartitionLog | None = None) -> None:
+        """Remove a folder of `directory` that no current log uses; closes the log in it if given."""
         unique_id = self._entropy.uuid()
 
         def discard() -> None:

@@ -109,7 +109,7 @@ class DirectoryMoves:
             return
         directory, name = found
         if hosted.directory is directory:
-            self._logs.discard_future(directory, f"{directory.path}/{name}", None)
+            self._logs.discard(directory, f"{directory.path}/{name}")
         elif directory.is_online:
             self._begin(hosted, directory, name)
 
@@ -171,7 +171,7 @@ class DirectoryMoves:
         if is_kept or not future.directory.is_online:
             self._logs.abandon(future.log)
         else:
-            self._logs.discard_future(future.directory, future.log.directory, future.log)
+            self._logs.discard(future.directory, future.log.directory, future.log)
 
     def _schedule(self, hosted: HostedPartition, future: FutureLog, delay_ms: float = 0.0) -> None:
         def proceed() -> None:
