@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 import pytest
 
 from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS, OffsetCheckpoint
+from quorumd.broker.log_management.directories import LogDirectory
 from quorumd.broker.log_management.topic_settings import MOVE_RATE
 from quorumd.broker.partitions.append_result import AppendResult
 from quorumd.broker.partitions.hosted_partition import HostedPartition
@@ -46,6 +48,12 @@ def hosted(cluster: SimulatedBrokers, broker_id: int = 1) -> HostedPartition:
 
 def other(cluster: SimulatedBrokers, broker_id: int = 1) -> str:
     return SECOND if hosted(cluster, broker_id).directory.path == FIRST else FIRST
+
+
+def directory_of(cluster: SimulatedBrokers, path: str) -> LogDirectory:
+    found = cluster.brokers[1].broker.directories.find(path)
+    assert found is not None
+    return found
 
 
 def alter(cluster: SimulatedBrokers, path: str, broker_id: int = 1, topic: str = TOPIC) -> ErrorCode:
@@ -380,6 +388,68 @@ def test_flushed_records_survive_a_power_loss_right_after_the_replacement(seed: 
         found = records(cluster)
         assert [value for value in acknowledged if value not in found] == []
     assert acknowledged
+
+
+def written_until_moved_or_failed(cluster: SimulatedBrokers) -> list[bytes]:
+    """Write to the partition until the move of broker 1 has ended, and return the acknowledged values."""
+    acknowledged: list[bytes] = []
+    for number in range(1_000):
+        found = cluster.hosted(1, TOPIC)
+        if found is None or found.future is None:
+            return acknowledged
+        value = b"<%d>" % number
+        if cluster.produce_and_wait(TOPIC, value).error is ErrorCode.NONE:
+            acknowledged.append(value)
+    raise AssertionError("the move has not ended")
+
+
+@pytest.mark.parametrize("nth", range(1, 8))
+@pytest.mark.parametrize("fault", ["fail_sync", "fail_directory_sync", "fail_reads"])
+def test_disk_error_during_a_move_loses_nothing(fault: str, nth: int) -> None:
+    """The directory of the failed operation goes offline, or the move ends as if nothing had happened."""
+    cluster = cluster_of(1, 2, flush_messages="1")
+    broker = cluster.brokers[1]
+    alter(cluster, other(cluster))
+    getattr(broker.disk, fault)(nth)
+    acknowledged = [b"record %d" % number for number in range(RECORDS)]
+    acknowledged += written_until_moved_or_failed(cluster)
+    broker.disk.repair()
+    cluster.run_for(5_000.0)
+    assert cluster.produce_and_wait(TOPIC, b"afterwards").error is ErrorCode.NONE
+    found = records(cluster, cluster.partition(TOPIC).leader)
+    assert [value for value in acknowledged if value not in found] == []
+    online = [each for each in broker.broker.directories.all if each.is_online]
+    hosted_here = cluster.hosted(1, TOPIC)
+    assert hosted_here is None or (hosted_here.future is None and hosted_here.directory in online)
+
+
+@pytest.mark.stand_in
+@pytest.mark.parametrize("of_future", [False, True])
+def test_failed_rename_leaves_the_current_log_in_place(
+    of_future: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = cluster_of(1, 2)
+    origin, target, disk = hosted(cluster).directory.path, other(cluster), cluster.brokers[1].disk
+    before, rename = records(cluster), disk.rename
+
+    def fail(source: str, renamed: str) -> None:
+        if source.endswith("-future") if of_future else source.endswith(f"/{TOPIC}-0"):
+            raise OSError(errno.EIO, "a test")
+        rename(source, renamed)
+
+    monkeypatch.setattr(disk, "rename", fail)
+    alter(cluster, target)
+    failed = target if of_future else origin
+    cluster.run_until(lambda: not directory_of(cluster, failed).is_online)
+    cluster.run_for(5_000.0)
+    assert records(cluster, 2).startswith(before)
+    if of_future:
+        assert is_in(cluster, origin)()
+        assert folders(cluster, origin) == ["0"]
+        assert records(cluster).startswith(before)
+    else:
+        assert cluster.partition(TOPIC).leader == 2
+        assert cluster.hosted(1, TOPIC) is None
 
 
 def test_every_write_during_a_move_is_acknowledged() -> None:
