@@ -226,8 +226,7 @@ def test_omitted_fault_does_not_change_the_times_of_others() -> None:
 
 def test_failing_run_shrinks_to_the_same_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(election, "stale_log_rejection_reason", lambda replica, request: None)
-    seeds = (seed for seed in range(1, 400) if not Simulation(seed).run().ok)
-    broken = Simulation(next(seeds)).run()
+    broken = next(report for seed in range(18, 400) if not (report := Simulation(seed).run()).ok)
     runs: list[SimulationOptions] = []
 
     def counted(options: SimulationOptions) -> Report:
