@@ -224,7 +224,8 @@ class StubbornNode:
 
 
 @pytest.fixture
-def stubborn(tmp_path: Path) -> Iterator[tuple[Daemon, StubbornNode]]:
+def stubborn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Daemon, StubbornNode]]:
+    monkeypatch.setattr("quorumd.runtime.daemon.SHUTDOWN_TIMEOUT_S", 0.01)
     loop = uvloop.new_event_loop()
     daemon = Daemon(load(str(Folder(tmp_path).properties)), loop)
     node = StubbornNode()
@@ -241,10 +242,7 @@ def test_second_signal_stops_at_once(stubborn: tuple[Daemon, StubbornNode]) -> N
     assert (node.shutdowns, daemon._exit_future.result()) == (1, 0)
 
 
-def test_graceful_shutdown_has_a_timeout(
-    stubborn: tuple[Daemon, StubbornNode], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("quorumd.runtime.daemon.SHUTDOWN_TIMEOUT_S", 0.01)
+def test_graceful_shutdown_has_a_timeout(stubborn: tuple[Daemon, StubbornNode]) -> None:
     daemon, node = stubborn
     daemon._stop()
     assert daemon._loop.run_until_complete(daemon._exit_future) == 0
