@@ -151,7 +151,7 @@ class ChaosCluster(Cluster):
     def start(self) -> None:
         for daemon in self:
             daemon.begin()
-        self.leader(seconds=30)
+        self.leader()
 
     def stop(self) -> None:
         super().stop()
