@@ -2,8 +2,11 @@
 
 PYTHON_BIN := .venv/bin
 READY := .venv/.ready
-# Parallel test processes. Clusters in tests are further processes.
-TEST_PROCESSES ?= 2
+# Parallel test processes, one more than processors: tests of clusters, which are further processes, wait half of the time.
+TEST_PROCESSES ?= 3
+# Files stay together, as they share clusters, and begin in the order of the folders: the many short ones of tests/unit
+# come last and keep all processes busy to the end. pytest-xdist would begin files of one long test last.
+DISTRIBUTED := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 TESTS ?= tests
 # Seeds that `make test` simulates, always the same, so that the result depends on the commit only.
 SEEDS ?= 200
@@ -55,7 +58,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # Options of `make bench`: --interpreted measures the sources, --short the short form.
 BENCH ?=
 
-.PHONY: attack audit-histories bench chaos chaos-reassign check clean client-suites compile fuzz help messages mutants mutation quick reached reassignment-example run setup soak standalone stock-tools stream-kills test test-compiled
+.PHONY: attack audit-histories bench chaos chaos-reassign check clean client-suites compile fuzz help messages mutants mutation quick reached reassignment-example run setup simulate-interpreted soak standalone stock-tools stream-kills test test-compiled
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, run the demo; Ctrl-C stops it"
@@ -94,13 +97,16 @@ test: check
 	@reason="$$($(WHY_NO_SPARK))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: tests/pipeline; $$reason"; without="--ignore=tests/pipeline"; fi; \
 	rm -rf build/coverage; \
-	set -x; $(PYTHON_BIN)/python -m pytest -p tests.support.branch_coverage -n $(TEST_PROCESSES) --dist loadfile $$without $(TESTS)
+	set -x; $(PYTHON_BIN)/python -m pytest -p tests.support.branch_coverage $(DISTRIBUTED) $$without $(TESTS)
 	test "$(TESTS)" != tests || $(PYTHON_BIN)/python scripts/check_coverage.py
-	$(PYTHON_BIN)/quorumd simulate --seed $(FIRST_SEED) --seeds $(INTERPRETED_SEEDS)
+	$(MAKE) --jobs 3 --output-sync=target chaos simulate-interpreted compile CHAOS_SECONDS=$(TEST_CHAOS_SECONDS)
 	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \
 	else $(MAKE) test-compiled; fi
-	$(MAKE) chaos CHAOS_SECONDS=$(TEST_CHAOS_SECONDS)
+
+# Its results do not depend on time: it and the compiler leave the processors to a cluster that runs beside them.
+simulate-interpreted: $(READY)
+	nice -n 10 $(PYTHON_BIN)/quorumd simulate --seed $(FIRST_SEED) --seeds $(INTERPRETED_SEEDS)
 
 # Tests of the pure packages, for the edit loop: without processes, simulator or Spark.
 QUICK_TESTS := $(addprefix tests/unit/,raft log controller protocol) $(addprefix tests/property/, \
@@ -110,7 +116,7 @@ quick: $(READY)
 	$(PYTHON_BIN)/ruff check .
 	$(PYTHON_BIN)/ruff format --check --quiet .
 	$(PYTHON_BIN)/mypy
-	$(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(QUICK_TESTS)
+	$(PYTHON_BIN)/python -m pytest -n 2 --dist loadfile $(QUICK_TESTS)
 
 # Tests without stand-ins inside modules: compiled modules do not notice those.
 COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol unit/controller)
@@ -123,7 +129,7 @@ NOT_COMPILED_TESTS := $(addprefix --ignore=tests/property/test_, pipeline_decode
 
 test-compiled: $(COMPILED_READY)
 	$(COMPILED) $(PYTHON_BIN)/python -m quorumd --version
-	$(COMPILED) $(PYTHON_BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m "not stand_in" -o pythonpath= \
+	$(COMPILED) $(PYTHON_BIN)/python -m pytest $(DISTRIBUTED) -m "not stand_in" -o pythonpath= \
 		$(NOT_COMPILED_TESTS) $(COMPILED_TESTS)
 	$(COMPILED) $(PYTHON_BIN)/python -m quorumd simulate --seed $(FIRST_SEED) --seeds $(SEEDS)
 
@@ -149,7 +155,7 @@ compile: $(COMPILED_READY)
 
 $(COMPILED_READY): $(READY) scripts/build_backend.py $(shell find quorumd -name '*.py')
 	rm -rf build/compiled
-	$(PYTHON_BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/compiled .
+	nice -n 10 $(PYTHON_BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/compiled .
 	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "build/compiled is interpreted: $$reason"; else touch $@; fi
 
