@@ -191,10 +191,9 @@ def describe_acls(image: ClusterImage, message: DescribeAclsRequest) -> Describe
         text = "The filter has an unknown resource type, pattern type, operation or permission."
         return DescribeAclsResponse(0, int(ErrorCode.INVALID_REQUEST), text)
     by_pattern: dict[Pattern, list[AclDescription]] = {}
-    for acl in sorted(image.security.acls.acls.values()):
-        if selected.matches(acl):
-            described = AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
-            by_pattern.setdefault(acl.pattern, []).append(described)
+    for acl in sorted(acl for acl in image.security.acls.acls.values() if selected.matches(acl)):
+        described = AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+        by_pattern.setdefault(acl.pattern, []).append(described)
     resources = [
         DescribeAclsResource(kind, name, pattern_type, acls)
         for (kind, pattern_type, name), acls in by_pattern.items()

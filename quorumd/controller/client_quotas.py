@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
@@ -52,16 +53,15 @@ def plan_alter_client_quotas(
 ) -> ControllerResult:
     """Set and remove quotas. An entity with a wrong quota changes none."""
     del version
-    entities = [
-        tuple(sorted((e.entity_type, e.entity_name or "") for e in each.entity)) for each in message.entries
-    ]
+    entities = [entity_of(each) for each in message.entries]
+    count = Counter(entities)
     records: list[Message] = []
     results: list[alter_client_quotas_response.EntryData] = []
     wire = alter_client_quotas_response
     for entry, names in zip(message.entries, entities, strict=True):
         entity = [wire.EntityData(each.entity_type, each.entity_name) for each in entry.entity]
         problem = _entry_problem(entry)
-        if problem is None and entities.count(names) > 1:
+        if problem is None and count[names] > 1:
             problem = "The entity occurs twice in the request."
         if problem is not None:
             results.append(wire.EntryData(int(ErrorCode.INVALID_REQUEST), problem, entity))
@@ -70,6 +70,11 @@ def plan_alter_client_quotas(
         records += _records(controller.image, entry)
     response = wire.AlterClientQuotasResponse(0, results)
     return ControllerResult(() if message.validate_only else records, response)
+
+
+def entity_of(entry: EntryData) -> tuple[tuple[str, str], ...]:
+    """The entity of an entry, whatever the order of its types."""
+    return tuple(sorted((each.entity_type, each.entity_name or "") for each in entry.entity))
 
 
 def _entry_problem(entry: EntryData) -> str | None:

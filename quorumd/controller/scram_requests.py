@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from quorumd.controller.cluster_image import ClusterImage
@@ -41,9 +42,7 @@ def plan_alter_user_scram_credentials(
     """Set and remove credentials. A user may occur once in a request."""
     del version
     changes: list[_Change] = [*message.deletions, *message.upsertions]
-    count: dict[str, int] = {}
-    for change in changes:
-        count[change.name] = count.get(change.name, 0) + 1
+    count = Counter(change.name for change in changes)
     records: list[Message] = []
     results: dict[str, AlterUserScramCredentialsResult] = {}
     for change in changes:
@@ -89,11 +88,11 @@ def describe_user_scram_credentials(
     infos: dict[str, list[CredentialInfo]] = {}
     for (mechanism, user), found in sorted(image.security.scram.items()):
         infos.setdefault(user, []).append(CredentialInfo(mechanism, found.iterations))
-    names = [user.name for user in message.users or ()]
+    names = Counter(user.name for user in message.users or ())
     results = []
-    for name in dict.fromkeys(names) if names else sorted(infos):
+    for name in names or sorted(infos):
         result = DescribeUserScramCredentialsResult(name, 0, None, infos.get(name, []))
-        if names.count(name) > 1:
+        if names[name] > 1:
             result = DescribeUserScramCredentialsResult(
                 name, int(ErrorCode.DUPLICATE_RESOURCE), "A user can be described once per request."
             )

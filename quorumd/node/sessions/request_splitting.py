@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Final, NamedTuple
 
+from quorumd.controller.client_quotas import entity_of
 from quorumd.controller.controller import Controller
 from quorumd.controller.elections import partitions_to_elect
 from quorumd.controller.partition_creation import prepare_growth, requested_growth, total_requested_growth
@@ -35,6 +36,8 @@ MAX_PARTITIONS_PER_PART = 250
 """The number of partitions of one request that are changed at once: a few milliseconds of work."""
 _REMOVALS_PER_CHANGE = 8
 """Partitions of a topic that can be removed in the time of one change."""
+_MATCHES_PER_CHANGE = 16
+"""ACLs that can be compared with a filter in the time of one change."""
 _DESCRIBE_COST = 8
 """Cost of describing the configs of one resource, in changed partitions."""
 
@@ -305,6 +308,15 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         _topic_name,
         total_requested_growth,
         prepare_growth,
+    ),
+    ApiKey.CREATE_ACLS: SplitRule(("creations",), ("results",)),
+    ApiKey.DELETE_ACLS: SplitRule(
+        ("filters",),
+        ("filter_results",),
+        lambda controller, requested: 1 + len(controller.image.security.acls.acls) // _MATCHES_PER_CHANGE,
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: SplitRule(
+        ("entries",), ("entries",), name=lambda controller, requested: entity_of(requested)
     ),
     ApiKey.ALTER_CONFIGS: _ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTER_CONFIGS,

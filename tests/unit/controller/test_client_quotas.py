@@ -14,6 +14,7 @@ from quorumd.protocol.messages.describe_client_quotas_request import (
     DescribeClientQuotasRequest,
 )
 from tests.support.security.controllers import SecurityController
+from tests.support.text import CountedName
 
 Entity = dict[str, str | None]
 ALICE: Entity = {"user": "alice"}
@@ -144,3 +145,10 @@ def test_invalid_filters_are_refused(
     some: SecurityController, components: list[ComponentData], error: ErrorCode
 ) -> None:
     assert describe(some, *components) == error
+
+
+def test_entities_are_not_compared_with_all_others_of_a_request() -> None:
+    CountedName.comparisons = 0
+    names = [CountedName(f"user-{number}") for number in range(200)]
+    assert alter(SecurityController(), *(entry({"user": name}, set_to(1.0)) for name in names)) == [0] * 200
+    assert CountedName.comparisons < 10 * len(names)

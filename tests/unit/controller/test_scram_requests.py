@@ -20,6 +20,7 @@ from quorumd.protocol.messages.describe_user_scram_credentials_request import (
     UserName,
 )
 from tests.support.security.controllers import SecurityController
+from tests.support.text import CountedName
 
 
 def upsertion(name: str = "alice", mechanism: int = 1, iterations: int = 4096) -> ScramCredentialUpsertion:
@@ -95,3 +96,10 @@ def test_credentials_are_described_without_secrets() -> None:
         "carol": (ErrorCode.RESOURCE_NOT_FOUND, []),
     }
     assert describe(controller, "bob", "bob") == {"bob": (ErrorCode.DUPLICATE_RESOURCE, [])}
+
+
+def test_users_are_not_compared_with_all_others_of_a_request() -> None:
+    CountedName.comparisons = 0
+    names = [CountedName(f"user-{number}") for number in range(200)]
+    assert len(describe(SecurityController(), *names)) == 200
+    assert CountedName.comparisons < 10 * len(names)

@@ -12,13 +12,22 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.sessions import request_splitting
 from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART, SPLIT_RULES, RequestPart, merge
-from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.apis import ApiKey, request_class, response_class
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages import alter_partition_reassignments_request as wire
 from quorumd.protocol.messages import alter_partition_reassignments_response as response_wire
 from quorumd.protocol.messages import assign_replicas_to_dirs_request, assign_replicas_to_dirs_response
+from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
+from quorumd.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest, PartitionData, TopicData
+from quorumd.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from quorumd.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from quorumd.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
@@ -248,3 +257,49 @@ def test_request_for_all_reassignments_has_a_part_even_if_there_are_none_any_mor
     assert [part.continued for part in parts if part is not None] == [0, 1]
     (empty,) = request_splitting._expanded_parts(ListPartitionReassignmentsRequest(), rule, iter(()))
     assert empty is not None
+
+
+def test_acls_are_created_in_parts(cluster: ControllerHarness) -> None:
+    creations = [AclCreation(2, f"t{number}", 3, "User:alice", "*", 3, 3) for number in range(COUNT)]
+    session = cluster.request(CreateAclsRequest(creations))
+    assert session.held
+    assert take_turns(cluster) >= 3
+    cluster.confirm()
+    take_turns(cluster)
+    (response,) = session.responses
+    assert len(response.results) == COUNT
+
+
+def test_filters_of_acls_cost_what_they_compare() -> None:
+    """Each filter is compared with all ACLs, and its result may contain all of them."""
+    message = DeleteAclsRequest([DeleteAclsFilter(1, None, 1, None, None, 1, 1) for _ in range(8)])
+    harness = ControllerHarness()
+    assert request_splitting.parts_of(harness.controller, request_of(message, 3), 8) is None
+    for number in range(200):
+        id = KafkaUuid(number.to_bytes(16, "big"))
+        acl = AccessControlEntryRecord(id, 2, f"t{number}", 3, "User:alice", "*", 3, 3)
+        harness.controller.image.apply(acl, [])
+    parts = request_splitting.parts_of(harness.controller, request_of(message, 3), 8)
+    assert parts is not None
+    assert len(list(parts)) == 8
+
+
+def test_entries_of_one_entity_stay_in_one_part(cluster: ControllerHarness) -> None:
+    names = [f"user-{number}" for number in range(COUNT)]
+    quota = OpData("producer_byte_rate", 1.0, False)
+    entries = [EntryData([EntityData("user", name)], [quota]) for name in [*names, names[0]]]
+    session = cluster.request(AlterClientQuotasRequest(entries, False))
+    take_turns(cluster)
+    assert len(cluster.batches) == 4
+    cluster.commit()
+    take_turns(cluster)
+    (response,) = session.responses
+    errors = [each.error_code for each in response.entries]
+    assert errors == [ErrorCode.INVALID_REQUEST] * 2 + [0] * (COUNT - 1)
+
+
+def test_requests_that_are_split_are_decoded_and_encoded_in_steps() -> None:
+    """Otherwise one turn decodes all that the parts divide."""
+    for key in SPLIT_RULES:
+        assert request_class(key).DECODE_IN_STEPS, key
+        assert response_class(key).ENCODE_IN_STEPS, key
