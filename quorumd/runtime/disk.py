@@ -7,11 +7,15 @@ import os
 import sys
 from collections.abc import Callable
 from errno import EINVAL, EOPNOTSUPP
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from quorumd.ports import Disk
 from quorumd.runtime.disk_operations import DiskOperations
 from quorumd.runtime.subprocess_job import SubprocessJob
+
+FILE_MODE: Final = 0o600
+"""The log holds the keys of SCRAM users, and the names of all topics and clients."""
+FOLDER_MODE: Final = 0o700
 
 T = TypeVar("T")
 
@@ -96,7 +100,7 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         """See `ports.Disk`."""
-        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
+        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), FILE_MODE)
         if sys.platform == "linux":
             # After a failed flush Linux keeps the lost pages in its cache as clean. Recovery must read the disk
             # itself.
@@ -117,7 +121,7 @@ class OsDisk:
 
     def make_directory(self, path: str) -> None:
         """See `ports.Disk`."""
-        os.makedirs(path, exist_ok=True)
+        os.makedirs(path, FOLDER_MODE, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         """See `ports.Disk`."""
@@ -141,7 +145,7 @@ class OsDisk:
 
     def lock(self, path: str) -> OsFile:
         """See `ports.Disk`. The kernel releases the lock when the process ends."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The process id is for error messages only; the lock is on the file.

@@ -275,3 +275,16 @@ class TestSubmit:
         os_disk.close()
         os_disk.submit(lambda: 2, results.put)
         assert (results.get(timeout=PATIENCE_S), results.get(timeout=PATIENCE_S)) == (1, 2)
+
+
+def test_folders_and_files_are_private_whatever_the_umask(os_disk: OsDisk, tmp_path: Path) -> None:
+    """The log holds the keys of SCRAM users."""
+    before = os.umask(0)
+    try:
+        os_disk.make_directory(str(tmp_path / "data"))
+        os_disk.open(str(tmp_path / "data" / "log"), create=True).close()
+        os_disk.lock(str(tmp_path / "data" / ".lock")).close()
+    finally:
+        os.umask(before)
+    found = [tmp_path / "data", *sorted((tmp_path / "data").iterdir())]
+    assert [oct(path.stat().st_mode & 0o777) for path in found] == ["0o700", "0o600", "0o600"]
