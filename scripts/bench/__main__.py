@@ -133,6 +133,7 @@ class Sizes(NamedTuple):
     dumped: int = pipeline_decode.DUMPED_RECORDS
     decodings: int = pipeline_decode.REPEAT
     read: int = pipeline_source.RECORDS
+    read_on_cores: Sequence[int] = pipeline_source.CORES
     audited: Mapping[int, int] = pipeline_audit.RECORDS
     history: int = pipeline_history.RECORDS
     plans: Sequence[Case] = pipeline_plan.CASES
@@ -152,6 +153,7 @@ SHORT = Sizes(
     dumped=1_000,
     decodings=1,
     read=20_000,
+    read_on_cores=(2,),
     audited={32: 20_000},
     history=20_000,
     plans=[Case(2_000, 12, 2, 1, 60.0)],
@@ -364,7 +366,12 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
         plan.sizes.decodings,
     ),
     PIPELINE_SOURCE: lambda plan, echo: measure_source(
-        plan.folder / PIPELINE_SOURCE, plan.package, plan.rounds, echo, plan.sizes.read
+        plan.folder / PIPELINE_SOURCE,
+        plan.package,
+        plan.rounds,
+        echo,
+        plan.sizes.read,
+        plan.sizes.read_on_cores,
     ),
     PIPELINE_AUDIT: lambda plan, echo: measure_audit(
         plan.folder / PIPELINE_AUDIT,

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from scripts.log_generator import LogShape, generate
 PROGRAM = Path(__file__).with_name("source_pass.py").resolve()
 RECORDS = 12_000_000
 """Enough records to make the start of a query, half a second, negligible."""
+CORES = (1, 2)
 STREAMED_RECORDS = 1_500_000
 DUMPED_RECORDS = 100_000
 QUESTIONS = {
@@ -116,7 +117,12 @@ class SourceReport:
 
 
 def measure_source(
-    folder: Path, package: str, rounds: int, echo: Callable[[str], None], records: int = RECORDS
+    folder: Path,
+    package: str,
+    rounds: int,
+    echo: Callable[[str], None],
+    records: int = RECORDS,
+    cores_of_passes: Sequence[int] = CORES,
 ) -> SourceReport:
     """Run all measurements. Raises BenchError."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -125,7 +131,7 @@ def measure_source(
     streamed = generate(folder / "streamed", LogShape(min(records, STREAMED_RECORDS), segment_bytes=32 << 20))
     small = generate(folder / "dumped", LogShape(min(records, DUMPED_RECORDS), segment_bytes=1 << 30))
     rates: dict[int, dict[str, Rate]] = {}
-    for cores in (1, 2):
+    for cores in cores_of_passes:
         passes = _passes(folder, cores, rounds)
         rates[cores] = {
             name: Rate(read / each["seconds"], read / each["cpu_seconds"])
