@@ -63,29 +63,29 @@ def test_connections_beyond_the_rate_wait_in_the_backlog(
         loop: Any = LoopWithHeldTimers(asyncio.get_running_loop(), held_s=1.0)
         limits = NetworkLimits(rates=ConnectionRateLimits(listeners={"CLIENTS": 1}, windows=2))
         net = TcpNetwork(loop, limits)
-        accepted: list[Echo] = []
-
-        def accept() -> Echo:
-            accepted.append(Echo())
-            return accepted[-1]
-
-        listener = net.listen("127.0.0.1", 0, accept, "CLIENTS")
+        listener = net.listen("127.0.0.1", 0, Echo, "CLIENTS")
         other = net.listen("127.0.0.1", 0, Echo, "CONTROLLER")
-        served = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(3)]
-        protected = await asyncio.open_connection("127.0.0.1", other.port)
-        for reader, writer in (*served[:2], protected):
-            writer.write(b"a")
-            assert await reader.readexactly(1) == b"a"
-        assert len(accepted) == 2
-        (resume,) = loop.held
-        resume()
-        served[2][1].write(b"a")
-        assert await served[2][0].readexactly(1) == b"a"
-        for _, writer in (*served, protected):
-            writer.close()
-        listener.close()
-        other.close()
-        await net.close(timeout_s=1)
+        clients = []
+        try:
+            for port in [listener.port] * 3 + [other.port]:
+                clients.append(await asyncio.open_connection("127.0.0.1", port))
+            for number in (0, 1, 3):
+                await assert_served(*clients[number])
+            assert net.open_connections == 3
+            (resume,) = loop.held
+            resume()
+            await assert_served(*clients[2])
+        finally:
+            for _, writer in clients:
+                writer.close()
+            listener.close()
+            other.close()
+            await net.close(timeout_s=1)
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(scenario())
+
+
+async def assert_served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"a")
+    assert await reader.readexactly(1) == b"a"
