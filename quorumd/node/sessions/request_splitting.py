@@ -44,16 +44,19 @@ _DESCRIBE_COST = 8
 Numbers = dict[str, list[int]]
 _Run = tuple[tuple[object, ...], list[object]]
 """The items that contain a list, and the list."""
+_Listed = tuple[str, object]
+"""The field of a list, and an item in it."""
 
 
 class SplitRule(NamedTuple):
     """Describes how requests of an API are split.
 
     `request_path`, `response_path`: the fields of request and response that lead to the items to split, each a list
-    in the items of the previous field. `cost`: the cost of an item in partitions; a number if all cost the same.
-    `name`: items with the same name stay in one part. `total`: a figure of the whole request for the planner of each
-    part. `prepare`: the preparation of a part that is large by itself. `expand`: the partition numbers by topic of a
-    request for all topics, with None where other tasks should run; `topic` builds the item of such a topic."""
+    in the items of the previous field. `also`: a second list beside the first, for paths of one field. `cost`: the
+    cost of an item in partitions; a number if all cost the same. `name`: items with the same name stay in one part.
+    `total`: a figure of the whole request for the planner of each part. `prepare`: the preparation of a part that is
+    large by itself. `expand`: the partition numbers by topic of a request for all topics, with None where other
+    tasks should run; `topic` builds the item of such a topic."""
 
     request_path: tuple[str, ...]
     response_path: tuple[str, ...]
@@ -63,6 +66,7 @@ class SplitRule(NamedTuple):
     prepare: Callable[[Controller, Any], Preparation] | None = None
     expand: Callable[[Controller, Any, int], Iterator[Numbers | None] | None] | None = None
     topic: Callable[[str, list[int]], Any] | None = None
+    also: str = ""
 
 
 class RequestPart(NamedTuple):
@@ -92,23 +96,17 @@ def parts_of(
         assert rule.expand is not None
         found = rule.expand(controller, message, max_partitions)
         return None if found is None else _expanded_parts(message, rule, found)
-    if not items and request.api_key == ApiKey.DELETE_TOPICS:
-        name = "topic_names"
-        items = getattr(message, name)
     if len(rule.request_path) > 1:
         if _size(items, rule.request_path[1:], max_partitions) <= max_partitions:
             return None
         return _nested_parts(message, rule.request_path, items, max_partitions)
+    fields = (name, rule.also) if rule.also else (name,)
+    listed: list[_Listed] = [(field, item) for field in fields for item in getattr(message, field)]
     cost = rule.cost
-    if isinstance(cost, int):
-        if cost * len(items) <= max_partitions:
-            return None
-        costs = [cost] * len(items)
-    else:
-        costs = [cost(controller, item) for item in items]
-        if sum(costs) <= max_partitions:
-            return None
-    return _flat_parts(controller, message, rule, name, list(zip(items, costs, strict=True)), max_partitions)
+    costs = [cost if isinstance(cost, int) else cost(controller, item) for _, item in listed]
+    if sum(costs) <= max_partitions:
+        return None
+    return _flat_parts(controller, message, rule, list(zip(listed, costs, strict=True)), max_partitions)
 
 
 def _size(items: Sequence[object], path: Sequence[str], limit: int) -> int:
@@ -127,31 +125,30 @@ def _flat_parts(
     controller: Controller,
     message: Message,
     rule: SplitRule,
-    field: str,
-    items: Sequence[tuple[object, int]],
+    items: Sequence[tuple[_Listed, int]],
     max_partitions: int,
 ) -> Iterator[RequestPart]:
     """Yield the parts of a list whose items are not split themselves."""
     total = rule.total
     options = {} if total is None else {"total": total(controller, message)}
-    groups: dict[Hashable, list[tuple[object, int]]] = {}
-    for position, (item, cost) in enumerate(items):
-        name = rule.name(controller, item) if rule.name is not None else position
-        groups.setdefault(name, []).append((item, cost))
-    group: list[object] = []
+    groups: dict[Hashable, list[tuple[_Listed, int]]] = {}
+    for position, (listed, cost) in enumerate(items):
+        name = rule.name(controller, listed[1]) if rule.name is not None else position
+        groups.setdefault(name, []).append((listed, cost))
+    group: list[_Listed] = []
     budget = max_partitions
     for named in groups.values():
         cost = sum(each for _, each in named)
         if group and cost > budget:
-            yield RequestPart(_copy_with(message, field, group), 0, options)
+            yield RequestPart(_copy_of_listed(message, rule, group), 0, options)
             group, budget = [], max_partitions
-        group += (item for item, _ in named)
+        group += (listed for listed, _ in named)
         budget -= cost
         if budget < 0 and len(group) == 1:
-            yield RequestPart(_copy_with(message, field, group), 0, options, rule.prepare)
+            yield RequestPart(_copy_of_listed(message, rule, group), 0, options, rule.prepare)
             group, budget = [], max_partitions
     if group:
-        yield RequestPart(_copy_with(message, field, group), 0, options)
+        yield RequestPart(_copy_of_listed(message, rule, group), 0, options)
 
 
 def _nested_parts(
@@ -241,6 +238,16 @@ def _copy_with(message: Message, field: str, items: list[object]) -> Message:
     return part
 
 
+def _copy_of_listed(message: Message, rule: SplitRule, group: Iterable[_Listed]) -> Message:
+    part = copy(message)
+    lists: dict[str, list[object]] = {field: [] for field in (rule.request_path[0], rule.also) if field}
+    for field, item in group:
+        lists[field].append(item)
+    for field, items in lists.items():
+        setattr(part, field, items)
+    return part
+
+
 def merge(rule: SplitRule, parts: Sequence[RequestPart], responses: Sequence[Message]) -> Message:
     """Merge the responses to the parts. The top-level error of a part becomes that of the whole response."""
     for response in responses:
@@ -278,7 +285,7 @@ def _resource(controller: Controller, requested: Any) -> Hashable:
     return (requested.resource_type, requested.resource_name)
 
 
-def _topic_name(controller: Controller, requested: Any) -> Hashable:
+def _name(controller: Controller, requested: Any) -> Hashable:
     del controller
     name: str = requested.name
     return name
@@ -291,7 +298,7 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         ("topics",),
         ("topics",),
         lambda controller, requested: 1 + requested_partitions(controller, requested),
-        _topic_name,
+        _name,
         total_requested_partitions,
         prepare_topic,
     ),
@@ -300,12 +307,13 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         ("responses",),
         lambda controller, requested: 1 + _partitions_of(controller, requested) // _REMOVALS_PER_CHANGE,
         lambda controller, requested: _identity(controller, requested),
+        also="topic_names",
     ),
     ApiKey.CREATE_PARTITIONS: SplitRule(
         ("topics",),
         ("results",),
         lambda controller, requested: 1 + requested_growth(controller, requested),
-        _topic_name,
+        _name,
         total_requested_growth,
         prepare_growth,
     ),
@@ -317,6 +325,9 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
     ),
     ApiKey.ALTER_CLIENT_QUOTAS: SplitRule(
         ("entries",), ("entries",), name=lambda controller, requested: entity_of(requested)
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: SplitRule(
+        ("deletions",), ("results",), name=_name, also="upsertions"
     ),
     ApiKey.ALTER_CONFIGS: _ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _ALTER_CONFIGS,

@@ -25,6 +25,11 @@ from quorumd.protocol.messages.alter_client_quotas_request import (
     OpData,
 )
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest, PartitionData, TopicData
+from quorumd.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from quorumd.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
@@ -303,3 +308,20 @@ def test_requests_that_are_split_are_decoded_and_encoded_in_steps() -> None:
     for key in SPLIT_RULES:
         assert request_class(key).DECODE_IN_STEPS, key
         assert response_class(key).ENCODE_IN_STEPS, key
+
+
+def test_credentials_are_altered_in_parts_with_both_changes_of_a_user_in_one(
+    cluster: ControllerHarness,
+) -> None:
+    names = [f"user-{number}" for number in range(COUNT)]
+    upsertions = [ScramCredentialUpsertion(name, 1, 4096, b"salt", bytes(32)) for name in names]
+    message = AlterUserScramCredentialsRequest([ScramCredentialDeletion(names[-1], 1)], upsertions)
+    session = cluster.request(message)
+    take_turns(cluster)
+    assert len(cluster.batches) == 4
+    cluster.commit()
+    take_turns(cluster)
+    (response,) = session.responses
+    failed = [each.user for each in response.results if each.error_code]
+    assert failed == [names[-1]]
+    assert len(response.results) == COUNT
