@@ -1,4 +1,7 @@
-"""DescribeConfigs: a linearizable read; the APIs that change configs are in `controller_table`."""
+"""DescribeConfigs, a linearizable read, and ListConfigResources, which any node responds to from its committed image.
+
+The APIs that change configs are in `controller_table`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from quorumd.controller.cluster_image import ALL_BROKERS, Resource
+from quorumd.controller.config_listing import list_config_resources
 from quorumd.controller.config_table import BROKER_CONFIGS, CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from quorumd.controller.configs import check_resource
 from quorumd.controller.effective_configs import (
@@ -20,6 +24,7 @@ from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import describe_configs_response
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 
@@ -37,12 +42,25 @@ class ConfigApis:
         self._static_configs = context.settings.static_configs
         self._role = context.role
         self._state_machine = context.state_machine
+        self._committed_image = context.committed_image
         self._purgatory = context.purgatory
         self._large = context.large_requests
         self._authorization = context.authorization
 
     def routes(self) -> Iterable[Route]:
-        return (Route(DescribeConfigsRequest, self.describe_configs),)
+        return (
+            Route(DescribeConfigsRequest, self.describe_configs),
+            Route(ListConfigResourcesRequest, self.list_config_resources),
+        )
+
+    def list_config_resources(self, session: Session, request: Request[ListConfigResourcesRequest]) -> None:
+        """List the resources of the committed image; see `quorumd.controller.config_listing`."""
+        machine = self._state_machine
+        self._committed_image.respond(
+            session,
+            request,
+            lambda: list_config_resources(machine.image, request.message, request.api_version),
+        )
 
     def describe_configs(self, session: Session, request: Request[DescribeConfigsRequest]) -> None:
         purgatory = self._purgatory

@@ -310,6 +310,7 @@ NODE_RULES: Final[Mapping[int, Rule]] = {
     ),
     ApiKey.ALTER_CLIENT_QUOTAS: requires(Operation.ALTER_CONFIGS),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: requires(Operation.DESCRIBE_CONFIGS),
+    ApiKey.LIST_CONFIG_RESOURCES: requires(Operation.DESCRIBE_CONFIGS),
     ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token,
     **dict.fromkeys(
         (

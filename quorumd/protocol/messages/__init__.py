@@ -75,6 +75,7 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     CONTROLLER_REGISTRATION = 70
     ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
@@ -156,6 +157,7 @@ APIS: dict[int, tuple[str, int, int, int | None]] = {
     69: ("ConsumerGroupDescribe", 0, 1, 0),
     70: ("ControllerRegistration", 0, 0, 0),
     73: ("AssignReplicasToDirs", 0, 0, 0),
+    74: ("ListConfigResources", 0, 1, 0),
     75: ("DescribeTopicPartitions", 0, 0, 0),
     80: ("AddRaftVoter", 0, 1, 0),
     81: ("RemoveRaftVoter", 0, 0, 0),
@@ -364,6 +366,8 @@ MODULES: dict[str, str] = {
     "LeaveGroupResponse": "leave_group_response",
     "LegacyOffsetCommitKey": "legacy_offset_commit_key",
     "LegacyOffsetCommitValue": "legacy_offset_commit_value",
+    "ListConfigResourcesRequest": "list_config_resources_request",
+    "ListConfigResourcesResponse": "list_config_resources_response",
     "ListGroupsRequest": "list_groups_request",
     "ListGroupsResponse": "list_groups_response",
     "ListOffsetsRequest": "list_offsets_request",

@@ -38,7 +38,6 @@ PROPERTIES: Final = {
 
 EXPECTED_FAILURES: Final = {
     "test_describe_configs_broker_resource_returns_configs": "advertised.listeners is not in the properties file",
-    "test_list_config_resources": "ListConfigResources is not supported",
 }
 """Tests that fail, and why."""
 

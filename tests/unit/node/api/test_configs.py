@@ -20,11 +20,12 @@ from quorumd.protocol.messages import (
 )
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.node.api_harness import ApiHarness
+from tests.support.node.api_harness import ApiHarness, ScriptedCommits
 from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
 
-BROKER, TOPIC = int(ConfigResourceType.BROKER), int(ConfigResourceType.TOPIC)
+TOPIC, BROKER, _, CLIENT_METRICS, GROUP = (int(kind) for kind in ConfigResourceType)
 SET, DELETE, APPEND = 0, 1, 2
 Alteration = tuple[int, str, list[tuple[str, int, str | None]]]
 
@@ -33,7 +34,12 @@ class ConfigApiHarness(ApiHarness):
     """Node 1, the leader until `lose_leadership`."""
 
     def __init__(self) -> None:
-        super().__init__(node_id=1, static_configs=(("broker.id", "1"), ("log.dirs", "/data")))
+        self.commits = ScriptedCommits()
+        super().__init__(
+            node_id=1,
+            static_configs=(("broker.id", "1"), ("log.dirs", "/data")),
+            committed_image=self.commits,
+        )
         self.configs = ConfigApis(self.context)
         self.controller_apis = ControllerApis(self.context)
 
@@ -294,6 +300,29 @@ def test_undescribable_resources_have_an_error_message(harness: ConfigApiHarness
         ErrorCode.INVALID_REQUEST,
     ]
     assert all(result.error_message for result in session.responses[0].results)
+
+
+# Listings
+
+
+def test_any_node_lists_committed_resources(harness: ConfigApiHarness) -> None:
+    harness.lose_leadership()
+    harness.commits.is_behind = True
+    harness.image.apply(ConfigRecord(GROUP, "g", "consumer.session.timeout.ms", "1"), [])
+    session = RecordingSession()
+    harness.configs.list_config_resources(session, request_of(ListConfigResourcesRequest([GROUP]), 1))
+    assert session.responses == []
+    (on_commit,) = harness.commits.waiting
+    on_commit(True)
+    assert [each.resource_name for each in session.responses[0].config_resources] == ["g"]
+
+
+def test_version_0_of_listing_is_of_client_metrics(harness: ConfigApiHarness) -> None:
+    harness.image.apply(ConfigRecord(GROUP, "g", "consumer.session.timeout.ms", "1"), [])
+    harness.image.apply(ConfigRecord(CLIENT_METRICS, "m", "interval.ms", "1000"), [])
+    session = RecordingSession()
+    harness.configs.list_config_resources(session, request_of(ListConfigResourcesRequest(), 0))
+    assert [each.resource_name for each in session.responses[0].config_resources] == ["m"]
 
 
 # Another node leads

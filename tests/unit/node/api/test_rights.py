@@ -25,6 +25,7 @@ from quorumd.protocol.messages.create_partitions_response import CreatePartition
 from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
+from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.response_errors import errors_in
@@ -192,6 +193,13 @@ def test_configs_need_the_right_to_their_resource() -> None:
     assert [each.resource_type for each in checked.message.resources] == [2]
     errors = {each.resource_type: each.error_code for each in response.results}
     assert errors == {4: 31, 8: 31, 16: 31, 32: 30, 99: 31}
+
+
+def test_config_resources_are_listed_with_describe_configs_on_the_cluster() -> None:
+    rule, message = NODE_RULES[ApiKey.LIST_CONFIG_RESOURCES], ListConfigResourcesRequest()
+    refused: Any = rule(check(message, 1, [on_cluster(Operation.DESCRIBE)]))
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert rule(check(message, 1, [on_cluster(Operation.DESCRIBE_CONFIGS)])) is None
 
 
 def test_controllers_are_described_with_alter_and_brokers_without_rights() -> None:

@@ -1,0 +1,59 @@
+"""ListConfigResources (KIP-1142): the resources whose configs a client can describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ErrorCode
+from quorumd.protocol.config_resource_type import ConfigResourceType
+from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from quorumd.protocol.messages.list_config_resources_response import (
+    ConfigResource,
+    ListConfigResourcesResponse,
+)
+
+_LISTED_TYPES: Final = (
+    frozenset({ConfigResourceType.CLIENT_METRICS}),
+    frozenset(ConfigResourceType),
+)
+"""The types that each version can list. Version 0 was ListClientMetricsResources (KIP-714)."""
+_ORDER: Final = (
+    ConfigResourceType.GROUP,
+    ConfigResourceType.CLIENT_METRICS,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.BROKER,
+    ConfigResourceType.TOPIC,
+)
+"""The order in a response, as Kafka's."""
+
+
+def list_config_resources(
+    image: ClusterImage, message: ListConfigResourcesRequest, version: int
+) -> ListConfigResourcesResponse:
+    """List the resources of the requested types, each type in order of names; of all types if none is requested.
+
+    Topics and brokers are listed without configs of their own too; groups and client metrics subscriptions exist
+    here only through theirs. A type that the version cannot list makes the response UNSUPPORTED_VERSION without
+    resources.
+    """
+    listed = _LISTED_TYPES[version]
+    requested = set(message.resource_types) or listed
+    if not requested <= listed:
+        return ListConfigResourcesResponse(0, int(ErrorCode.UNSUPPORTED_VERSION))
+    resources = [
+        ConfigResource(name, int(kind))
+        for kind in _ORDER
+        if kind in requested
+        for name in _names(image, kind)
+    ]
+    return ListConfigResourcesResponse(0, 0, resources)
+
+
+def _names(image: ClusterImage, kind: ConfigResourceType) -> Iterable[str]:
+    if kind is ConfigResourceType.TOPIC:
+        return sorted(image.topic_ids)
+    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
+        return [str(broker_id) for broker_id in sorted(image.brokers)]
+    return sorted(name for each, name in image.configs if each == kind)
