@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from quorumd.log_limit import LogLimit
 from quorumd.security.acls import (
     ANY_USER,
     CLUSTER_NAME,
@@ -77,19 +78,25 @@ class AuthorizerCounters:
 
 
 class Authorizer:
-    """Decides by the ACLs that `acls()` returns, once `is_loaded()`."""
+    """Decides by the ACLs that `acls()` returns, once `is_loaded()`. `now_ms`: monotonic milliseconds.
+
+    Denials are logged at INFO, but at DEBUG if one of the same principal, operation and resource type was logged at
+    INFO within the interval of `LogLimit`: anyone who reaches a port can cause them.
+    """
 
     def __init__(
         self,
         settings: AuthorizerSettings,
         acls: Callable[[], AclIndex],
         is_loaded: Callable[[], bool],
+        now_ms: Callable[[], float],
         counters: AuthorizerCounters | None = None,
     ) -> None:
         self.settings = settings
         self.counters = counters or AuthorizerCounters()
         self._acls = acls
         self.is_loaded = is_loaded
+        self._denials = LogLimit(now_ms)
 
     def authorize(
         self,
@@ -117,14 +124,20 @@ class Authorizer:
             counters.allowed_total += logs_allowed
         elif logs_denied:
             counters.denied[client.api] = counters.denied.get(client.api, 0) + 1
-        level = logging.DEBUG
         if not is_allowed and logs_denied:
-            level = logging.INFO
-        elif not (is_allowed and logs_allowed):
-            return is_allowed
-        if audit.isEnabledFor(level):
-            _log(level, client, operation, resource_type, name, is_allowed, rule)
+            self._log_denial(client, operation, resource_type, name, rule)
+        elif is_allowed and logs_allowed and audit.isEnabledFor(logging.DEBUG):
+            _log(logging.DEBUG, client, operation, resource_type, name, "allowed", rule)
         return is_allowed
+
+    def _log_denial(self, client: Client, operation: int, resource_type: int, name: str, rule: Rule) -> None:
+        if not audit.isEnabledFor(logging.INFO):
+            return
+        suppressed = self._denials.admit((client.principal, operation, resource_type))
+        if suppressed is not None:
+            _log(logging.INFO, client, operation, resource_type, name, "denied", rule, suppressed)
+        elif audit.isEnabledFor(logging.DEBUG):
+            _log(logging.DEBUG, client, operation, resource_type, name, "denied", rule)
 
     def _decide(self, client: Client, operation: int, resource_type: int, name: str) -> tuple[bool, Rule]:
         index = self._acls()
@@ -206,19 +219,27 @@ def _describe(rule: Rule) -> str:
 
 
 def _log(
-    level: int, client: Client, operation: int, resource_type: int, name: str, is_allowed: bool, rule: Rule
+    level: int,
+    client: Client,
+    operation: int,
+    resource_type: int,
+    name: str,
+    decision: str,
+    rule: Rule,
+    suppressed: int = 0,
 ) -> None:
     audit.log(
         level,
-        "%r from %s: %s %s on %s %r for %s, by rule %r",
+        "%r from %s: %s %s on %s %r for %s, by rule %r%s",
         client.principal,
         client.host,
-        "allowed" if is_allowed else "denied",
+        decision,
         _name(Operation, operation),
         _name(ResourceType, resource_type),
         name,
         client.api,
         _describe(rule),
+        f" ({suppressed} more denials of this kind were logged at DEBUG only)" if suppressed else "",
     )
 
 

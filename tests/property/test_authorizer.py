@@ -45,7 +45,7 @@ def test_decisions_are_those_of_the_simple_model(seed: int) -> None:
         remove(state, number, [])
     cluster = Cluster(more.acls, more.super_users, more.allows_without_acl)
     settings = AuthorizerSettings(cluster.super_users, cluster.allows_without_acl)
-    authorizer = Authorizer(settings, lambda: state.acls, lambda: True)
+    authorizer = Authorizer(settings, lambda: state.acls, lambda: True, lambda: 0.0)
     for _ in range(QUESTIONS):
         question = random_question(random, cluster)
         client = Client(question.principal, question.host, "Test")

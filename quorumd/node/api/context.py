@@ -118,13 +118,14 @@ def create_api_context(
         forwarder,
         purgatory,
         large_requests,
-        _authorization(settings, engine, state_machine, role, statistics),
+        _authorization(settings, clock, engine, state_machine, role, statistics),
         quotas,
     )
 
 
 def _authorization(
     settings: NodeSettings,
+    clock: Clock,
     engine: RaftEngine,
     state_machine: StateMachine,
     role: LeaderRole,
@@ -139,6 +140,7 @@ def _authorization(
             settings.authorizer,
             lambda: state_machine.image.security.acls,
             loading.is_complete,
+            clock.now_ms,
             statistics.authorization,
         )
     return RequestAuthorization(authorizer, lambda: state_machine.image, role, statistics)

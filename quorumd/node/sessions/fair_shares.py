@@ -16,6 +16,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, Protocol
 
+from quorumd.log_limit import LogLimit
 from quorumd.ports import Clock
 from quorumd.protocol.connection import ALL
 
@@ -33,7 +34,6 @@ it for as long as more data arrives."""
 MAX_HELD_BYTES: Final = 48 * 1024 * 1024
 MIN_COUNTED_BYTES: Final = 4096
 """A connection that holds less is not counted: 10,000 of them hold 40 MB."""
-WARNING_INTERVAL_MS: Final = 10_000.0
 
 
 class Member(Protocol):
@@ -72,8 +72,7 @@ class FairShares:
         self._is_scheduled = False
         self._holders: dict[Member, int] = {}
         self._held_bytes = 0
-        self._warned: dict[str, tuple[float, int]] = {}
-        """Per kind of warning, when it was logged and how many have been suppressed since."""
+        self._warnings = LogLimit(now_ms)
 
     @classmethod
     def of(cls, clock: Clock) -> FairShares:
@@ -158,11 +157,8 @@ class FairShares:
 
     def warn(self, kind: str, text: str) -> None:
         """Log a warning that a client has caused, unless one of its kind was logged within the interval."""
-        now = self._now_ms()
-        logged_at, suppressed = self._warned.get(kind, (-inf, 0))
-        if now - logged_at < WARNING_INTERVAL_MS:
-            self._warned[kind] = (logged_at, suppressed + 1)
+        suppressed = self._warnings.admit(kind)
+        if suppressed is None:
             return
-        self._warned[kind] = (now, 0)
         more = f" ({suppressed} more warnings of this kind were suppressed)" if suppressed else ""
         logger.warning("%s%s", text, more)

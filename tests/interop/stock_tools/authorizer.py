@@ -69,7 +69,7 @@ def _decisions(case: Case) -> str:
     cluster, questions = case
     index = index_of(cluster.acls)
     settings = AuthorizerSettings(cluster.super_users, cluster.allows_without_acl)
-    authorizer = Authorizer(settings, lambda: index, lambda: True)
+    authorizer = Authorizer(settings, lambda: index, lambda: True, lambda: 0.0)
     decided = []
     for each in questions:
         client = Client(each.principal, each.host, "Test")

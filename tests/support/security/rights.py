@@ -29,7 +29,7 @@ def on_cluster(operation: int) -> Acl:
 def authorizer_of(acls: Iterable[Acl] = (), supers: Iterable[str] = ()) -> Authorizer:
     """An authorizer with these ACLs."""
     index = index_of(acls)
-    return Authorizer(AuthorizerSettings(frozenset(supers)), lambda: index, lambda: True)
+    return Authorizer(AuthorizerSettings(frozenset(supers)), lambda: index, lambda: True, lambda: 0.0)
 
 
 def received(message: Message, version: int) -> Request[Message]:

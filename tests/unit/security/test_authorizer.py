@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from quorumd.log_limit import INTERVAL_MS
 from quorumd.security.acls import (
     Acl,
     AclIndex,
@@ -42,7 +43,7 @@ def acl(
 def authorizer(*acls: Acl, supers: str = "", allows_without_acl: bool = False) -> Authorizer:
     settings = AuthorizerSettings(parse_super_users(supers), allows_without_acl)
     index = index_of(acls)
-    return Authorizer(settings, lambda: index, lambda: True)
+    return Authorizer(settings, lambda: index, lambda: True, lambda: 0.0)
 
 
 def test_only_what_an_acl_allows_is_allowed() -> None:
@@ -86,7 +87,7 @@ def test_host_must_match() -> None:
 
 def test_super_users_may_do_everything_even_before_the_acls_are_loaded() -> None:
     settings = AuthorizerSettings(parse_super_users("User:alice; User:CN=x,O=y"))
-    decider = Authorizer(settings, AclIndex, lambda: False)
+    decider = Authorizer(settings, AclIndex, lambda: False, lambda: 0.0)
     assert decider.authorize(ALICE, Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
     assert decider.authorize(Client("User:CN=x,O=y", "h", "Vote"), Operation.ALTER, TOPIC, "t")
     with pytest.raises(AuthorizerNotReady):
@@ -131,6 +132,44 @@ def test_audit_log_has_denials_and_at_debug_what_is_allowed(caplog: pytest.LogCa
     assert [record.levelname for record in caplog.records] == ["DEBUG", "INFO"]
     assert "ALLOW READ on TOPIC:LITERAL:orders" in caplog.text
     assert "denied 99" in caplog.text
+
+
+def test_repeated_denials_are_logged_at_debug_until_the_interval_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now_ms = [0.0]
+    decider = Authorizer(AuthorizerSettings(), AclIndex, lambda: True, lambda: now_ms[0])
+    with caplog.at_level(logging.DEBUG, "quorumd.authorizer"):
+        for number in range(100):
+            decider.authorize(ALICE, Operation.READ, TOPIC, f"topic-{number}")
+        assert [record.levelname for record in caplog.records] == ["INFO", *["DEBUG"] * 99]
+        now_ms[0] += INTERVAL_MS
+        decider.authorize(ALICE, Operation.READ, TOPIC, "last")
+    assert caplog.records[-1].levelname == "INFO"
+    assert "'last'" in caplog.messages[-1]
+    assert "99 more" in caplog.messages[-1]
+    assert decider.counters.denied_total == 101
+
+
+def test_denials_of_other_principals_operations_and_resource_types_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    decider = authorizer()
+    with caplog.at_level(logging.INFO, "quorumd.authorizer"):
+        for _ in range(2):
+            decider.authorize(ALICE, Operation.READ, TOPIC, "orders")
+            decider.authorize(ALICE, Operation.WRITE, TOPIC, "orders")
+            decider.authorize(ALICE, Operation.READ, ResourceType.GROUP, "orders")
+            decider.authorize(ALICE._replace(principal="User:bob"), Operation.READ, TOPIC, "orders")
+    assert len(caplog.records) == 4
+
+
+def test_every_operation_of_a_super_user_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+    decider = authorizer(supers="User:alice")
+    with caplog.at_level(logging.DEBUG, "quorumd.authorizer"):
+        for _ in range(3):
+            decider.authorize(ALICE, Operation.ALTER, TOPIC, "orders")
+    assert [record.levelname for record in caplog.records] == ["DEBUG"] * 3
 
 
 def test_denials_are_counted_by_api() -> None:

@@ -160,7 +160,7 @@ def test_unauthorized_request_is_rejected(api: Api) -> None:
 
 
 def test_client_has_an_error_until_the_acls_are_loaded(api: Api) -> None:
-    loading = Authorizer(AuthorizerSettings(), AclIndex, lambda: False)
+    loading = Authorizer(AuthorizerSettings(), AclIndex, lambda: False, lambda: 0.0)
     harness = ControllerHarness(api.table(), authorizer=loading)
     (response,) = harness.request(deepcopy(CLIENT_REQUEST)).responses
     assert {result.error_code for result in response.results} == {ErrorCode.UNKNOWN_SERVER_ERROR}

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from quorumd.log_limit import INTERVAL_MS
 from quorumd.node.sessions.fair_shares import (
     BULK_BYTES,
     BYTES_PER_REQUEST,
     ITERATION_MS,
     MIN_COUNTED_BYTES,
-    WARNING_INTERVAL_MS,
     FairShares,
 )
 from tests.support.node.parts import NodeParts
@@ -183,7 +183,7 @@ def test_warnings_of_a_kind_are_logged_once_per_interval(
     for number in range(100):
         shares.warn("frames", f"bad frame {number}")
     shares.warn("others", "something else")
-    parts.time.pass_ms(WARNING_INTERVAL_MS)
+    parts.time.pass_ms(INTERVAL_MS)
     shares.warn("frames", "bad frame 100")
     frames, others, again = caplog.messages
     assert (frames, others) == ("bad frame 0", "something else")
