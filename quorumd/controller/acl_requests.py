@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from quorumd.controller.cluster_image import ClusterImage
@@ -45,6 +46,10 @@ _KINDS: Final = frozenset(int(each) for each in ResourceType)
 _OPERATIONS: Final = frozenset(int(each) for each in Operation)
 _PATTERNS: Final = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 _PERMISSIONS: Final = (int(Permission.DENY), int(Permission.ALLOW))
+_COMPARISONS_PER_DELETION: Final = 16
+"""ACLs that can be compared with a filter in the time in which one is deleted."""
+Selected = tuple[DeleteAclsFilter, list[KafkaUuid]]
+"""A filter, and the ids of ACLs that it selects."""
 DISABLED: Final = "No authorizer is configured: set authorizer.class.name on every node."
 
 
@@ -134,12 +139,18 @@ def _problem(acl: Acl) -> str | None:
     return None
 
 
-def plan_delete_acls(controller: Controller, message: DeleteAclsRequest, version: int) -> ControllerResult:
-    """Delete the ACLs that the filters select."""
+def plan_delete_acls(
+    controller: Controller,
+    message: DeleteAclsRequest,
+    version: int,
+    selected_ids: Sequence[Sequence[KafkaUuid]] | None = None,
+) -> ControllerResult:
+    """Delete the ACLs that the filters select, or those of `selected_ids` per filter that still exist."""
     del version
+    acls = controller.image.security.acls.acls
     removed: dict[KafkaUuid, None] = {}
     results: list[DeleteAclsFilterResult] = []
-    for requested in message.filters:
+    for position, requested in enumerate(message.filters):
         selected = acl_filter(requested)
         if not controller.settings.has_authorizer:
             results.append(DeleteAclsFilterResult(int(ErrorCode.SECURITY_DISABLED), DISABLED))
@@ -148,13 +159,70 @@ def plan_delete_acls(controller: Controller, message: DeleteAclsRequest, version
             results.append(DeleteAclsFilterResult(int(ErrorCode.INVALID_REQUEST), text))
         else:
             matching: list[DeleteAclsMatchingAcl] = []
-            for id, acl in controller.image.security.acls.acls.items():
-                if selected.matches(acl):
+            ids = (id for id, acl in acls.items() if selected.matches(acl))
+            for id in ids if selected_ids is None else selected_ids[position]:
+                if id in acls:
                     removed[id] = None
-                    matching.append(_matching(acl))
+                    matching.append(_matching(acls[id]))
             results.append(DeleteAclsFilterResult(0, None, matching))
     records = [RemoveAccessControlEntryRecord(id) for id in removed]
     return ControllerResult(records, DeleteAclsResponse(0, results))
+
+
+def acls_to_delete(
+    controller: Controller, message: DeleteAclsRequest, max_deletions: int
+) -> Iterator[list[Selected]] | None:
+    """Select the ACLs of a request in parts of about `max_deletions`, at least one part; None if it is small.
+
+    A filter may continue in the next part. It selects ALLOW before DENY: if only some of the parts take effect, no
+    principal has gained a right.
+    """
+    if len(message.filters) * (1 + len(controller.image.security.acls.acls)) <= max_deletions:
+        return None
+    return _parts_to_delete(controller, message, max_deletions * _COMPARISONS_PER_DELETION)
+
+
+def _parts_to_delete(
+    controller: Controller, message: DeleteAclsRequest, comparisons: int
+) -> Iterator[list[Selected]]:
+    # ACLs come and go between two parts.
+    ids = list(controller.image.security.acls.acls)
+    part: list[Selected] = []
+    budget = comparisons
+    for requested in message.filters:
+        if budget <= 0:
+            yield part
+            part, budget = [], comparisons
+        budget -= _COMPARISONS_PER_DELETION
+        selected: list[KafkaUuid] = []
+        part.append((requested, selected))
+        for id in _compare(controller, requested, ids):
+            if budget <= 0:
+                yield part
+                selected = []
+                part, budget = [(requested, selected)], comparisons
+            budget -= 1 if id is None else _COMPARISONS_PER_DELETION
+            if id is not None:
+                selected.append(id)
+    yield part
+
+
+def _compare(
+    controller: Controller, requested: DeleteAclsFilter, ids: Sequence[KafkaUuid]
+) -> Iterator[KafkaUuid | None]:
+    """Yield the ids of the selected ACLs, those with DENY at the end, and None for each further comparison."""
+    selected = acl_filter(requested)
+    if not controller.settings.has_authorizer or not selected.is_known:
+        return
+    denying: list[KafkaUuid] = []
+    for id in ids:
+        acl = controller.image.security.acls.acls.get(id)
+        is_selected = acl is not None and selected.matches(acl)
+        if is_selected and acl is not None and acl.permission == Permission.DENY:
+            denying.append(id)
+            is_selected = False
+        yield id if is_selected else None
+    yield from denying
 
 
 def _matching(acl: Acl) -> DeleteAclsMatchingAcl:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Final, NamedTuple
 
+from quorumd.controller.acl_requests import acls_to_delete
 from quorumd.controller.client_quotas import entity_of
 from quorumd.controller.controller import Controller
 from quorumd.controller.elections import partitions_to_elect
@@ -36,8 +37,6 @@ MAX_PARTITIONS_PER_PART = 250
 """The number of partitions of one request that are changed at once: a few milliseconds of work."""
 _REMOVALS_PER_CHANGE = 8
 """Partitions of a topic that can be removed in the time of one change."""
-_MATCHES_PER_CHANGE = 16
-"""ACLs that can be compared with a filter in the time of one change."""
 _DESCRIBE_COST = 8
 """Cost of describing the configs of one resource, in changed partitions."""
 
@@ -56,7 +55,8 @@ class SplitRule(NamedTuple):
     cost of an item in partitions; a number if all cost the same. `name`: items with the same name stay in one part.
     `total`: a figure of the whole request for the planner of each part. `prepare`: the preparation of a part that is
     large by itself. `expand`: the partition numbers by topic of a request for all topics, with None where other
-    tasks should run; `topic` builds the item of such a topic."""
+    tasks should run; `topic` builds the item of such a topic. `select`: the items of each part with what they select;
+    the planner gets the latter as option `selected`."""
 
     request_path: tuple[str, ...]
     response_path: tuple[str, ...]
@@ -67,6 +67,8 @@ class SplitRule(NamedTuple):
     expand: Callable[[Controller, Any, int], Iterator[Numbers | None] | None] | None = None
     topic: Callable[[str, list[int]], Any] | None = None
     also: str = ""
+    select: Callable[[Controller, Any, int], Iterator[list[tuple[Any, Any]]] | None] | None = None
+    selected: str = ""
 
 
 class RequestPart(NamedTuple):
@@ -96,6 +98,9 @@ def parts_of(
         assert rule.expand is not None
         found = rule.expand(controller, message, max_partitions)
         return None if found is None else _expanded_parts(message, rule, found)
+    if rule.select is not None:
+        selections = rule.select(controller, message, max_partitions)
+        return None if selections is None else _selected_parts(message, rule, selections)
     if len(rule.request_path) > 1:
         if _size(items, rule.request_path[1:], max_partitions) <= max_partitions:
             return None
@@ -232,6 +237,19 @@ def _expanded_parts(
         yield RequestPart(_copy_with(message, rule.request_path[0], []), 0, options)
 
 
+def _selected_parts(
+    message: Message, rule: SplitRule, selections: Iterator[list[tuple[object, object]]]
+) -> Iterator[RequestPart]:
+    """Yield the parts of items that select what they change."""
+    last: object = None
+    for selection in selections:
+        items = [item for item, _ in selection]
+        continued = 1 if items[:1] and items[0] is last else 0
+        last = items[-1] if items else None
+        options = {rule.selected: [selected for _, selected in selection]}
+        yield RequestPart(_copy_with(message, rule.request_path[0], items), continued, options)
+
+
 def _copy_with(message: Message, field: str, items: list[object]) -> Message:
     part = copy(message)
     setattr(part, field, items)
@@ -319,9 +337,7 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
     ),
     ApiKey.CREATE_ACLS: SplitRule(("creations",), ("results",)),
     ApiKey.DELETE_ACLS: SplitRule(
-        ("filters",),
-        ("filter_results",),
-        lambda controller, requested: 1 + len(controller.image.security.acls.acls) // _MATCHES_PER_CHANGE,
+        ("filters",), ("filter_results", "matching_acls"), select=acls_to_delete, selected="selected_ids"
     ),
     ApiKey.ALTER_CLIENT_QUOTAS: SplitRule(
         ("entries",), ("entries",), name=lambda controller, requested: entity_of(requested)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import pytest
 
-from quorumd.controller.controller import Controller
+from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -275,18 +276,76 @@ def test_acls_are_created_in_parts(cluster: ControllerHarness) -> None:
     assert len(response.results) == COUNT
 
 
+EVERY_ACL = DeleteAclsFilter(1, None, 1, None, None, 1, 1)
+
+
+def with_acls(count: int) -> ControllerHarness:
+    """A leader with ACLs of `t0` and so on; every third denies."""
+    harness = ControllerHarness()
+    harness.controller.settings = ControllerSettings(has_authorizer=True)
+    for number in range(count):
+        id = KafkaUuid(number.to_bytes(16, "big"))
+        permission = 3 if number % 3 else 2
+        acl = AccessControlEntryRecord(id, 2, f"t{number}", 3, "User:alice", "*", 3, permission)
+        harness.controller.image.apply(acl, [])
+    return harness
+
+
 def test_filters_of_acls_cost_what_they_compare() -> None:
     """Each filter is compared with all ACLs, and its result may contain all of them."""
-    message = DeleteAclsRequest([DeleteAclsFilter(1, None, 1, None, None, 1, 1) for _ in range(8)])
-    harness = ControllerHarness()
+    none = DeleteAclsFilter(3, None, 1, None, None, 1, 1)
+    message = DeleteAclsRequest([none for _ in range(8)])
+    harness = with_acls(0)
     assert request_splitting.parts_of(harness.controller, request_of(message, 3), 8) is None
-    for number in range(200):
-        id = KafkaUuid(number.to_bytes(16, "big"))
-        acl = AccessControlEntryRecord(id, 2, f"t{number}", 3, "User:alice", "*", 3, 3)
-        harness.controller.image.apply(acl, [])
-    parts = request_splitting.parts_of(harness.controller, request_of(message, 3), 8)
+    parts = request_splitting.parts_of(with_acls(200).controller, request_of(message, 3), 8)
     assert parts is not None
-    assert len(list(parts)) == 8
+    assert len(list(parts)) == ceil((8 * 16 + 8 * 200) / (8 * 16))
+
+
+def test_acls_that_one_filter_selects_are_deleted_in_parts() -> None:
+    harness = with_acls(COUNT)
+    session = harness.request(DeleteAclsRequest([EVERY_ACL]))
+    assert session.held
+    take_turns(harness)
+    assert len(harness.batches) >= 4
+    assert max(len(batch) for batch in harness.batches) <= MAX_PARTITIONS_PER_PART
+    harness.commit()
+    take_turns(harness)
+    (response,) = session.responses
+    (result,) = response.filter_results
+    assert {acl.resource_name for acl in result.matching_acls} == {f"t{number}" for number in range(COUNT)}
+    assert len(result.matching_acls) == COUNT
+    assert harness.controller.image.security.acls.acls == {}
+
+
+def test_acls_that_allow_are_deleted_before_those_that_deny() -> None:
+    harness = with_acls(COUNT)
+    session = harness.request(DeleteAclsRequest([EVERY_ACL]))
+    take_turns(harness)
+    harness.commit()
+    take_turns(harness)
+    (result,) = session.responses[0].filter_results
+    permissions = [acl.permission_type for acl in result.matching_acls]
+    assert permissions == sorted(permissions, reverse=True)
+    assert len(set(permissions)) == 2
+
+
+def test_filters_in_parts_have_a_result_each() -> None:
+    """The second and third select what another request deletes meanwhile, and nothing."""
+    harness = with_acls(COUNT)
+    one = [DeleteAclsFilter(2, f"t{number}", 3, None, None, 1, 1) for number in (COUNT - 1, COUNT - 2)]
+    unknown = DeleteAclsFilter(0, None, 1, None, None, 1, 1)
+    session = harness.request(DeleteAclsRequest([one[0], EVERY_ACL, unknown, one[1]]))
+    meanwhile = harness.request(DeleteAclsRequest([one[1]]))
+    take_turns(harness)
+    harness.commit()
+    harness.confirm()
+    take_turns(harness)
+    results = session.responses[0].filter_results
+    assert [each.error_code for each in results] == [0, 0, ErrorCode.INVALID_REQUEST, 0]
+    assert [len(each.matching_acls) for each in results] == [1, COUNT - 2, 0, 0]
+    (deleted,) = meanwhile.responses[0].filter_results
+    assert len(deleted.matching_acls) == 1
 
 
 def test_entries_of_one_entity_stay_in_one_part(cluster: ControllerHarness) -> None:
