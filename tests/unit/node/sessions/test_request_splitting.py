@@ -333,7 +333,7 @@ def test_acls_that_allow_are_deleted_before_those_that_deny() -> None:
 def test_filters_in_parts_have_a_result_each() -> None:
     """The second and third select what another request deletes meanwhile, and nothing."""
     harness = with_acls(COUNT)
-    one = [DeleteAclsFilter(2, f"t{number}", 3, None, None, 1, 1) for number in (COUNT - 1, COUNT - 2)]
+    one = [DeleteAclsFilter(2, f"t{number}", 3, None, None, 1, 1) for number in (COUNT - 1, 0)]
     unknown = DeleteAclsFilter(0, None, 1, None, None, 1, 1)
     session = harness.request(DeleteAclsRequest([one[0], EVERY_ACL, unknown, one[1]]))
     meanwhile = harness.request(DeleteAclsRequest([one[1]]))
