@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.log_management.directories import LogDirectory
@@ -70,15 +71,31 @@ class LogDirApis:
         return DescribeLogDirsResult(0, directory.path, list(topics.values()), -1, usable)
 
     def alter_replica_log_dirs(self, session: Session, request: Request[AlterReplicaLogDirsRequest]) -> None:
-        """Move replicas to other log directories; the response says only whether that begins."""
+        """Move replicas to other log directories; the response says only whether that has begun, durably."""
         topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+        undecided: list[tuple[str, str, AlterReplicaLogDirPartitionResult]] = []
         for directory in request.message.dirs:
             for topic in directory.topics:
-                result = topics.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic.name))
+                results = topics.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic.name)).partitions
                 for number in topic.partitions:
-                    error = self._context.moves.alter(topic.name, number, directory.path)
-                    result.partitions.append(AlterReplicaLogDirPartitionResult(number, int(error)))
-        session.respond(request, AlterReplicaLogDirsResponse(0, list(topics.values())))
+                    results.append(AlterReplicaLogDirPartitionResult(number))
+                    undecided.append((topic.name, directory.path, results[-1]))
+        remaining = len(undecided)
+
+        def decide(result: AlterReplicaLogDirPartitionResult, error: ErrorCode) -> None:
+            nonlocal remaining
+            result.error_code = int(error)
+            remaining -= 1
+            respond_if_decided()
+
+        def respond_if_decided() -> None:
+            if remaining == 0:
+                session.respond(request, AlterReplicaLogDirsResponse(0, list(topics.values())))
+
+        for name, path, result in undecided:
+            self._context.moves.alter(name, result.partition_index, path, partial(decide, result))
+        if not undecided:
+            respond_if_decided()
 
 
 def _described(hosted: HostedPartition) -> Iterable[tuple[LogDirectory, DescribeLogDirsPartition]]:

@@ -63,8 +63,19 @@ class DirectoryMoves:
 
     # Requests
 
-    def alter(self, topic: str, number: int, path: str) -> ErrorCode:
-        """Move a replica to the log directory `path`; a replica that is not here yet will be created there."""
+    def alter(self, topic: str, number: int, path: str, done: Callable[[ErrorCode], None]) -> None:
+        """Move a replica to the log directory `path`; a replica that is not here yet will be created there.
+
+        `done` is called with the error, or with NONE once the folder of the future log is durable: a restart then
+        resumes the move.
+        """
+        begun = self._alter(topic, number, path)
+        if isinstance(begun, FutureLog):
+            begun.when_created(done)
+        else:
+            done(begun)
+
+    def _alter(self, topic: str, number: int, path: str) -> ErrorCode | FutureLog:
         key, directories = (topic, number), self._partitions.directories
         name = self._logs.new_future_name(key)
         if name is None:
@@ -83,12 +94,13 @@ class DirectoryMoves:
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if hosted.future is not None and hosted.future.directory is not directory:
             self._cancel(hosted)
-        if hosted.directory is directory or hosted.future is not None:
+        if hosted.future is not None:
+            return hosted.future
+        if hosted.directory is directory:
             return ErrorCode.NONE
         if len(directories.online) < len(directories.all):
             return ErrorCode.KAFKA_STORAGE_ERROR
-        self._begin(hosted, directory, name)
-        return ErrorCode.NONE
+        return self._begin(hosted, directory, name)
 
     # PartitionListener
 
@@ -111,7 +123,7 @@ class DirectoryMoves:
         if hosted.directory is directory:
             self._logs.discard(directory, f"{directory.path}/{name}")
         elif directory.is_online:
-            self._begin(hosted, directory, name)
+            self._begin(hosted, directory, name).created(ErrorCode.NONE)
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """Cancel the moves to a failed directory."""
@@ -129,7 +141,7 @@ class DirectoryMoves:
 
     # Steps of a move
 
-    def _begin(self, hosted: HostedPartition, directory: LogDirectory, name: str) -> None:
+    def _begin(self, hosted: HostedPartition, directory: LogDirectory, name: str) -> FutureLog:
         logger.info("%s: moving from %s to %s", hosted.name, hosted.directory.path, directory.path)
         future = hosted.future = FutureLog(directory)
         self._moving[hosted.id] = hosted
@@ -138,18 +150,21 @@ class DirectoryMoves:
             if isinstance(outcome, BaseException):
                 if hosted.future is future:
                     self._cancel(hosted)
+                future.created(ErrorCode.KAFKA_STORAGE_ERROR)
                 return
             future.log = outcome
             if hosted.future is future:
                 self._schedule(hosted, future)
             else:
                 self._release(hosted, future)
+            future.created(ErrorCode.NONE)
 
         # Until it replaces the current log, only its sealed segments are flushed.
         settings = replace(
             hosted.log.settings, flush_messages=_DEFAULTS.flush_messages, flush_ms=_DEFAULTS.flush_ms
         )
         self._logs.open_future(hosted.id, hosted.topic, directory, name, settings, opened)
+        return future
 
     def _cancel(self, hosted: HostedPartition) -> None:
         future = hosted.future

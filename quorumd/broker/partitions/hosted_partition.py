@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log_management.directories import LogDirectory
 from quorumd.broker.replication.replica import Replica
 from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 
 
@@ -16,13 +19,29 @@ class FutureLog:
     controller has recorded the directory, so the log may replace the current one.
     """
 
-    __slots__ = ("directory", "is_accepted", "is_assigned", "log")
+    __slots__ = ("_creation", "_waiting", "directory", "is_accepted", "is_assigned", "log")
 
     def __init__(self, directory: LogDirectory) -> None:
+        self._creation: ErrorCode | None = None
+        self._waiting: list[Callable[[ErrorCode], None]] = []
         self.directory = directory
         self.log: PartitionLog | None = None
         self.is_assigned = False
         self.is_accepted = False
+
+    def created(self, error: ErrorCode) -> None:
+        """Report that the folder of the log is durable, or the error because of which there is none."""
+        self._creation = error
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback(error)
+
+    def when_created(self, callback: Callable[[ErrorCode], None]) -> None:
+        """Call `callback` with what `created` reports, at once if it has."""
+        if self._creation is None:
+            self._waiting.append(callback)
+        else:
+            callback(self._creation)
 
 
 class HostedPartition:

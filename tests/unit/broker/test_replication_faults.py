@@ -104,7 +104,7 @@ class Chaos:
         """Move a replica to either directory, or cancel that."""
         broker = self.cluster.brokers[self.dice.choice(BROKERS)]
         if broker.process.alive:
-            broker.broker.moves.alter("events", 0, self.dice.choice(DIRECTORIES))
+            broker.broker.moves.alter("events", 0, self.dice.choice(DIRECTORIES), lambda error: None)
             self.cluster.run_for(self.dice.choice((0.0, 5.0, 50.0)))
 
     def wait(self) -> None:

@@ -87,3 +87,21 @@ def test_replica_moves_and_its_future_log_is_listed(cluster: SimulatedBrokers) -
     cluster.abandons_request = lambda request: False
     cluster.run_until(lambda: path_of(cluster, 0) == other)
     assert listed() == {(other, False, 0)}
+
+
+def test_response_waits_for_every_future_folder(cluster: SimulatedBrokers) -> None:
+    targets = [{"/first": "/second", "/second": "/first"}[path_of(cluster, number)] for number in (0, 1)]
+    wanted = [
+        AlterReplicaLogDir(path, [AlterReplicaLogDirTopic("events", [number])])
+        for number, path in enumerate(targets)
+    ]
+    cluster.abandons_request = lambda request: request.API_KEY == ApiKey.ASSIGN_REPLICAS_TO_DIRS
+    (topic,) = Client(cluster).call(AlterReplicaLogDirsRequest(wanted)).results
+    assert [(each.partition_index, each.error_code) for each in topic.partitions] == [(0, 0), (1, 0)]
+    for number, path in enumerate(targets):
+        names = cluster.brokers[1].disk.list_directory(path)
+        assert any(name.startswith(f"events-{number}.") and name.endswith("-future") for name in names)
+
+
+def test_request_without_partitions_gets_a_response(cluster: SimulatedBrokers) -> None:
+    assert Client(cluster).call(AlterReplicaLogDirsRequest([])).results == []

@@ -3,116 +3,34 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 
 import pytest
 
 from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS, OffsetCheckpoint
-from quorumd.broker.log_management.directories import LogDirectory
 from quorumd.broker.log_management.topic_settings import MOVE_RATE
 from quorumd.broker.partitions.append_result import AppendResult
-from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.errors import ErrorCode
-from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.config_resource_type import ConfigResourceType
-from quorumd.protocol.messages.alter_partition_reassignments_request import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from quorumd.protocol.messages.config_record import ConfigRecord
-from quorumd.protocol.wire import Message
+from tests.support.broker.moves import (
+    FIRST,
+    RECORDS,
+    SECOND,
+    TOPIC,
+    accepted_but_not_replaced,
+    alter,
+    cluster_of,
+    directory_of,
+    folders,
+    hold_reports,
+    hosted,
+    is_in,
+    other,
+    records,
+    release_reports,
+    restart,
+)
 from tests.support.broker.simulated_brokers import SimulatedBrokers
-
-FIRST, SECOND = "/first", "/second"
-TOPIC = "events"
-RECORDS = 10
-
-
-def cluster_of(*broker_ids: int, **configs: str) -> SimulatedBrokers:
-    """A topic with a partition on all brokers and some records."""
-    cluster = SimulatedBrokers(broker_ids, log_directories=(FIRST, SECOND), replica_lag_time_max_ms=2_000.0)
-    cluster.start()
-    cluster.create_topic(TOPIC, broker_ids, **configs)
-    for number in range(RECORDS):
-        assert cluster.produce_and_wait(TOPIC, b"record %d" % number).error is ErrorCode.NONE
-    cluster.run_for(1_000.0)
-    return cluster
-
-
-def hosted(cluster: SimulatedBrokers, broker_id: int = 1) -> HostedPartition:
-    found = cluster.hosted(broker_id, TOPIC)
-    assert found is not None
-    return found
-
-
-def other(cluster: SimulatedBrokers, broker_id: int = 1) -> str:
-    return SECOND if hosted(cluster, broker_id).directory.path == FIRST else FIRST
-
-
-def directory_of(cluster: SimulatedBrokers, path: str) -> LogDirectory:
-    found = cluster.brokers[1].broker.directories.find(path)
-    assert found is not None
-    return found
-
-
-def alter(cluster: SimulatedBrokers, path: str, broker_id: int = 1, topic: str = TOPIC) -> ErrorCode:
-    return cluster.brokers[broker_id].broker.moves.alter(topic, 0, path)
-
-
-def records(cluster: SimulatedBrokers, broker_id: int = 1) -> bytes:
-    log = hosted(cluster, broker_id).log
-    return b"".join(
-        log.read(max(each.base_offset, log.start_offset), 1 << 30, log.end_offset) for each in log.segments()
-    )
-
-
-def folders(cluster: SimulatedBrokers, path: str, broker_id: int = 1) -> list[str]:
-    """The folders of the topic in a log directory, each by the word at its end."""
-    names = cluster.brokers[broker_id].disk.list_directory(path)
-    return sorted(name.rpartition("-")[2] for name in names if name.startswith(TOPIC))
-
-
-def is_in(cluster: SimulatedBrokers, path: str, broker_id: int = 1) -> Callable[[], bool]:
-    """Whether the replica is in the directory, and the controller has recorded that."""
-
-    def check() -> bool:
-        found, partition = cluster.hosted(broker_id, TOPIC), cluster.partition(TOPIC)
-        assigned = partition.directories[partition.replicas.index(broker_id)]
-        return found is not None and found.directory.path == path and assigned == found.directory.id
-
-    return check
-
-
-def is_report(request: Message) -> bool:
-    return request.API_KEY == ApiKey.ASSIGN_REPLICAS_TO_DIRS
-
-
-def hold_reports(cluster: SimulatedBrokers) -> None:
-    cluster.abandons_request = is_report
-
-
-def release_reports(cluster: SimulatedBrokers) -> None:
-    cluster.abandons_request = lambda request: False
-
-
-def accepted_but_not_replaced(cluster: SimulatedBrokers, path: str) -> None:
-    """Begin a move, and stop at the moment at which the controller has recorded the new directory."""
-    cluster.holds_response = is_report
-    alter(cluster, path)
-    id = cluster.brokers[1].broker.directories.find(path)
-    assert id is not None
-    cluster.run_until(lambda: cluster.partition(TOPIC).directories[0] == id.id)
-    cluster.holds_response = lambda request: False
-
-
-def restart(cluster: SimulatedBrokers, change: Callable[[], None] = lambda: None) -> None:
-    """Kill broker 1, make a change to its disk, and start it again."""
-    broker = cluster.brokers[1]
-    broker.kill()
-    change()
-    broker.start()
-    cluster.run_until(lambda: broker.is_unfenced)
 
 
 @pytest.mark.parametrize("segment_bytes", ["1073741824", "1048576"])
@@ -307,53 +225,6 @@ def test_move_is_throttled() -> None:
     alter(cluster, target)
     cluster.run_until(is_in(cluster, target))
     assert 8_000.0 < cluster.heap.now_ms - begun_ms < 15_000.0
-
-
-def test_errors_are_those_of_kafka() -> None:
-    cluster = cluster_of(1, 2)
-    long, alone = "x" * 215, "alone"
-    for topic, replica in ((long, 1), (alone, 2)):
-        cluster.create_topic(topic, (replica,))
-        cluster.await_leader(topic)
-    target = other(cluster)
-    assert alter(cluster, "/third") is ErrorCode.LOG_DIR_NOT_FOUND
-    assert alter(cluster, target, topic="unknown") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert alter(cluster, target, topic=long) is ErrorCode.INVALID_TOPIC
-    assert alter(cluster, target, topic=alone) is ErrorCode.REPLICA_NOT_AVAILABLE
-    broker = cluster.brokers[1].broker
-    failed = broker.directories.find(target)
-    assert failed is not None
-    broker.partitions.fail_directory(failed, "a test")
-    assert alter(cluster, target) is ErrorCode.KAFKA_STORAGE_ERROR
-
-
-def test_no_move_begins_while_a_directory_is_offline() -> None:
-    cluster = SimulatedBrokers(log_directories=(FIRST, SECOND, "/third"))
-    cluster.start()
-    cluster.create_topic(TOPIC, (1,))
-    cluster.await_leader(TOPIC)
-    broker = cluster.brokers[1].broker
-    unused = [each for each in broker.directories.all if each is not hosted(cluster).directory]
-    broker.partitions.fail_directory(unused[0], "a test")
-    assert alter(cluster, unused[1].path) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert alter(cluster, hosted(cluster).directory.path) is ErrorCode.NONE
-
-
-@pytest.mark.parametrize("path", [FIRST, SECOND])
-def test_replica_that_is_not_there_yet_is_created_where_it_is_wanted(path: str) -> None:
-    cluster = cluster_of(1, 2)
-    cluster.create_topic("later", (2,))
-    cluster.await_leader("later")
-    cluster.run_for(100.0)
-    assert alter(cluster, path, topic="later") is ErrorCode.REPLICA_NOT_AVAILABLE
-    partition = ReassignablePartition(0, [2, 1])
-    cluster.controller.handle(
-        AlterPartitionReassignmentsRequest(topics=[ReassignableTopic("later", [partition])]), 0
-    )
-    cluster.run_until(lambda: set(cluster.partition("later").isr) == {1, 2})
-    found = cluster.hosted(1, "later")
-    assert found is not None
-    assert found.directory.path == path
 
 
 @pytest.mark.parametrize("seed", range(10))
