@@ -23,7 +23,7 @@ from quorumd.broker.housekeeping.log_closing import LogClosing
 from quorumd.broker.log.clean_shutdown import previous_broker_epoch, remove_clean_shutdown
 from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS
 from quorumd.broker.log_management.directories import CHECKPOINTS, LogDirectories, LogDirectory
-from quorumd.broker.log_management.topic_settings import move_rate
+from quorumd.broker.log_management.topic_settings import cordoned_paths, move_rate
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.broker.metadata.metadata_delta import MetadataDelta
 from quorumd.broker.partitions.directory_moves import DirectoryMoves
@@ -33,7 +33,9 @@ from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
+from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.errors import StorageError
+from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
 from quorumd.protocol.messages.broker_registration_request import (
     BrokerRegistrationRequest,
@@ -152,9 +154,13 @@ class Broker:
             self._registration,
             lambda: self.metadata.offset,
             lambda: self.directories.offline_ids,
-            lambda: None,
+            self._cordoned_ids,
             self,
         )
+
+    def _cordoned_ids(self) -> list[KafkaUuid] | None:
+        is_known = self.metadata.image.metadata_version >= CORDONED_SINCE
+        return self.directories.cordoned_ids if is_known else None
 
     def _create_coordinators(self, ports: BrokerPorts) -> Coordinators:
         return Coordinators(
@@ -224,6 +230,11 @@ class Broker:
         self._follow(self.metadata.load(image, end_offset))
 
     def _follow(self, delta: MetadataDelta) -> None:
+        settings = self.settings
+        if self.directories.cordon(
+            cordoned_paths(self.metadata.image, settings.broker_id, settings.cordoned_directories)
+        ):
+            self.lifecycle.cordons_changed()
         self.partitions.apply(delta, self._ports.clock.now_ms())
         self.coordinators.apply(delta)
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from os.path import abspath
 
 from quorumd.broker.settings.api_settings import ApiSettings
-from quorumd.broker.settings.broker_settings import BrokerSettings, HousekeepingSettings, ReplicaFetchSettings
+from quorumd.broker.settings.broker_settings import (
+    ALL_DIRECTORIES,
+    BrokerSettings,
+    HousekeepingSettings,
+    ReplicaFetchSettings,
+)
 from quorumd.broker.settings.coordinator_settings import MINUTE_MS, GroupSettings, TransactionSettings
 from quorumd.config.broker_fields import RACK_AWARE_SELECTOR, BrokerFields
 from quorumd.controller.broker import BrokerEndpoint
@@ -19,6 +24,9 @@ def broker_settings(
         broker_id=broker_id,
         cluster_id="",
         log_directories=tuple(map(abspath, fields.log_directories)),
+        cordoned_directories=tuple(
+            each if each == ALL_DIRECTORIES else abspath(each) for each in fields.cordoned_log_directories
+        ),
         listeners=endpoints,
         inter_broker_listener=inter_broker_listener,
         rack=fields.broker_rack or None,

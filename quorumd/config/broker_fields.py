@@ -9,7 +9,7 @@ from typing import Annotated
 
 from quorumd.config.coordinator_fields import CoordinatorFields
 from quorumd.config.setting import setting
-from quorumd.config.values import SWITCH, TEXT, choice, duration, integer, size
+from quorumd.config.values import SWITCH, TEXT, TEXTS, choice, duration, integer, size
 
 _PACKAGE = "org.apache.kafka.common.replica"
 LEADER_SELECTOR = f"{_PACKAGE}.LeaderSelector"
@@ -39,6 +39,12 @@ class BrokerFields(CoordinatorFields):
         "initial.broker.registration.timeout.ms",
         default="60s",
         about="A broker stops if it is not registered within this time after its start.",
+    )
+    cordoned_log_directories: Annotated[tuple[str, ...], TEXTS] = setting(
+        "cordoned.log.dirs",
+        default="",
+        about="Folders of log.dirs that get no new replicas (KIP-1066), or * for all. The config of the same name of "
+        "the broker in the metadata log takes precedence.",
     )
     log_directory_failure_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.dir.failure.timeout.ms",

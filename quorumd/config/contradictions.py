@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
+from os.path import abspath
 from typing import TYPE_CHECKING
 
+from quorumd.broker.settings.broker_settings import ALL_DIRECTORIES
 from quorumd.config.setting import Problem
 from quorumd.config.values import PLAINTEXT, WILDCARD_HOSTS
 from quorumd.errors import ConfigError
@@ -51,6 +53,23 @@ def _folder_problems(settings: Settings) -> Iterator[Problem]:
             ("log_directories", "process_roles"),
             f"{len(folders)} folders; the metadata log needs exactly one",
             "one folder, or process.roles with broker",
+        )
+    if settings.is_broker:
+        yield from _cordon_problems(settings.cordoned_log_directories, folders)
+
+
+def _cordon_problems(cordoned: Sequence[str], folders: Sequence[str]) -> Iterator[Problem]:
+    known = set(map(abspath, folders))
+    unknown = [each for each in cordoned if each != ALL_DIRECTORIES and abspath(each) not in known]
+    if unknown:
+        yield Problem(
+            ("cordoned_log_directories", "log_directories"),
+            f"{unknown[0]} is not in log.dirs",
+            "folders of log.dirs, or *",
+        )
+    if ALL_DIRECTORIES in cordoned and len(cordoned) > 1:
+        yield Problem(
+            ("cordoned_log_directories",), "* is already every folder", "* alone, or folders of log.dirs"
         )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.log_management.directories import LogDirectory
 from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
@@ -68,7 +69,9 @@ class LogDirApis:
             usable = self._context.disk.free_bytes(directory.path)
         except OSError:
             usable = -1
-        return DescribeLogDirsResult(0, directory.path, list(topics.values()), -1, usable)
+        has_cordons = self._context.metadata.image.metadata_version >= CORDONED_SINCE
+        is_cordoned = directory.is_cordoned and has_cordons
+        return DescribeLogDirsResult(0, directory.path, list(topics.values()), -1, usable, is_cordoned)
 
     def alter_replica_log_dirs(self, session: Session, request: Request[AlterReplicaLogDirsRequest]) -> None:
         """Move replicas to other log directories; the response says only whether that has begun, durably."""

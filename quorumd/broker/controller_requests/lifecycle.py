@@ -141,6 +141,10 @@ class BrokerLifecycle:
             self._directory_timer = self._clock.call_at(deadline_ms, self._on_directory_not_reported)
         self._heartbeat_now()
 
+    def cordons_changed(self) -> None:
+        """Other directories are cordoned: report them with a heartbeat without waiting."""
+        self._heartbeat_now()
+
     def _on_directory_not_reported(self) -> None:
         self._directory_timer = None
         if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
@@ -223,7 +227,9 @@ class BrokerLifecycle:
         state = self.state
 
         def build(version: int) -> BrokerHeartbeatRequest:
-            cordoned = self._cordoned_directories() if version >= CORDONS_SINCE_VERSION else None
+            # A STARTING broker may not have the newest config yet; the controller keeps what it reported last.
+            has_cordons = version >= CORDONS_SINCE_VERSION and state is not BrokerState.STARTING
+            cordoned = self._cordoned_directories() if has_cordons else None
             self._reported_directories = list(self._offline_directories())
             return BrokerHeartbeatRequest(
                 self._broker_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from quorumd.broker.log.clean_shutdown import NO_BROKER_EPOCH, read_broker_epoch, was_clean
@@ -14,6 +14,7 @@ from quorumd.broker.log.offset_checkpoint import (
     RECOVERY_POINTS,
     OffsetCheckpoint,
 )
+from quorumd.broker.settings.broker_settings import ALL_DIRECTORIES
 from quorumd.controller.broker import MIGRATING, UNASSIGNED
 from quorumd.errors import StorageError
 from quorumd.ids import ZERO_UUID, KafkaUuid
@@ -29,15 +30,16 @@ class LogDirectory:
     """A log directory; `id` is its directory id, ZERO_UUID if unknown.
 
     `checkpoints`: offsets by checkpoint file at startup; `was_clean`: whether the last shutdown was clean;
-    `clean_epoch`: the broker epoch of that shutdown.
+    `clean_epoch`: the broker epoch of that shutdown. `is_cordoned`: whether it gets no new replicas (KIP-1066).
     """
 
-    __slots__ = ("checkpoints", "clean_epoch", "id", "is_online", "path", "was_clean")
+    __slots__ = ("checkpoints", "clean_epoch", "id", "is_cordoned", "is_online", "path", "was_clean")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.id = ZERO_UUID
         self.is_online = True
+        self.is_cordoned = False
         self.was_clean = False
         self.clean_epoch = NO_BROKER_EPOCH
         self.checkpoints: dict[str, dict[tuple[str, int], int]] = {name: {} for name in CHECKPOINTS}
@@ -93,8 +95,23 @@ class LogDirectories:
         """The known ids of offline directories, for heartbeats."""
         return [each.id for each in self.all if not each.is_online and each.id != ZERO_UUID]
 
+    @property
+    def cordoned_ids(self) -> list[KafkaUuid]:
+        """The known ids of cordoned directories, for heartbeats."""
+        return [each.id for each in self.all if each.is_cordoned and each.id != ZERO_UUID]
+
+    def cordon(self, paths: Collection[str]) -> bool:
+        """Cordon the directories with these paths, all for ALL_DIRECTORIES, and no others; returns whether that is a
+        change."""
+        named = self.all if ALL_DIRECTORIES in paths else [self.find(path) for path in paths]
+        before = [each.is_cordoned for each in self.all]
+        for each in self.all:
+            each.is_cordoned = each in named
+        return before != [each.is_cordoned for each in self.all]
+
     def choose(self, assigned: KafkaUuid, counts: Mapping[str, int]) -> LogDirectory | None:
-        """Choose the directory of a new log: the assigned one, or the online one with the fewest logs.
+        """Choose the directory of a new log: the assigned one, or the online one with the fewest logs that is not
+        cordoned. If all are, the first one: the replica was assigned to this broker before that.
 
         None if the assigned directory may be offline, or all are. `counts`: number of logs by path.
         """
@@ -103,4 +120,5 @@ class LogDirectories:
             found = next((each for each in online if each.id == assigned), None)
             if found is not None or len(online) < len(self.all):
                 return found
-        return min(online, key=lambda each: counts.get(each.path, 0), default=None)
+        allowed = [each for each in online if not each.is_cordoned] or online[:1]
+        return min(allowed, key=lambda each: counts.get(each.path, 0), default=None)

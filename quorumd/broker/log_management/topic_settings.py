@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
 
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.controller.cluster_image import ALL_BROKERS, MIN_INSYNC_REPLICAS, ClusterImage, parse_min_isr
 from quorumd.controller.config_table import TOPIC_CONFIGS
+from quorumd.controller.configs import CORDONED_LOG_DIRS
 from quorumd.protocol.config_resource_type import ConfigResourceType
 
 MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -40,6 +41,15 @@ def move_rate(image: ClusterImage, broker_id: int) -> float:
         if value.isdecimal() and int(value) > 0:
             return float(value)
     return inf
+
+
+def cordoned_paths(image: ClusterImage, broker_id: int, default: Sequence[str]) -> Sequence[str]:
+    """Return `cordoned.log.dirs` of a broker: its own value, that of all brokers, or `default`."""
+    for resource in ((int(ConfigResourceType.BROKER), str(broker_id)), ALL_BROKERS):
+        value = image.config(resource).get(CORDONED_LOG_DIRS)
+        if value is not None:
+            return [path.strip() for path in value.split(",") if path.strip()]
+    return default
 
 
 class TopicSettings:

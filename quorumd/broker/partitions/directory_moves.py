@@ -85,6 +85,8 @@ class DirectoryMoves:
             return ErrorCode.LOG_DIR_NOT_FOUND
         if not directory.is_online:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if directory.is_cordoned:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         try:
             hosted = self._partitions.find(topic, number)
         except RequestError as unavailable:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from quorumd.broker.settings.api_settings import ApiSettings
 from quorumd.broker.settings.coordinator_settings import GroupSettings, TransactionSettings
 from quorumd.controller.broker import BrokerEndpoint
+
+ALL_DIRECTORIES: Final = "*"
+"""Stands in `cordoned.log.dirs` for every log directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class BrokerSettings:
     registration_timeout_ms: float = 60_000.0
     directory_failure_timeout_ms: float = 30_000.0
     metadata_directory: str = ""
+    cordoned_directories: tuple[str, ...] = ()
+    """`cordoned.log.dirs` of the properties file."""
     controlled_shutdown: bool = True
     """`controlled.shutdown.enable`."""
     auto_create_topics: bool = True

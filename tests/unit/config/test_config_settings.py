@@ -220,6 +220,15 @@ def test_broker_settings_get_the_cluster_id_and_the_bound_port() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "paths"), [("", ()), ("*", ("*",)), ("/data,b", ("/data", os.path.abspath("b")))]
+)
+def test_cordoned_folders_are_passed_as_the_broker_names_them(value: str, paths: tuple[str, ...]) -> None:
+    role = make(**BROKER, cordoned_log_directories=value, log_directories="/data,b").node_settings().broker
+    assert role is not None
+    assert role.template.cordoned_directories == paths
+
+
+@pytest.mark.parametrize(
     ("name", "is_rack_aware"), [("RackAwareReplicaSelector", True), ("LeaderSelector", False)]
 )
 def test_replica_selector_sends_consumers_to_their_rack(name: str, is_rack_aware: bool) -> None:
@@ -289,6 +298,8 @@ def test_settings_are_frozen() -> None:
         (BOTH | {"inter_broker_listener_name": "CONTROLLER"}, "no listener is named CONTROLLER"),
         (BROKER | {"listeners": "CONTROLLER://h:1"}, "controller.listener.names"),
         (BROKER | {"quorum_voters": "1"}, "node 1"),
+        (BROKER | {"cordoned_log_directories": "/data,/other"}, "/other is not in log.dirs"),
+        (BROKER | {"cordoned_log_directories": "/data,*"}, "* alone"),
         (BROKER | {"quorum_voters": "", "auto_join": "true"}, "the controller role"),
     ],
 )
@@ -318,6 +329,8 @@ def test_contradicting_settings_are_rejected(texts: dict[str, str], wrong: str) 
         BOTH | {"log_directories": "/a,/b", "metadata_directory": "/c"},
         BOTH | {"inter_broker_listener_name": "PLAINTEXT"},
         BROKER,
+        BROKER | {"cordoned_log_directories": "/data"},
+        BROKER | {"cordoned_log_directories": "*"},
     ],
 )
 def test_compatible_settings_are_accepted(texts: dict[str, str]) -> None:

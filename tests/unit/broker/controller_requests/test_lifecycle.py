@@ -194,10 +194,23 @@ def test_failed_and_cordoned_directories_are_reported_where_the_version_has_them
     broker = BrokerUnderTest()
     broker.offline = [DIRECTORY]
     broker.register()
+    heartbeat = broker.respond(is_caught_up=True)
+    assert (heartbeat.offline_log_dirs, heartbeat.cordoned_log_dirs) == ([DIRECTORY], None)
     heartbeat = broker.respond()
     assert (heartbeat.offline_log_dirs, heartbeat.cordoned_log_dirs) == ([DIRECTORY], [DIRECTORY])
     broker.controller.version = 1
     assert broker.respond().cordoned_log_dirs is None
+
+
+def test_changed_cordons_are_reported_at_once() -> None:
+    broker = BrokerUnderTest()
+    broker.run()
+    count = len(broker.controller.requests)
+    broker.time.pass_ms(100.0)
+    assert len(broker.controller.requests) == count
+    broker.lifecycle.cordons_changed()
+    broker.time.pass_ms(1.0)
+    assert len(broker.controller.requests) == count + 1
 
 
 def test_failed_directory_is_reported_at_once() -> None:
