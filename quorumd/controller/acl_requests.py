@@ -8,6 +8,7 @@ from typing import Final
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
@@ -143,11 +144,11 @@ def plan_delete_acls(
     controller: Controller,
     message: DeleteAclsRequest,
     version: int,
-    selected_ids: Sequence[Sequence[KafkaUuid]] | None = None,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Delete the ACLs that the filters select, or those of `selected_ids` per filter that still exist."""
+    """Delete the ACLs that the filters select, or those of the part that still exist."""
     del version
-    acls = controller.image.security.acls.acls
+    acls, selected_ids = controller.image.security.acls.acls, context.part.selected_ids
     removed: dict[KafkaUuid, None] = {}
     results: list[DeleteAclsFilterResult] = []
     for position, requested in enumerate(message.filters):

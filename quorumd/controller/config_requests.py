@@ -11,6 +11,7 @@ from quorumd.controller.config_effects import plan_effects
 from quorumd.controller.configs import plan_incremental, plan_replacement
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import (
@@ -53,7 +54,7 @@ def plan_incremental_alter_configs(
     controller: Controller,
     message: IncrementalAlterConfigsRequest,
     version: int,
-    comes_from_broker: bool = False,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
     """Plan each resource by itself; one that is refused does not affect the others."""
     del version
@@ -61,7 +62,7 @@ def plan_incremental_alter_configs(
 
     def plan(named: Resource, resource: incremental_alter_configs_request.AlterConfigsResource) -> _Planned:
         operations = [(each.name, each.config_operation, each.value) for each in resource.configs]
-        return plan_incremental(image, named, operations, has_remote_storage, comes_from_broker)
+        return plan_incremental(image, named, operations, has_remote_storage, context.comes_from_broker)
 
     wire = incremental_alter_configs_response
     results, records = _plan_resources(message.resources, plan, wire.AlterConfigsResourceResponse)
@@ -70,7 +71,10 @@ def plan_incremental_alter_configs(
 
 
 def plan_alter_configs(
-    controller: Controller, message: AlterConfigsRequest, version: int, comes_from_broker: bool = False
+    controller: Controller,
+    message: AlterConfigsRequest,
+    version: int,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
     """As `plan_incremental_alter_configs`; configs that a resource has and the request does not name are deleted."""
     del version
@@ -78,7 +82,7 @@ def plan_alter_configs(
 
     def plan(named: Resource, resource: alter_configs_request.AlterConfigsResource) -> _Planned:
         values = [(each.name, each.value) for each in resource.configs]
-        return plan_replacement(image, named, values, has_remote_storage, comes_from_broker)
+        return plan_replacement(image, named, values, has_remote_storage, context.comes_from_broker)
 
     wire = alter_configs_response
     results, records = _plan_resources(message.resources, plan, wire.AlterConfigsResourceResponse)

@@ -6,14 +6,14 @@ A token's HMAC, its password, is derived from its id and a secret that all nodes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.request_context import NO_CONTEXT, RequestContext, Requester
 from quorumd.controller.security_records import Token
 from quorumd.errors import ErrorCode
-from quorumd.ports import ANONYMOUS
 from quorumd.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from quorumd.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
@@ -36,21 +36,6 @@ MAX_SWEPT: Final = 1000
 _FOREVER: Final = 2**63 - 1
 
 
-class Requester(NamedTuple):
-    """The client that sends a request. `is_token`: whether it authenticated with a token itself."""
-
-    principal: str = ANONYMOUS
-    is_token: bool = False
-
-    @property
-    def may_use_tokens(self) -> bool:
-        """Only a client that proved its identity otherwise can have tokens."""
-        return self.principal != ANONYMOUS and not self.is_token
-
-
-NO_REQUESTER: Final = Requester()
-
-
 def _split(principal: str) -> tuple[str, str]:
     kind, _, name = principal.partition(":")
     return kind, name
@@ -60,10 +45,11 @@ def plan_create_delegation_token(
     controller: Controller,
     message: CreateDelegationTokenRequest,
     version: int,
-    requester: Requester = NO_REQUESTER,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
     """Create a token for the requester or, with the right to that, for another owner."""
     del version
+    requester = context.requester
     owner = requester.principal
     if message.owner_principal_name:
         owner = f"{message.owner_principal_type}:{message.owner_principal_name}"
@@ -98,11 +84,11 @@ def plan_renew_delegation_token(
     controller: Controller,
     message: RenewDelegationTokenRequest,
     version: int,
-    requester: Requester = NO_REQUESTER,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
     """Move the time of expiry, at most to the end of the token's lifetime."""
     del version
-    found = _usable(controller, message.hmac, requester)
+    found = _usable(controller, message.hmac, context.requester)
     now = controller.wall_ms()
     if isinstance(found, Token) and found.is_expired(now):
         found = ErrorCode.DELEGATION_TOKEN_EXPIRED
@@ -119,11 +105,11 @@ def plan_expire_delegation_token(
     controller: Controller,
     message: ExpireDelegationTokenRequest,
     version: int,
-    requester: Requester = NO_REQUESTER,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
     """Set the time of expiry, or remove the token at once."""
     del version
-    found = _usable(controller, message.hmac, requester)
+    found = _usable(controller, message.hmac, context.requester)
     now = controller.wall_ms()
     if isinstance(found, Token) and message.expiry_time_period_ms >= 0 and found.is_expired(now):
         found = ErrorCode.DELEGATION_TOKEN_EXPIRED

@@ -17,6 +17,7 @@ from quorumd.controller.partition_change import (
 )
 from quorumd.controller.partition_rules import rules_for
 from quorumd.controller.partitions_by_topic import by_topic
+from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import elect_leaders_response as wire
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
@@ -108,15 +109,17 @@ def _without_preferred_leader(image: ClusterImage, most: int) -> Iterator[dict[s
 
 
 def plan_elect_leaders(
-    controller: Controller, message: ElectLeadersRequest, version: int, of_all: bool = False
+    controller: Controller,
+    message: ElectLeadersRequest,
+    version: int,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
     """Plan each partition separately; all changes form one atomic batch.
 
-    A request without partitions means all, and its response lists only those that needed an election. `of_all`: the
-    request is a part of such a request (`partitions_to_elect`).
+    A request without partitions means all, and its response lists only those that needed an election.
     """
     del version
-    reports_all = message.topic_partitions is not None and not of_all
+    reports_all = message.topic_partitions is not None and not context.part.is_of_all
     if not 0 <= message.election_type < len(_ELECTIONS):
         return ControllerResult((), _error_response(message))
     election = _ELECTIONS[message.election_type]

@@ -26,6 +26,7 @@ from quorumd.controller.new_partitions import (
 from quorumd.controller.partition import Replicas
 from quorumd.controller.preparation import Preparation, Wanted
 from quorumd.controller.prepared_partitions import PreparedPartitions
+from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from quorumd.protocol.messages.create_partitions_response import (
@@ -33,7 +34,6 @@ from quorumd.protocol.messages.create_partitions_response import (
     CreatePartitionsTopicResult,
 )
 from quorumd.protocol.messages.partition_record import PartitionRecord
-from quorumd.quotas.client_quotas import MutationQuota
 
 
 class _TopicExpansion(NamedTuple):
@@ -93,13 +93,11 @@ def plan_create_partitions(
     controller: Controller,
     message: CreatePartitionsRequest,
     version: int,
-    total: int | None = None,
-    prepared: PreparedPartitions | None = None,
-    quota: MutationQuota | None = None,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Plan each topic separately; all valid ones form one atomic batch. `total`: `total_requested_growth` of the
-    request of which this is a part; `prepared`: the partitions of its only topic; `quota`: that of the client."""
+    """Plan each topic separately; all valid ones form one atomic batch."""
     del version
+    total, prepared = context.part.total, context.part.prepared
     outcomes: dict[str, _TopicExpansion | RequestError] = {}
     for requested in message.topics:
         try:
@@ -125,7 +123,7 @@ def plan_create_partitions(
             if estimated_bytes > limit:
                 raise too_large(estimated_bytes, limit)
             replicas_of = _replicas_of(outcome, controller)
-            take_quota(quota, len(outcome.numbers))
+            take_quota(context.quota, len(outcome.numbers))
             if prepared is not None and _is_of(prepared, outcome):
                 used = prepared
             elif not message.validate_only:

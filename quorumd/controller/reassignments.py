@@ -76,11 +76,9 @@ def plan_list_partition_reassignments(
     controller: Controller,
     message: ListPartitionReassignmentsRequest,
     version: int,
-    of_all: bool = False,
 ) -> ControllerResult:
-    """List the reassignments in progress, of all partitions or of the named ones. `of_all`: the request is a part of
-    one for all (`partitions_under_way`)."""
-    del version, of_all
+    """List the reassignments in progress, of all partitions or of the named ones."""
+    del version
     found: dict[str, list[listed.OngoingPartitionReassignment]] = {}
     for topic, number in _requested_partitions(controller, message):
         partition = topic.partitions.get(number)

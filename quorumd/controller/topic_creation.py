@@ -29,6 +29,7 @@ from quorumd.controller.new_partitions import (
 from quorumd.controller.partition import Replicas
 from quorumd.controller.preparation import Preparation, Wanted
 from quorumd.controller.prepared_partitions import PreparedPartitions
+from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.controller.topic_names import has_collision_chars, invalid_name_reason, normalized
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
@@ -44,7 +45,6 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
 from quorumd.protocol.wire import Message
-from quorumd.quotas.client_quotas import MutationQuota
 
 USE_DEFAULT = -1
 
@@ -118,13 +118,11 @@ def plan_create_topics(
     controller: Controller,
     message: CreateTopicsRequest,
     version: int,
-    total: int | None = None,
-    prepared: PreparedPartitions | None = None,
-    quota: MutationQuota | None = None,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Plan topics with their configs and partitions. `total`: `total_requested_partitions` of the request of which
-    this is a part; `prepared`: the partitions of its only topic; `quota`: that of the client."""
+    """Plan topics with their configs and partitions."""
     del version
+    total, prepared = context.part.total, context.part.prepared
     outcomes = _outcomes(controller, message)
     estimated_bytes = sum(
         outcome.estimated_bytes for outcome in outcomes.values() if isinstance(outcome, _NewTopic)
@@ -148,7 +146,7 @@ def plan_create_topics(
                 outcome.replicas_of(controller, topic_id)
             else:
                 planned = _records(controller, topic_id, outcome, prepared)
-            take_quota(quota, outcome.partitions)
+            take_quota(context.quota, outcome.partitions)
             records += planned
             results.append(
                 _result(

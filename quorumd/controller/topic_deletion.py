@@ -9,13 +9,13 @@ from quorumd.controller.cluster_image import ClusterImage, Topic
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.new_partitions import take_quota, too_large
+from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from quorumd.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
-from quorumd.quotas.client_quotas import MutationQuota
 
 TopicName = tuple[str | None, KafkaUuid]
 """How a request names a topic: by name, or by id."""
@@ -24,9 +24,12 @@ _REMOVAL_BYTES = RECORD_FRAMING_BYTES + 20
 
 
 def plan_delete_topics(
-    controller: Controller, message: DeleteTopicsRequest, version: int, quota: MutationQuota | None = None
+    controller: Controller,
+    message: DeleteTopicsRequest,
+    version: int,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Plan each topic separately; all valid deletions form one atomic batch. `quota`: that of the client."""
+    """Plan each topic separately; all valid deletions form one atomic batch."""
     del version
     named = [as_named(each) for each in message.topic_names]
     named += [as_named(each) for each in message.topics]
@@ -41,7 +44,7 @@ def plan_delete_topics(
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
             if estimated_bytes > controller.settings.max_batch_bytes:
                 raise too_large(estimated_bytes, controller.settings.max_batch_bytes)
-            take_quota(quota, len(topic.partitions))
+            take_quota(context.quota, len(topic.partitions))
             records.append(RemoveTopicRecord(topic.id))
             results.append(DeletableTopicResult(topic.name, topic.id))
         except RequestError as error:

@@ -6,7 +6,6 @@ The APIs that change configs are in `controller_table`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from quorumd.controller.cluster_image import ALL_BROKERS, Resource
 from quorumd.controller.config_listing import list_config_resources
@@ -18,6 +17,7 @@ from quorumd.controller.effective_configs import (
     effective_topic_configs,
     merge_layers,
 )
+from quorumd.controller.request_context import PartContext
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.forwarding import ResponseHook
 from quorumd.protocol.config_resource_type import ConfigResourceType
@@ -66,10 +66,8 @@ class ConfigApis:
         purgatory = self._purgatory
         hook: ResponseHook | None = None if session.is_controller_client else self._add_static_configs
 
-        def execute(
-            session: Session, request: Request[DescribeConfigsRequest], options: dict[str, Any]
-        ) -> None:
-            del options
+        def execute(session: Session, request: Request[DescribeConfigsRequest], part: PartContext) -> None:
+            del part
             self._execute_describe(session, request, hook)
 
         if self._role.is_active_controller:

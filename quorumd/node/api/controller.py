@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from quorumd.controller.delegation_tokens import Requester
+from quorumd.controller.request_context import PartContext, RequestContext, Requester
 from quorumd.errors import ErrorCode
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
@@ -55,7 +54,7 @@ class ControllerApis:
         else:
             self._purgatory.not_leader(session, request)
 
-    def _execute(self, session: Session, request: Request[Message], options: dict[str, Any]) -> None:
+    def _execute(self, session: Session, request: Request[Message], part: PartContext) -> None:
         api, writer, purgatory = self._apis[request.api_key], self._writer, self._purgatory
         admitted = self._authorization.admit(session, request)
         if admitted is None:
@@ -65,15 +64,10 @@ class ControllerApis:
             return
         if api.on_request is not None:
             api.on_request(self._controller, request.message)
-        if api.passes_origin and session.comes_from_broker:
-            options = {**options, "comes_from_broker": True}
-        if api.passes_requester:
-            requester = Requester(session.principal, session.token_authenticated)
-            options = {**options, "requester": requester}
+        requester = Requester(session.principal, session.token_authenticated)
         quota = self._mutation_quota(api, session, request)
-        if quota is not None:
-            options = {**options, "quota": quota}
-        plan = api.plan(self._controller, request.message, request.api_version, **options)
+        context = RequestContext(requester, session.comes_from_broker, quota, part)
+        plan = api.plan(self._controller, request.message, request.api_version, context)
         response = plan.response
         if quota is not None:
             assert isinstance(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from quorumd.controller.acl_requests import plan_create_acls, plan_delete_acls
 from quorumd.controller.alter_partition import plan_alter_partition
@@ -35,6 +35,7 @@ from quorumd.controller.reassignments import (
     plan_alter_partition_reassignments,
     plan_list_partition_reassignments,
 )
+from quorumd.controller.request_context import RequestContext
 from quorumd.controller.scram_requests import plan_alter_user_scram_credentials
 from quorumd.controller.topic_creation import plan_create_topics
 from quorumd.controller.topic_deletion import plan_delete_topics
@@ -66,9 +67,13 @@ from quorumd.protocol.messages.update_features_request import UpdateFeaturesRequ
 from quorumd.protocol.wire import Message
 
 M = TypeVar("M", bound=Message)
-Planner = Callable[..., ControllerResult]
-"""(controller, request message, its version) -> records and response. Planners of requests that are split also take
-the options of their parts."""
+Planner = Callable[[Controller, M, int, RequestContext], ControllerResult]
+"""(controller, request message, its version, its context) -> records and response"""
+
+
+def _without_context(plan: Callable[[Controller, M, int], ControllerResult]) -> Planner[M]:
+    """The planner of requests whose outcome does not depend on who sends them."""
+    return lambda controller, message, version, context: plan(controller, message, version)
 
 
 class ControllerApi:
@@ -80,86 +85,80 @@ class ControllerApi:
     response without records is a read, for which this node makes sure that it still leads. `is_connection_ordered`:
     whether only requests on the newest connection of their broker are accepted (see `alter_partition_order`).
     `records_offset`: whether the records contain their own offset, so that no record may precede them that was not
-    known when they were planned. `passes_origin`: whether the planner takes `comes_from_broker` (see
-    `Session`). `passes_requester`: whether it takes the principal of the client. `strict_quota_since`: the version
-    from which clients know THROTTLING_QUOTA_EXCEEDED; the controller mutation quota is then passed to the planner.
-    None if the API is not subject to that quota.
+    known when they were planned. `strict_quota_since`: the version from which clients know
+    THROTTLING_QUOTA_EXCEEDED; the controller mutation quota is then passed to the planner. None if the API is not
+    subject to that quota.
     """
 
     def __init__(
         self,
         request_class: type[M],
-        plan: Callable[[Controller, M, int], ControllerResult],
+        plan: Planner[M],
         too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION,
         on_request: Callable[[Controller, M], None] | None = None,
         needs_read_confirmation: bool = True,
         is_connection_ordered: bool = False,
         records_offset: bool = False,
-        passes_origin: bool = False,
-        passes_requester: bool = False,
         strict_quota_since: int | None = None,
     ) -> None:
         assert request_class.API_KEY is not None
         self.api_key: int = request_class.API_KEY
         self.request_class: type[Message] = request_class
-        self.plan: Planner = plan
+        # Routes pass only messages of this class.
+        self.plan = cast("Planner[Message]", plan)
         self.too_large_error = too_large_error
-        self.on_request: Callable[..., None] | None = on_request
+        self.on_request = cast("Callable[[Controller, Message], None] | None", on_request)
         self.needs_read_confirmation = needs_read_confirmation
         self.is_connection_ordered = is_connection_ordered
         self.records_offset = records_offset
-        self.passes_origin = passes_origin
-        self.passes_requester = passes_requester
         self.strict_quota_since = strict_quota_since
 
 
 _APIS = (
     ControllerApi(
         BrokerRegistrationRequest,
-        plan_broker_registration,
+        _without_context(plan_broker_registration),
         too_large_error=None,
         on_request=renew_session,
         records_offset=True,
     ),
     ControllerApi(
         BrokerHeartbeatRequest,
-        plan_broker_heartbeat,
+        _without_context(plan_broker_heartbeat),
         too_large_error=None,
         on_request=record_heartbeat,
         needs_read_confirmation=False,
     ),
-    ControllerApi(UnregisterBrokerRequest, plan_unregister_broker, too_large_error=None),
-    ControllerApi(ControllerRegistrationRequest, plan_controller_registration),
-    ControllerApi(UnregisterControllerRequest, plan_unregister_controller),
-    ControllerApi(AlterPartitionRequest, plan_alter_partition, is_connection_ordered=True),
-    ControllerApi(AssignReplicasToDirsRequest, plan_assign_replicas_to_dirs),
-    ControllerApi(AllocateProducerIdsRequest, plan_allocate_producer_ids),
-    ControllerApi(AlterPartitionReassignmentsRequest, plan_alter_partition_reassignments),
-    ControllerApi(ListPartitionReassignmentsRequest, plan_list_partition_reassignments),
+    ControllerApi(UnregisterBrokerRequest, _without_context(plan_unregister_broker), too_large_error=None),
+    ControllerApi(ControllerRegistrationRequest, _without_context(plan_controller_registration)),
+    ControllerApi(UnregisterControllerRequest, _without_context(plan_unregister_controller)),
+    ControllerApi(AlterPartitionRequest, _without_context(plan_alter_partition), is_connection_ordered=True),
+    ControllerApi(AssignReplicasToDirsRequest, _without_context(plan_assign_replicas_to_dirs)),
+    ControllerApi(AllocateProducerIdsRequest, _without_context(plan_allocate_producer_ids)),
+    ControllerApi(AlterPartitionReassignmentsRequest, _without_context(plan_alter_partition_reassignments)),
+    ControllerApi(ListPartitionReassignmentsRequest, _without_context(plan_list_partition_reassignments)),
     ControllerApi(
         IncrementalAlterConfigsRequest,
         plan_incremental_alter_configs,
         ErrorCode.MESSAGE_TOO_LARGE,
-        passes_origin=True,
     ),
     ControllerApi(
         AlterConfigsRequest,
         plan_alter_configs,
         ErrorCode.MESSAGE_TOO_LARGE,
-        passes_origin=True,
     ),
     ControllerApi(CreateTopicsRequest, plan_create_topics, strict_quota_since=6),
     ControllerApi(DeleteTopicsRequest, plan_delete_topics, strict_quota_since=5),
     ControllerApi(CreatePartitionsRequest, plan_create_partitions, strict_quota_since=3),
     ControllerApi(ElectLeadersRequest, plan_elect_leaders),
-    ControllerApi(UpdateFeaturesRequest, plan_update_features),
-    ControllerApi(CreateAclsRequest, plan_create_acls),
+    ControllerApi(UpdateFeaturesRequest, _without_context(plan_update_features)),
+    ControllerApi(CreateAclsRequest, _without_context(plan_create_acls)),
     ControllerApi(DeleteAclsRequest, plan_delete_acls),
-    ControllerApi(AlterClientQuotasRequest, plan_alter_client_quotas),
-    ControllerApi(AlterUserScramCredentialsRequest, plan_alter_user_scram_credentials),
-    ControllerApi(CreateDelegationTokenRequest, plan_create_delegation_token, passes_requester=True),
-    ControllerApi(RenewDelegationTokenRequest, plan_renew_delegation_token, passes_requester=True),
-    ControllerApi(ExpireDelegationTokenRequest, plan_expire_delegation_token, passes_requester=True),
+    ControllerApi(AlterClientQuotasRequest, _without_context(plan_alter_client_quotas)),
+    ControllerApi(AlterUserScramCredentialsRequest, _without_context(plan_alter_user_scram_credentials)),
+    ControllerApi(CreateDelegationTokenRequest, plan_create_delegation_token),
+    ControllerApi(RenewDelegationTokenRequest, plan_renew_delegation_token),
+    ControllerApi(ExpireDelegationTokenRequest, plan_expire_delegation_token),
 )
 
 CONTROLLER_APIS: Final = {api.api_key: api for api in _APIS}

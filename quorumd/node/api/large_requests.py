@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from quorumd.controller.controller import Controller
 from quorumd.controller.preparation import Preparation
+from quorumd.controller.request_context import WHOLE_REQUEST, PartContext
 from quorumd.errors import ErrorCode
 from quorumd.node.api.forwarding import READ_ONLY_APIS, ResponseHook
 from quorumd.node.api.purgatory import ResponsePurgatory
@@ -26,8 +27,8 @@ from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 
 M = TypeVar("M", bound=Message)
-ExecutePart = Callable[[Session, Request[M], dict[str, Any]], None]
-"""(session, request, options for its planner)"""
+ExecutePart = Callable[[Session, Request[M], PartContext], None]
+"""(session, request or part of one, context of the part)"""
 
 
 class LargeRequests:
@@ -58,7 +59,7 @@ class LargeRequests:
         `hook` extends the response to a read that is forwarded."""
         parts = parts_of(self._controller, request, self.max_partitions)
         if parts is None:
-            execute(session, request, {})
+            execute(session, request, WHOLE_REQUEST)
             return
         purgatory = self._purgatory
 
@@ -68,10 +69,10 @@ class LargeRequests:
             else:
                 purgatory.refuse(session, request, ErrorCode.NOT_CONTROLLER)
 
-        def execute_part(session: Session, part: Request[Message], options: dict[str, Any]) -> None:
+        def execute_part(session: Session, part: Request[Message], context: PartContext) -> None:
             if self._role.is_active_controller:
                 # The parts are messages of the same class.
-                execute(session, cast("Request[M]", part), options)
+                execute(session, cast("Request[M]", part), context)
             else:
                 purgatory.not_leader(session, part)
 
@@ -127,16 +128,16 @@ class SplitRequestTask:
             if part.prepare is not None:
                 self._preparation = part.prepare(self._controller, part.message)
                 return budget
-            self._execute_part(part.options)
+            self._execute_part(part.context)
         elif not self._preparation.is_done:
             self._preparation.advance(self._requests.max_partitions)
         else:
-            options = {**self._parts[-1].options, "prepared": self._preparation.result()}
+            context = self._parts[-1].context._replace(prepared=self._preparation.result())
             self._preparation = None
-            self._execute_part(options)
+            self._execute_part(context)
         return budget
 
-    def _execute_part(self, options: dict[str, Any]) -> None:
+    def _execute_part(self, context: PartContext) -> None:
         whole, number = self._request, len(self._parts) - 1
         part = Request(
             whole.api_key,
@@ -147,7 +148,7 @@ class SplitRequestTask:
             b"",
             0,
         )
-        self._execute(_PartSession(self._session, self, number), part, options)
+        self._execute(_PartSession(self._session, self, number), part, context)
 
     def part_responded(self, number: int, response: Message) -> None:
         self._responses[number] = response

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from quorumd.controller.acl_requests import DISABLED, describe_acls
 from quorumd.controller.client_quotas import describe_client_quotas
-from quorumd.controller.delegation_tokens import Requester, describe_delegation_tokens
+from quorumd.controller.delegation_tokens import describe_delegation_tokens
+from quorumd.controller.request_context import Requester
 from quorumd.controller.scram_requests import describe_user_scram_credentials
 from quorumd.controller.security_records import Token
 from quorumd.errors import ErrorCode

@@ -25,8 +25,10 @@ from quorumd.controller.elections import partitions_to_elect
 from quorumd.controller.partition_creation import prepare_growth, requested_growth, total_requested_growth
 from quorumd.controller.preparation import Preparation
 from quorumd.controller.reassignments import partitions_under_way
+from quorumd.controller.request_context import WHOLE_REQUEST, PartContext
 from quorumd.controller.topic_creation import prepare_topic, requested_partitions, total_requested_partitions
 from quorumd.controller.topic_deletion import as_named, named_topic
+from quorumd.ids import KafkaUuid
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.elect_leaders_request import TopicPartitions
@@ -43,6 +45,8 @@ _DESCRIBE_COST = 8
 Numbers = dict[str, list[int]]
 _Run = tuple[tuple[object, ...], list[object]]
 """The items that contain a list, and the list."""
+Selection = tuple[object, Sequence[KafkaUuid]]
+"""An item, and the ids of what it selects."""
 _Listed = tuple[str, object]
 """The field of a list, and an item in it."""
 
@@ -53,10 +57,10 @@ class SplitRule(NamedTuple):
     `request_path`, `response_path`: the fields of request and response that lead to the items to split, each a list
     in the items of the previous field. `also`: a second list beside the first, for paths of one field. `cost`: the
     cost of an item in partitions; a number if all cost the same. `name`: items with the same name stay in one part.
-    `total`: a figure of the whole request for the planner of each part. `prepare`: the preparation of a part that is
-    large by itself. `expand`: the partition numbers by topic of a request for all topics, with None where other
-    tasks should run; `topic` builds the item of such a topic. `select`: the items of each part with what they select;
-    the planner gets the latter as option `selected`."""
+    `total`: the new partitions of the whole request, for the planner of each part. `prepare`: the preparation of a
+    part that is large by itself. `expand`: the partition numbers by topic of a request for all topics, with None
+    where other tasks should run; `topic` builds the item of such a topic. `select`: the items of each part with the
+    ids of what they select."""
 
     request_path: tuple[str, ...]
     response_path: tuple[str, ...]
@@ -67,17 +71,16 @@ class SplitRule(NamedTuple):
     expand: Callable[[Controller, Any, int], Iterator[Numbers | None] | None] | None = None
     topic: Callable[[str, list[int]], Any] | None = None
     also: str = ""
-    select: Callable[[Controller, Any, int], Iterator[list[tuple[Any, Any]]] | None] | None = None
-    selected: str = ""
+    select: Callable[[Controller, Any, int], Iterator[Sequence[Selection]] | None] | None = None
 
 
 class RequestPart(NamedTuple):
-    """`continued`: how many of the items on the path to its first item the previous part has begun. `options`:
-    keyword arguments of its planner."""
+    """`continued`: how many of the items on the path to its first item the previous part has begun. `context`:
+    what its planner is given."""
 
     message: Message
     continued: int = 0
-    options: dict[str, Any] = {}
+    context: PartContext = WHOLE_REQUEST
     prepare: Callable[[Controller, Any], Preparation] | None = None
 
 
@@ -134,8 +137,7 @@ def _flat_parts(
     max_partitions: int,
 ) -> Iterator[RequestPart]:
     """Yield the parts of a list whose items are not split themselves."""
-    total = rule.total
-    options = {} if total is None else {"total": total(controller, message)}
+    context = WHOLE_REQUEST if rule.total is None else PartContext(total=rule.total(controller, message))
     groups: dict[Hashable, list[tuple[_Listed, int]]] = {}
     for position, (listed, cost) in enumerate(items):
         name = rule.name(controller, listed[1]) if rule.name is not None else position
@@ -145,15 +147,15 @@ def _flat_parts(
     for named in groups.values():
         cost = sum(each for _, each in named)
         if group and cost > budget:
-            yield RequestPart(_copy_of_listed(message, rule, group), 0, options)
+            yield RequestPart(_copy_of_listed(message, rule, group), 0, context)
             group, budget = [], max_partitions
         group += (listed for listed, _ in named)
         budget -= cost
         if budget < 0 and len(group) == 1:
-            yield RequestPart(_copy_of_listed(message, rule, group), 0, options, rule.prepare)
+            yield RequestPart(_copy_of_listed(message, rule, group), 0, context, rule.prepare)
             group, budget = [], max_partitions
     if group:
-        yield RequestPart(_copy_of_listed(message, rule, group), 0, options)
+        yield RequestPart(_copy_of_listed(message, rule, group), 0, context)
 
 
 def _nested_parts(
@@ -223,7 +225,7 @@ def _expanded_parts(
 ) -> Iterator[RequestPart | None]:
     """Yield the parts of a request for all topics, at least one."""
     assert rule.topic is not None
-    options = {"of_all": True}
+    context = PartContext(is_of_all=True)
     last = ""
     for numbers in found:
         if numbers is None:
@@ -232,13 +234,13 @@ def _expanded_parts(
         topics = [rule.topic(name, partitions) for name, partitions in numbers.items()]
         continued = 1 if last in list(numbers)[:1] else 0
         last = list(numbers)[-1]
-        yield RequestPart(_copy_with(message, rule.request_path[0], topics), continued, options)
+        yield RequestPart(_copy_with(message, rule.request_path[0], topics), continued, context)
     if not last:
-        yield RequestPart(_copy_with(message, rule.request_path[0], []), 0, options)
+        yield RequestPart(_copy_with(message, rule.request_path[0], []), 0, context)
 
 
 def _selected_parts(
-    message: Message, rule: SplitRule, selections: Iterator[list[tuple[object, object]]]
+    message: Message, rule: SplitRule, selections: Iterator[Sequence[Selection]]
 ) -> Iterator[RequestPart]:
     """Yield the parts of items that select what they change."""
     last: object = None
@@ -246,8 +248,8 @@ def _selected_parts(
         items = [item for item, _ in selection]
         continued = 1 if items[:1] and items[0] is last else 0
         last = items[-1] if items else None
-        options = {rule.selected: [selected for _, selected in selection]}
-        yield RequestPart(_copy_with(message, rule.request_path[0], items), continued, options)
+        context = PartContext(selected_ids=[ids for _, ids in selection])
+        yield RequestPart(_copy_with(message, rule.request_path[0], items), continued, context)
 
 
 def _copy_with(message: Message, field: str, items: list[object]) -> Message:
@@ -336,9 +338,7 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         prepare_growth,
     ),
     ApiKey.CREATE_ACLS: SplitRule(("creations",), ("results",)),
-    ApiKey.DELETE_ACLS: SplitRule(
-        ("filters",), ("filter_results", "matching_acls"), select=acls_to_delete, selected="selected_ids"
-    ),
+    ApiKey.DELETE_ACLS: SplitRule(("filters",), ("filter_results", "matching_acls"), select=acls_to_delete),
     ApiKey.ALTER_CLIENT_QUOTAS: SplitRule(
         ("entries",), ("entries",), name=lambda controller, requested: entity_of(requested)
     ),

@@ -8,13 +8,13 @@ import pytest
 
 from quorumd.controller.delegation_tokens import (
     MAX_SWEPT,
-    Requester,
     describe_delegation_tokens,
     expired_tokens,
     plan_create_delegation_token,
     plan_expire_delegation_token,
     plan_renew_delegation_token,
 )
+from quorumd.controller.request_context import RequestContext, Requester
 from quorumd.errors import ErrorCode
 from quorumd.ports import ANONYMOUS
 from quorumd.protocol.messages.create_delegation_token_request import (
@@ -51,14 +51,14 @@ def create(
     for name, value in fields.items():
         setattr(message, name, value)
     return controller.commit(
-        plan_create_delegation_token(controller.controller, message, 3, requester)
+        plan_create_delegation_token(controller.controller, message, 3, RequestContext(requester))
     ).response
 
 
 def renew(controller: SecurityController, hmac: bytes, requester: Requester = ALICE, period: int = -1) -> Any:
     message = RenewDelegationTokenRequest(hmac, period)
     return controller.commit(
-        plan_renew_delegation_token(controller.controller, message, 2, requester)
+        plan_renew_delegation_token(controller.controller, message, 2, RequestContext(requester))
     ).response
 
 
@@ -67,7 +67,7 @@ def expire(
 ) -> Any:
     message = ExpireDelegationTokenRequest(hmac, period)
     return controller.commit(
-        plan_expire_delegation_token(controller.controller, message, 2, requester)
+        plan_expire_delegation_token(controller.controller, message, 2, RequestContext(requester))
     ).response
 
 

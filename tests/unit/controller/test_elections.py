@@ -7,6 +7,7 @@ import pytest
 from quorumd.controller.cluster_image import UNCLEAN_ELECTION
 from quorumd.controller.elections import MAX_SWEEP_RECORDS, elect_unclean_leaders, plan_elect_leaders
 from quorumd.controller.partition import NO_LEADER, RECOVERING, Partition, PartitionId, partition_record
+from quorumd.controller.request_context import PartContext, RequestContext
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
@@ -121,6 +122,14 @@ def test_partition_named_twice_is_elected_once(cluster: PartitionHarness) -> Non
     reply: Any = plan.response
     codes = [partition.error_code for partition in reply.replica_election_results[0].partition_result]
     assert codes == [0, ErrorCode.ELECTION_NOT_NEEDED]
+
+
+def test_part_of_a_request_for_all_omits_partitions_elected_meanwhile(cluster: PartitionHarness) -> None:
+    begin(cluster, LED_BY_ANOTHER, LED_BY_THE_FIRST)
+    request = ElectLeadersRequest(PREFERRED, [TopicPartitions(TOPIC, [0, 1])])
+    context = RequestContext(part=PartContext(is_of_all=True))
+    reply: Any = plan_elect_leaders(cluster.controller, request, 2, context).response
+    assert [each.partition_id for each in reply.replica_election_results[0].partition_result] == [0]
 
 
 def test_unknown_election_type_is_rejected_for_every_partition(cluster: PartitionHarness) -> None:

@@ -8,6 +8,8 @@ from quorumd.controller.controller import ControllerSettings
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition_creation import plan_create_partitions, prepare_growth
 from quorumd.controller.preparation import ATTEMPTS, Preparation
+from quorumd.controller.prepared_partitions import PreparedPartitions
+from quorumd.controller.request_context import PartContext, RequestContext
 from quorumd.controller.topic_creation import plan_create_topics, prepare_topic
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.protocol.messages.create_partitions_request import (
@@ -35,6 +37,10 @@ def growth_request(
 ) -> CreatePartitionsRequest:
     replicas = [CreatePartitionsAssignment(ids) for ids in assignments] or None
     return CreatePartitionsRequest([CreatePartitionsTopic("t", count, replicas)], 1000, validate_only)
+
+
+def in_parts(prepared: PreparedPartitions | None) -> RequestContext:
+    return RequestContext(part=PartContext(prepared=prepared))
 
 
 def advance(preparation: Preparation) -> None:
@@ -69,7 +75,7 @@ def test_prepared_topic_equals_a_planned_one(cluster: TopicHarness) -> None:
     prepared = preparation.result()
     assert prepared is not None
     assert len(prepared.frames) == len(prepared.partitions) == 10
-    plan = plan_create_topics(cluster.controller, topic_request(), 7, prepared=prepared)
+    plan = plan_create_topics(cluster.controller, topic_request(), 7, in_parts(prepared))
     assert [record.NAME for record in plan.records] == ["TopicRecord", "ConfigRecord"]
     apply(cluster, plan)
     assert [len(replicas) for replicas in cluster.replicas("t")] == [3] * 10
@@ -79,7 +85,7 @@ def test_prepared_growth_equals_a_planned_one(cluster: TopicHarness) -> None:
     cluster.create(wanted("t", 2))
     preparation = prepare_growth(cluster.controller, growth_request(9))
     advance(preparation)
-    plan = plan_create_partitions(cluster.controller, growth_request(9), 3, prepared=preparation.result())
+    plan = plan_create_partitions(cluster.controller, growth_request(9), 3, in_parts(preparation.result()))
     assert plan.records == []
     apply(cluster, plan)
     assert len(cluster.topic("t").partitions) == 9
@@ -136,6 +142,6 @@ def test_outdated_growth_is_planned_again(cluster: TopicHarness) -> None:
     advance(preparation)
     prepared = preparation.result()
     cluster.grow(("t", 4))
-    plan = plan_create_partitions(cluster.controller, growth_request(9), 3, prepared=prepared)
+    plan = plan_create_partitions(cluster.controller, growth_request(9), 3, in_parts(prepared))
     assert plan.prepared is None
     assert len(plan.records) == 5

@@ -9,6 +9,7 @@ import pytest
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition import NO_LEADER, Partition
+from quorumd.controller.request_context import RequestContext, Requester
 from quorumd.errors import ErrorCode
 from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
 from quorumd.node.api.error_responses import ENVELOPE_APIS
@@ -53,11 +54,15 @@ class Api:
             ),
         }
 
-    def plan(self, controller: Controller, message: Any, version: int) -> ControllerResult:
+    def plan(
+        self, controller: Controller, message: Any, version: int, context: RequestContext
+    ) -> ControllerResult:
         self.planned += 1
         return ControllerResult(self.records, RESPONSE)
 
-    def plan_other(self, controller: Controller, message: Any, version: int) -> ControllerResult:
+    def plan_other(
+        self, controller: Controller, message: Any, version: int, context: RequestContext
+    ) -> ControllerResult:
         return ControllerResult(self.records, UnregisterBrokerResponse(0, 0, None))
 
     def note(self, controller: Controller, message: Any) -> None:
@@ -316,3 +321,22 @@ def test_heartbeat_renews_the_session_on_a_full_disk(brokers: ControllerHarness)
     assert brokers.controller.sessions.is_alive(1, 50_001.0)
     (response,) = brokers.request(heartbeat(brokers, want_fence=True)).responses
     assert response.error_code == 0
+
+
+# Context of planners
+
+
+def test_planner_gets_the_authenticated_client_of_the_session() -> None:
+    contexts: list[RequestContext] = []
+
+    def plan(
+        controller: Controller, message: CreatePartitionsRequest, version: int, context: RequestContext
+    ) -> ControllerResult:
+        contexts.append(context)
+        return ControllerResult((), RESPONSE)
+
+    table = {ApiKey.CREATE_PARTITIONS: ControllerApi(CreatePartitionsRequest, plan)}
+    session = RecordingSession()
+    session.principal, session.token_authenticated = "User:alice", True
+    ControllerHarness(table).request(CLIENT_REQUEST, session)
+    assert contexts == [RequestContext(Requester("User:alice", is_token=True))]

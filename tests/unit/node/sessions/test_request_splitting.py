@@ -261,6 +261,7 @@ def test_request_for_all_reassignments_has_a_part_even_if_there_are_none_any_mor
     named = [each and [(topic.name, topic.partition_indexes) for topic in each.topics] for each in messages]
     assert named == [None, [("a", [0, 1]), ("b", [0])], None, [("b", [1])]]
     assert [part.continued for part in parts if part is not None] == [0, 1]
+    assert all(part.context.is_of_all for part in parts if part is not None)
     (empty,) = request_splitting._expanded_parts(ListPartitionReassignmentsRequest(), rule, iter(()))
     assert empty is not None
 
