@@ -115,6 +115,11 @@ class AddressBook:
         return node_id not in self._unreachable
 
 
+def is_same_place(one: Address, other: Address) -> bool:
+    """Whether both addresses lead to the same replica."""
+    return (one.host, one.port, one.directory_id) == (other.host, other.port, other.directory_id)
+
+
 def is_valid(address: Address) -> bool:
     """Whether a connection to the address can be attempted; peers may announce anything."""
     host = address.host

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 
@@ -19,7 +20,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, NO_NODE, ZERO_UUID, Endpoint, ReplicaKey
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
-from quorumd.node.peers.address_book import Address, AddressBook
+from quorumd.node.peers.address_book import Address, AddressBook, is_same_place
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.ports import Clock, Entropy, Timer
 from quorumd.protocol.apis import ApiKey
@@ -46,7 +47,8 @@ MAX_UNVERIFIED_PER_VOTER = 4
 """The same for each voter, so that announcements of unknown nodes do not delay those of voters that moved. One more
 is allowed for an announcement from the announced host itself, which other hosts cannot forge."""
 MAX_AHEAD_MS = 3_600_000
-"""An announcement with a boot timestamp further in the future is rejected: no other announcement could replace it."""
+"""A boot timestamp further in the future is not recorded as is: no other announcement could replace it. Nor is such
+a node refused: its timestamps never decrease, so they stay ahead even after its clock has been set back."""
 
 
 class Discovery:
@@ -150,11 +152,16 @@ class Discovery:
         self._book.mark_reachable(node_id, reachable)
 
     def learn(self, node_id: int, address: Address) -> None:
-        """Record an address if it is newer than the known one."""
+        """Record an address if it is newer than the known one; if it is from far in the future, only once the node
+        there has responded."""
         if node_id == self._own.id and address != self._own_address:
             return
-        if self._is_ahead(node_id, address):
-            return
+        if not self._is_ahead(node_id, address):
+            self._record(node_id, address)
+        elif self._begin_verification(node_id, address, ""):
+            self._send_discovery(address.host, address.port)
+
+    def _record(self, node_id: int, address: Address) -> None:
         if self._book.learn(node_id, address, node_id in self._voter_ids()):
             key = ReplicaKey(node_id, address.directory_id)
             self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
@@ -165,10 +172,26 @@ class Discovery:
         if is_ahead and not self._has_reported_ahead:
             self._has_reported_ahead = True
             logger.warning(
-                "the address of node %d is not recorded: it started in the future; check the clocks of both",
+                "the start of node %d is in the future; check the clocks of both. Its address is recorded once it "
+                "has responded",
                 node_id,
             )
         return is_ahead
+
+    def _dated(self, node_id: int, announced: Address) -> Address:
+        """The announced address, with a boot timestamp that a later start exceeds (hole 45).
+
+        One in the future becomes the earliest that replaces the known address. A known address is returned itself:
+        it is not verified again, so that two nodes that are ahead of each other end their verifications.
+        """
+        if not self._is_ahead(node_id, announced):
+            return announced
+        known = self._book.get(node_id)
+        if known is None:
+            return replace(announced, boot_timestamp=self._clock.wall_ms())
+        if known.boot_timestamp > 0 and self._book.is_reachable(node_id) and is_same_place(known, announced):
+            return known
+        return replace(announced, boot_timestamp=max(self._clock.wall_ms(), known.boot_timestamp + 1))
 
     def learn_voters(self, voters: Sequence[Voter], offset: int) -> None:
         """Record the addresses in the newest voter record, at `offset`, unless newer ones are known.
@@ -253,6 +276,7 @@ class Discovery:
     def _begin_verification(self, node_id: int, announced: Address, host: str) -> bool:
         """Whether an address announced from a host is new, so that the node there must respond before it is used."""
         key = (node_id, announced.host, announced.port)
+        announced = self._dated(node_id, announced)
         is_new = (
             node_id != self._own.id
             and key not in self._unverified
@@ -280,7 +304,7 @@ class Discovery:
                 and (response.replica_id, response.replica_directory_id) == (key[0], announced.directory_id)
                 and self._identity.accepts(response.cluster_id)
             ):
-                self.learn(key[0], announced)
+                self._record(key[0], announced)
 
     def _sender(self, message: DiscoverBrokersRequest) -> Endpoint:
         """The endpoint at which this node reaches the sender of a request."""

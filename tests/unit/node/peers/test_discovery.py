@@ -1,25 +1,15 @@
 from __future__ import annotations
 
-from random import Random
-from typing import Any
-
 import pytest
 
-from quorumd.ids import METADATA_TOPIC, ZERO_UUID, Endpoint, KafkaUuid, ReplicaKey
-from quorumd.node.identity.founding import Founding
+from quorumd.ids import METADATA_TOPIC, ZERO_UUID, Endpoint, ReplicaKey
 from quorumd.node.peers.address_book import Address
-from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.peers.connection import Failure
 from quorumd.node.peers.discovery import (
-    MAX_AHEAD_MS,
-    MAX_UNVERIFIED,
-    MAX_UNVERIFIED_PER_VOTER,
     SEARCH_INTERVAL_MS,
     STABLE_INTERVAL_MS,
-    Discovery,
 )
-from quorumd.node.settings import NodeSettings
 from quorumd.protocol.apis import ApiKey
-from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
 from quorumd.protocol.messages.metadata_response import (
@@ -27,98 +17,19 @@ from quorumd.protocol.messages.metadata_response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from quorumd.raft.events import Event, LeaderReported, PeerDiscovered
+from quorumd.raft.events import LeaderReported, PeerDiscovered
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter
-from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.node.parts import NodeParts
-from tests.support.raft.single_engine import EngineHarness
-
-OURS, THEIRS = "o" * 22, "t" * 22
-DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
-OWN = Address("me", 9092, 77, DIRECTORY)
-
-
-class DiscoveryHarness(NodeParts):
-    """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server."""
-
-    def __init__(self, cluster_id: str | None = OURS) -> None:
-        super().__init__(cluster_id)
-        self.calls: list[tuple[str, int, Call]] = []
-        self.events: list[Event] = []
-        self.needs_leader = False
-        self.voter_ids = (1, 2, 3)
-        own, endpoint = ReplicaKey(1, DIRECTORY), Endpoint("CONTROLLER", "me", 9092)
-        settings = NodeSettings(1, "/data", endpoint, endpoint)
-        engine = EngineHarness((1,), me=own).engine
-        self.discovery = Discovery(
-            own,
-            "CONTROLLER",
-            [("seed", 1)],
-            self.time.clock,
-            SimulatedEntropy(Random(1)),
-            self.identity,
-            lambda host, port, call: self.calls.append((host, port, call)),
-            self.events.append,
-            lambda: self.needs_leader,
-            lambda: self.voter_ids,
-            Founding(own, settings, engine, self.identity, None),
-            500.0,
-        )
-        self.discovery.start(OWN, [(2, "two", 9092)])
-
-    def queried(self, api_key: int) -> list[tuple[str, int]]:
-        return [(host, port) for host, port, call in self.calls if call.api_key == api_key]
-
-    def respond(self, api_key: int, response: Any) -> None:
-        """Respond to the last call of an API."""
-        *_, call = [call for _, _, call in self.calls if call.api_key == api_key]
-        call.on_response(response)
-
-    def respond_with(self, *brokers: Broker, cluster_id: str = "") -> None:
-        self.respond(ApiKey.DISCOVER_BROKERS, DiscoverBrokersResponse(0, cluster_id, list(brokers)))
-
-    def announce(self, message: DiscoverBrokersRequest) -> list[tuple[int, int, str, int]]:
-        """Handle a node's announcement, and return the addresses in the response."""
-        session = RecordingSession()
-        self.discovery.discover_brokers(session, request_of(message))
-        return [(b.voter_id, b.boot_timestamp, b.host, b.port) for b in session.messages[0].brokers]
-
-    def fail(self) -> None:
-        """Let the last call fail."""
-        self.calls[-1][2].on_failure(Failure("no response in time"))
-
-    def settle(self) -> None:
-        self.respond_with(Broker(3, 5, "three", 9092, ZERO_UUID))
-        self.time.pass_ms(STABLE_INTERVAL_MS * 2)
-        self.calls.clear()
-        self.events.clear()
-
-
-def report_of(
-    node_id: int, directory_id: KafkaUuid = DIRECTORY, cluster_id: str = OURS
-) -> DiscoverBrokersResponse:
-    """The response of a node."""
-    response = DiscoverBrokersResponse(0, cluster_id, [])
-    response.replica_id, response.replica_directory_id = node_id, directory_id
-    return response
-
-
-class RecordingSession:
-    """A session that records its responses."""
-
-    host = "192.0.2.7"
-    peer = "test:1"
-    is_controller_client = False
-
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
-
-    def respond(self, request: Request, message: Any) -> None:
-        self.messages.append(message)
-
-    def respond_encoded(self, request: Request, response: bytes) -> None:
-        self.messages.append(response)
+from tests.support.node.discovery_harness import (
+    DIRECTORY,
+    OURS,
+    OWN,
+    THEIRS,
+    DiscoveryHarness,
+    RecordingSession,
+    report_of,
+    request_of,
+)
 
 
 @pytest.fixture
@@ -185,80 +96,6 @@ def test_hole_2_every_node_is_stored_and_returned(harness: DiscoveryHarness) -> 
         (2, 0, "two", 9092),
         (9, 4, "nine", 9092),
     ]
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        report_of(8),
-        report_of(9, directory_id=KafkaUuid(bytes(15) + b"\x43")),
-        report_of(9, cluster_id=THEIRS),
-        None,
-    ],
-    ids=["other node", "other directory", "other cluster", "no response"],
-)
-def test_announced_address_counts_only_if_the_announced_node_responds(
-    harness: DiscoveryHarness, response: DiscoverBrokersResponse | None
-) -> None:
-    message = DiscoverBrokersRequest(9, 4, "nine", 9092, DIRECTORY)
-    harness.announce(message)
-    if response is None:
-        harness.fail()
-    else:
-        harness.respond(ApiKey.DISCOVER_BROKERS, response)
-    assert harness.discovery.address_of(9) is None
-    harness.calls.clear()
-    harness.announce(message)
-    assert harness.queried(ApiKey.DISCOVER_BROKERS) == [("nine", 9092)], "it is verified again"
-
-
-def test_voter_keeps_its_address_until_it_responds_at_another(harness: DiscoveryHarness) -> None:
-    harness.announce(DiscoverBrokersRequest(2, 9, "moved", 9, DIRECTORY))
-    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "two", 9092)
-    harness.respond(ApiKey.DISCOVER_BROKERS, report_of(2))
-    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "moved", 9)
-
-
-def test_lists_of_announced_nodes_do_not_count(harness: DiscoveryHarness) -> None:
-    """Only those of voters, and of configured and recorded addresses."""
-    harness.announce(DiscoverBrokersRequest(9, 4, "nine", 9092, DIRECTORY))
-    response = report_of(9)
-    response.brokers = [Broker(2, 9, "false", 1, DIRECTORY), Broker(10, 9, "ten", 1, DIRECTORY)]
-    harness.respond(ApiKey.DISCOVER_BROKERS, response)
-    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "two", 9092)
-    assert [node_id for node_id, _ in harness.discovery.addresses()] == [1, 2, 9]
-
-
-def test_starts_far_in_the_future_are_not_recorded(harness: DiscoveryHarness) -> None:
-    now = harness.time.clock.wall_ms()
-    harness.respond_with(Broker(2, now + MAX_AHEAD_MS + 60_000, "false", 1, DIRECTORY))
-    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "two", 9092)
-    harness.respond_with(Broker(2, now + MAX_AHEAD_MS, "stated", 1, DIRECTORY))
-    assert harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", "stated", 1)
-
-
-def test_verifications_are_bounded(harness: DiscoveryHarness) -> None:
-    harness.calls.clear()
-    for number in range(MAX_UNVERIFIED + 10):
-        harness.announce(DiscoverBrokersRequest(100 + number, 4, "nine", 1 + number, DIRECTORY))
-    assert len(harness.queried(ApiKey.DISCOVER_BROKERS)) == MAX_UNVERIFIED
-
-
-def test_voters_have_slots_for_verification_of_their_own(harness: DiscoveryHarness) -> None:
-    harness.calls.clear()
-    for number in range(MAX_UNVERIFIED):
-        harness.announce(DiscoverBrokersRequest(100 + number, 4, "nine", 1 + number, DIRECTORY))
-        harness.announce(DiscoverBrokersRequest(2, 4, "false", 1 + number, DIRECTORY))
-    harness.announce(DiscoverBrokersRequest(2, 4, RecordingSession().host, 9092, DIRECTORY))
-    assert len(harness.queried(ApiKey.DISCOVER_BROKERS)) == MAX_UNVERIFIED + MAX_UNVERIFIED_PER_VOTER + 1
-
-
-def test_observer_is_forgotten_if_it_twice_does_not_respond(harness: DiscoveryHarness) -> None:
-    harness.announce(DiscoverBrokersRequest(9, 4, "nine", 9092, DIRECTORY))
-    harness.respond(ApiKey.DISCOVER_BROKERS, report_of(9))
-    for is_known in (True, False):
-        harness.fail()
-        assert (harness.discovery.address_of(9) is not None) == is_known
 
 
 def test_hole_1_admin_client_is_served_and_not_stored(harness: DiscoveryHarness) -> None:
@@ -437,10 +274,6 @@ def metadata(leader_id: int, cluster_id: str = OURS) -> MetadataResponse:
     other = MetadataResponseTopic(0, "another", partitions=[MetadataResponsePartition(0, 0, 1, 9)])
     topic = MetadataResponseTopic(0, METADATA_TOPIC, partitions=[partition])
     return MetadataResponse(0, [], cluster_id, leader_id, [other, topic])
-
-
-def request_of(message: DiscoverBrokersRequest) -> Request:
-    return Request(ApiKey.DISCOVER_BROKERS, 0, 1, None, message, b"", 0)
 
 
 def test_address_is_announced_to_a_new_leader_until_it_responds() -> None:

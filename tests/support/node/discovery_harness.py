@@ -1,0 +1,114 @@
+"""The discovery of one node, with recorded calls and events."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from quorumd.ids import ZERO_UUID, Endpoint, KafkaUuid, ReplicaKey
+from quorumd.node.identity.founding import Founding
+from quorumd.node.peers.address_book import Address
+from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.peers.discovery import (
+    STABLE_INTERVAL_MS,
+    Discovery,
+)
+from quorumd.node.settings import NodeSettings
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
+from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
+from quorumd.raft.events import Event
+from quorumd.simulator.environment.entropy import SimulatedEntropy
+from tests.support.node.parts import NodeParts
+from tests.support.raft.single_engine import EngineHarness
+
+OURS, THEIRS = "o" * 22, "t" * 22
+DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
+OWN = Address("me", 9092, 77, DIRECTORY)
+
+
+class DiscoveryHarness(NodeParts):
+    """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server."""
+
+    def __init__(self, cluster_id: str | None = OURS) -> None:
+        super().__init__(cluster_id)
+        self.calls: list[tuple[str, int, Call]] = []
+        self.events: list[Event] = []
+        self.needs_leader = False
+        self.voter_ids = (1, 2, 3)
+        own, endpoint = ReplicaKey(1, DIRECTORY), Endpoint("CONTROLLER", "me", 9092)
+        settings = NodeSettings(1, "/data", endpoint, endpoint)
+        engine = EngineHarness((1,), me=own).engine
+        self.discovery = Discovery(
+            own,
+            "CONTROLLER",
+            [("seed", 1)],
+            self.time.clock,
+            SimulatedEntropy(Random(1)),
+            self.identity,
+            lambda host, port, call: self.calls.append((host, port, call)),
+            self.events.append,
+            lambda: self.needs_leader,
+            lambda: self.voter_ids,
+            Founding(own, settings, engine, self.identity, None),
+            500.0,
+        )
+        self.discovery.start(OWN, [(2, "two", 9092)])
+
+    def queried(self, api_key: int) -> list[tuple[str, int]]:
+        return [(host, port) for host, port, call in self.calls if call.api_key == api_key]
+
+    def respond(self, api_key: int, response: Any) -> None:
+        """Respond to the last call of an API."""
+        *_, call = [call for _, _, call in self.calls if call.api_key == api_key]
+        call.on_response(response)
+
+    def respond_with(self, *brokers: Broker, cluster_id: str = "") -> None:
+        self.respond(ApiKey.DISCOVER_BROKERS, DiscoverBrokersResponse(0, cluster_id, list(brokers)))
+
+    def announce(self, message: DiscoverBrokersRequest) -> list[tuple[int, int, str, int]]:
+        """Handle a node's announcement, and return the addresses in the response."""
+        session = RecordingSession()
+        self.discovery.discover_brokers(session, request_of(message))
+        return [(b.voter_id, b.boot_timestamp, b.host, b.port) for b in session.messages[0].brokers]
+
+    def fail(self) -> None:
+        """Let the last call fail."""
+        self.calls[-1][2].on_failure(Failure("no response in time"))
+
+    def settle(self) -> None:
+        self.respond_with(Broker(3, 5, "three", 9092, ZERO_UUID))
+        self.time.pass_ms(STABLE_INTERVAL_MS * 2)
+        self.calls.clear()
+        self.events.clear()
+
+
+def report_of(
+    node_id: int, directory_id: KafkaUuid = DIRECTORY, cluster_id: str = OURS
+) -> DiscoverBrokersResponse:
+    """The response of a node."""
+    response = DiscoverBrokersResponse(0, cluster_id, [])
+    response.replica_id, response.replica_directory_id = node_id, directory_id
+    return response
+
+
+class RecordingSession:
+    """A session that records its responses."""
+
+    host = "192.0.2.7"
+    peer = "test:1"
+    is_controller_client = False
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    def respond(self, request: Request, message: Any) -> None:
+        self.messages.append(message)
+
+    def respond_encoded(self, request: Request, response: bytes) -> None:
+        self.messages.append(response)
+
+
+def request_of(message: DiscoverBrokersRequest) -> Request:
+    return Request(ApiKey.DISCOVER_BROKERS, 0, 1, None, message, b"", 0)
