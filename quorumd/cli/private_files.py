@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from quorumd.errors import ConfigError
+from quorumd.output_files import open_for_appending, replacing
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
@@ -34,19 +35,14 @@ def make_folder(folder: Path) -> None:
 
 def write(path: Path, content: str | bytes) -> None:
     """Write a whole file: what was at this path is replaced, not followed."""
-    pending = path.with_name(f".{path.name}.new")
-    pending.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(pending, flags, FILE_MODE), "wb") as file:
+    with replacing(path, FILE_MODE) as file:
         file.write(content.encode() if isinstance(content, str) else content)
-    pending.replace(path)
 
 
 def append(path: Path) -> BinaryIO:
     """Open a file for appending. Raises ConfigError for a symlink."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     try:
-        return os.fdopen(os.open(path, flags, FILE_MODE), "ab")
+        return os.fdopen(open_for_appending(path, FILE_MODE), "ab")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}; remove it") from None
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
+from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import click
 from quorumd.cli import options
 from quorumd.cli.output import Progress, columns, print_json, progress
 from quorumd.errors import ConfigError
+from quorumd.output_files import write_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -322,8 +324,7 @@ def explain_run(
     if html is not None:
         verdict = [str(violation) for violation in report.violations]
         text = page(report.reproduce, verdict, timeline.lanes, timeline.entries, span_ms)
-        with open(html, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_output(Path(html), text)
     if output == "text":
         click.echo(str(report))
         if html is not None:

@@ -14,6 +14,7 @@ from quorumd.cli.pipeline import options as pipeline_options
 from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.cli.pipeline.output import print_rows
 from quorumd.errors import ConfigError
+from quorumd.output_files import write_output
 
 if TYPE_CHECKING:
     from quorumd.pipeline.audit.audit import AuditReport
@@ -113,7 +114,7 @@ def _write_files(
 ) -> None:
     if report_path is not None:
         document = json.dumps(report.document() | {"seconds": round(seconds, 3)}, indent=2)
-        report_path.write_text(document + "\n", encoding="utf-8")
+        write_output(report_path, document + "\n")
     if textfile is not None:
         from quorumd.pipeline.audit.textfile import write_textfile
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from quorumd.output_files import write_output
 
 if TYPE_CHECKING:
     from quorumd.pipeline.audit.audit import AuditReport
@@ -64,4 +66,4 @@ def write_textfile(path: Path, report: AuditReport, seconds: float, ended_at: fl
     """Replace the file atomically: a collector reads either the previous audit or this one. Raises OSError."""
     registry = CollectorRegistry()
     registry.register(AuditMetrics(report, seconds, ended_at))
-    write_to_textfile(str(path), registry)
+    write_output(path, generate_latest(registry))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from quorumd.errors import InputIncomplete
 from quorumd.log.snapshot_file import file_name
+from quorumd.output_files import replacing
 from quorumd.pipeline.copies.log_files import parse_folders, read_folders
 from quorumd.protocol.control_record import ControlType
 
@@ -98,7 +99,7 @@ def _snapshot_of_cluster(
             return None
         shutil.rmtree(copies, ignore_errors=True)
         copies.mkdir(parents=True)
-        with (copies / "copied").open("wb") as file:
+        with replacing(copies / "copied") as file:
             snapshot = observer.copy_snapshot(file)
     if snapshot is None:
         return None

@@ -6,7 +6,6 @@ bucket, to another one, from which the fold of a bucket reads only its parts.
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorumd.errors import InputIncomplete
+from quorumd.output_files import replacing
 from quorumd.pipeline.history.cluster_fold import (
     COLUMNS,
     CONFIG,
@@ -119,10 +119,8 @@ def stage(
 @contextmanager
 def _arrow_file(path: Path, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchFileWriter]:
     """Write a file in Arrow's format; it gets its name when it is complete."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    with pa.ipc.new_file(temporary, schema) as writer:
+    with replacing(path) as file, pa.ipc.new_file(file, schema) as writer:
         yield writer
-    temporary.replace(path)
 
 
 def _of_snapshot(batches: Iterator[pa.RecordBatch], end: int) -> Iterator[pa.RecordBatch]:

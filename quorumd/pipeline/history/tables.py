@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd.errors import ConfigError, InputIncomplete
+from quorumd.output_files import open_for_appending, replacing
 from quorumd.pipeline.tables.schemas import HISTORY_TABLES, Row
 
 if TYPE_CHECKING:
@@ -96,11 +97,10 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest atomically and durably. Call `flush_new` for newly listed files first."""
-    path, temporary = folder / MANIFEST, folder / f".{MANIFEST}"
-    with temporary.open("w", encoding="utf-8") as stream:
-        json.dump({"format": FORMAT} | asdict(manifest), stream, indent=1)
-    flush(temporary)
-    temporary.replace(path)
+    with replacing(folder / MANIFEST) as file:
+        file.write(json.dumps({"format": FORMAT} | asdict(manifest), indent=1).encode())
+        file.flush()
+        os.fsync(file.fileno())
     flush(folder)
 
 
@@ -126,7 +126,7 @@ def flush(path: Path) -> None:
 def only_writer(folder: Path) -> Iterator[None]:
     """Lock the history against other writers while the block runs. Raises ConfigError if it is locked."""
     _make(folder)
-    with (folder / ".lock").open("w") as lock:
+    with os.fdopen(open_for_appending(folder / ".lock"), "wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -149,6 +149,8 @@ def remove_leftovers(folder: Path, manifest: Manifest) -> None:
         for file in (folder / table).rglob("*.parquet*"):
             if str(file.relative_to(folder)) not in known:
                 file.unlink()
+    for file in folder.glob(f".{MANIFEST}.*"):
+        file.unlink()
     _remove_empty_folders(folder)
 
 
@@ -190,22 +192,21 @@ def write_table(folder: Path, path: str, table: pa.Table) -> None:
 
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     ascending = [name for name in table.column_names if name in ASCENDING]
     bounded = [field.name for field in table.schema if pa.types.is_primitive(field.type)]
-    pq.write_table(
-        table,
-        temporary,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=[name for name in table.column_names if name not in ASCENDING],
-        column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED"),
-        # Every file has values of all texts and lists, so their bounds would never exclude a file.
-        write_statistics=bounded,
-        # Otherwise dictionary-encoded columns would be read as dictionaries.
-        store_schema=False,
-    )
-    temporary.replace(target)
+    with replacing(target) as file:
+        pq.write_table(
+            table,
+            file,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[name for name in table.column_names if name not in ASCENDING],
+            column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED"),
+            # Every file has values of all texts and lists, so their bounds would never exclude a file.
+            write_statistics=bounded,
+            # Otherwise dictionary-encoded columns would be read as dictionaries.
+            store_schema=False,
+        )
 
 
 def write_rows(folder: Path, path: str, table: str, rows: list[Row], cluster_id: str | None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from quorumd.errors import InputIncomplete
+from quorumd.output_files import write_output
 from quorumd.pipeline.history.cluster_fold import ClusterState
 from quorumd.pipeline.history.jobs import CONTEXT, Done, EventsJob, FoldJob, MicroBatch, run_jobs
 from quorumd.pipeline.history.lag import LagRows
@@ -137,7 +138,7 @@ class HistoryWriter:
 
     def _fold_jobs(self, staged: list[Staged], low: int, context: ReplicaContext) -> list[FoldJob]:
         self.staging.mkdir(parents=True, exist_ok=True)
-        (self.staging / CONTEXT).write_bytes(pickle.dumps(context))
+        write_output(self.staging / CONTEXT, pickle.dumps(context))
         current = self._current()
         touched = {bucket for part in staged for bucket in part.parts}
         return [

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from quorumd.errors import ConfigError, InputIncomplete
+from quorumd.output_files import replacing, write_output
 from quorumd.pipeline.tables.schemas import PLAN_BROKERS, PLAN_MOVES
 
 VERSION = 1
@@ -96,17 +97,17 @@ def write_plan(plan: Plan, folder: Path) -> None:
     check_new(folder)
     (folder / WAVES).mkdir(parents=True)
     (folder / ROLLBACK).mkdir()
-    pq.write_table(plan.moves, folder / MOVES, compression="zstd")
-    pq.write_table(plan.brokers, folder / BROKERS, compression="zstd")
-    if plan.sizes is not None:
-        pq.write_table(plan.sizes, folder / SIZES, compression="zstd")
+    for name, table in ((MOVES, plan.moves), (BROKERS, plan.brokers), (SIZES, plan.sizes)):
+        if table is not None:
+            with replacing(folder / name) as file:
+                pq.write_table(table, file, compression="zstd")
     for wave in range(1, plan.waves + 1):
         part = plan.of_wave(wave)
-        wave_file(folder, wave).write_text(reassignment_json(part, "new"), encoding="utf-8")
-        rollback_file(folder, wave).write_text(reassignment_json(part, "old"), encoding="utf-8")
+        write_output(wave_file(folder, wave), reassignment_json(part, "new"))
+        write_output(rollback_file(folder, wave), reassignment_json(part, "old"))
     # Written last: a folder with a summary is complete.
     document = {"version": VERSION, "made_from": plan.made_from, **plan.figures}
-    (folder / SUMMARY).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    write_output(folder / SUMMARY, json.dumps(document, indent=2) + "\n")
 
 
 def check_new(folder: Path) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from quorumd.errors import InputIncomplete, JobFailed
+from quorumd.output_files import write_output
 from quorumd.pipeline.history.history import History, open_history
 from quorumd.pipeline.plan.files import read_plan_folder
 from quorumd.pipeline.report.audit_section import AuditDocument, audit_section
@@ -41,12 +42,9 @@ def write_report(
         None if audit is None else read_audit(audit),
     )
     content = render_report(inputs, now)
-    temporary = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        temporary.write_text(content, encoding="utf-8")
-        temporary.replace(out)
+        write_output(out, content)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise JobFailed(f"{out} cannot be written: {error.strerror}") from None
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from quorumd.output_files import write_output
 from quorumd.pipeline.user_cache import cache_folder
 
 
@@ -34,12 +34,7 @@ _END = "\n// end of Vega-Embed\n"
 
 
 def _save(path: Path, script: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    # Without a cache the next page takes as long again.
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(script, encoding="utf-8")
-        temporary.replace(path)
-    except OSError:
-        # Without a cache the next page takes as long again.
-        with suppress(OSError):
-            temporary.unlink()
+        write_output(path, script)

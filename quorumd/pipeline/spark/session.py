@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Literal
 
 from quorumd.errors import JobFailed
+from quorumd.output_files import open_for_appending
 from quorumd.pipeline.spark.class_archive import archive_for
 from quorumd.pipeline.spark.failures import failure_of
 from quorumd.pipeline.spark.java import find_java, need_extra
@@ -280,7 +281,7 @@ def _temporary_log() -> Path:
 @contextmanager
 def _log_for_appending(file: Path) -> Iterator[int]:
     try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        handle = open_for_appending(file)
     except OSError as error:
         raise JobFailed(f"Spark's log {file} cannot be written: {error.strerror}") from None
     try:

@@ -32,7 +32,8 @@ class FlushedDisk:
                 names = {each.name: (each.inode(), each.is_dir()) for each in inside}
             self._folders[status.st_ino] = names
         else:
-            self._files[status.st_ino] = os.pread(handle, status.st_size, 0)
+            # It may be open for writing only.
+            self._files[status.st_ino] = Path(f"/dev/fd/{handle}").read_bytes()
 
     def has(self, file: Path) -> bool:
         """Whether the whole content of a file was flushed."""

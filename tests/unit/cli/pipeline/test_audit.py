@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -122,7 +121,7 @@ def test_findings_are_printed_if_report_cannot_be_written(
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "audit.json")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "replace", full)
     assert run([*arguments(nodes), "--report", str(tmp_path / "audit.json")]) == JOB_FAILED
     reported = capsys.readouterr()
     assert reported.out.splitlines()[-1] == "clean"
@@ -172,10 +171,10 @@ def test_textfile_is_kept_if_audit_or_write_fails(
     chosen = ["--textfile", str(textfile)]
     assert run(["pipeline", "audit", f"1={tmp_path / 'nowhere'}", *chosen]) == INCOMPLETE
 
-    def full(source: str, target: str) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", target)
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(target))
 
-    monkeypatch.setattr(os, "rename", full)
+    monkeypatch.setattr(Path, "replace", full)
     assert run([*arguments(nodes), *chosen]) == JOB_FAILED
     assert textfile.read_text() == "quorumd_audit_clean 1.0\n"
     assert list(textfile.parent.iterdir()) == [textfile]

@@ -10,7 +10,7 @@ import pytest
 
 from quorumd.pipeline.history import merging, writer
 from quorumd.pipeline.history.jobs import Done, EventsJob, FoldJob, run_jobs
-from quorumd.pipeline.history.tables import Manifest, only_writer, write_manifest
+from quorumd.pipeline.history.tables import MANIFEST, Manifest, only_writer, remove_leftovers, write_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
 from tests.support.history.content import content
 from tests.support.history.logs import history
@@ -62,3 +62,10 @@ def test_files_of_worker_are_flushed_when_it_is_done(tmp_path: Path) -> None:
 def test_nested_history_folder_is_flushed(tmp_path: Path) -> None:
     with flushed_disk() as disk, only_writer(tmp_path / "of" / "one"):
         assert (disk.leave(tmp_path, tmp_path / "left") / "of" / "one").exists()
+
+
+def test_manifest_of_killed_run_is_removed(tmp_path: Path) -> None:
+    write_manifest(tmp_path, Manifest())
+    (tmp_path / f".{MANIFEST}.0123").touch()
+    remove_leftovers(tmp_path, Manifest())
+    assert [path.name for path in tmp_path.iterdir()] == [MANIFEST]
