@@ -17,8 +17,9 @@ from quorumd.client.admin import AdminClient
 from quorumd.ids import KafkaUuid
 from tests.attacks.probe import Interval
 from tests.attacks.target import HUGE_PARTITIONS, HUGE_TOPIC, Address, Target
-from tests.support.processes.daemons import Cluster, Daemon, free_port, wait_for
+from tests.support.processes.daemons import Cluster, Daemon, wait_for
 from tests.support.processes.fake_broker import BrokerStandIn, brokers
+from tests.support.processes.ports import free_port
 from tests.support.security.certificates import Certificates
 
 PROPERTIES = "quorum.fetch.timeout.ms=2000\nquorum.request.timeout.ms=2000\nquorum.election.timeout.ms=1000\n"

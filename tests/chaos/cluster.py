@@ -15,7 +15,8 @@ from quorumd.protocol.messages.describe_quorum_response import DescribeQuorumRes
 from quorumd.protocol.wire import Message
 from tests.chaos.links import Links
 from tests.chaos.small_disk import SmallDisk
-from tests.support.processes.daemons import Cluster, Daemon, free_port
+from tests.support.processes.daemons import Cluster, Daemon
+from tests.support.processes.ports import free_port
 from tests.support.processes.requests import Quorum
 
 TIMING = {

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.chaos.links import FRONT, Links, State, Way
-from tests.support.processes.daemons import PATIENCE_S, free_port, wait_for
+from tests.support.processes.daemons import PATIENCE_S, wait_for
+from tests.support.processes.ports import free_port
 
 TO, BACK = Way("1", "2"), Way("2", "1")
 GRACE_S = 0.3

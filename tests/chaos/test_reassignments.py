@@ -15,7 +15,8 @@ from tests.chaos.cluster import ChaosCluster, ChaosDaemon
 from tests.chaos.reassignments import MOST_DOWN, Killer
 from tests.chaos.run import run_chaos
 from tests.chaos.voters import SIZES, Reassignment, draw_voters
-from tests.support.processes.daemons import PATIENCE_S, free_port, wait_for
+from tests.support.processes.daemons import PATIENCE_S, wait_for
+from tests.support.processes.ports import free_port
 
 BOUNDS = (
     *("rounds.START_S", "rounds.PROGRESS_S", "rounds.SETTLED_S", "rounds.LEVEL_S"),

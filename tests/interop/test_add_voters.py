@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
+from tests.support.processes.daemons import Cluster, Daemon, run_quorumd, wait_for
 from tests.support.processes.fixtures import without_traceback
 from tests.support.processes.kafka_python import describe_by_kafka_python
+from tests.support.processes.ports import free_port
 from tests.support.processes.requests import get_registers, set_register
 from tests.support.text import shows
 

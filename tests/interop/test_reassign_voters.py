@@ -15,9 +15,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.remove_raft_voter.v0 import request as remove_raft_voter
 from kio.static.primitive import i32, u16
 
-from tests.support.processes.daemons import Cluster, Daemon, free_port, wait_for
+from tests.support.processes.daemons import Cluster, Daemon, wait_for
 from tests.support.processes.fixtures import running_cluster
 from tests.support.processes.kafka_python import describe_by_kafka_python
+from tests.support.processes.ports import free_port
 from tests.support.processes.requests import get_registers, set_register
 from tests.support.processes.wire import Wire
 

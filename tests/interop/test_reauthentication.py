@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quorumd.cli.local_cluster import LocalCluster
 from quorumd.config.client import load_client
-from tests.support.processes.daemons import PATIENCE_S, free_port, run_quorumd, wait_for
+from tests.support.processes.daemons import PATIENCE_S, run_quorumd, wait_for
+from tests.support.processes.ports import free_base_port
 
 TOPIC = "orders"
 
@@ -22,7 +23,7 @@ TOPIC = "orders"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A secure node with both roles, at which an authentication is valid for two seconds."""
     folder = tmp_path_factory.mktemp("reauthentication") / "c"
-    local = LocalCluster.open_or_plan(folder, 1, free_port(), brokers=True, secure=True)
+    local = LocalCluster.open_or_plan(folder, 1, free_base_port(), brokers=True, secure=True)
     local.create()
     with local.nodes[0].config.open("a") as config:
         config.write("connections.max.reauth.ms=2s\nnum.partitions=1\n")

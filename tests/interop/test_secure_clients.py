@@ -18,7 +18,8 @@ from kafka.errors import TopicAuthorizationFailedError
 from quorumd.cli.local_cluster import LocalCluster
 from quorumd.errors import RequestFailed
 from quorumd.pipeline.source.options import parse_options
-from tests.support.processes.daemons import PATIENCE_S, free_port, run_quorumd, wait_for
+from tests.support.processes.daemons import PATIENCE_S, run_quorumd, wait_for
+from tests.support.processes.ports import free_base_port
 
 TOPIC, PASSWORD, MECHANISM = "orders", "alice-secret", "SCRAM-SHA-512"
 
@@ -27,7 +28,18 @@ TOPIC, PASSWORD, MECHANISM = "orders", "alice-secret", "SCRAM-SHA-512"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A node with both roles, a topic, and the user alice, who may write and read it with any group."""
     folder = tmp_path_factory.mktemp("secure") / "c"
-    up = ("cluster", "up", "--dir", folder, "--secure", "--brokers", "--nodes", 1, "--base-port", free_port())
+    up = (
+        "cluster",
+        "up",
+        "--dir",
+        folder,
+        "--secure",
+        "--brokers",
+        "--nodes",
+        1,
+        "--base-port",
+        free_base_port(),
+    )
     try:
         started = run_quorumd(*up, "--detach")
         assert started.returncode == 0, started.stderr

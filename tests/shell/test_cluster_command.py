@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.support.processes.daemons import run_quorumd, wait_for
+from tests.support.processes.ports import free_base_port
 
-BASE_PORT = 10_000 + os.getpid() % 50 * 200
-"""First port of the nodes; metrics are served 100 above it, below the ports of other tests."""
+
+@cache
+def base_port() -> int:
+    return free_base_port(nodes=3)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cluster")
 
     def up() -> bool:
-        result = run_quorumd("cluster", "up", "--dir", folder, "--base-port", BASE_PORT, "--detach")
+        result = run_quorumd("cluster", "up", "--dir", folder, "--base-port", base_port(), "--detach")
         assert result.returncode == 0 or "no leader within" in result.stderr, result.stderr
         return result.returncode == 0
 
@@ -43,7 +46,7 @@ def run(*arguments: object) -> str:
 
 
 def server(node: int) -> tuple[str, str]:
-    return "--bootstrap-server", f"127.0.0.1:{BASE_PORT + node}"
+    return "--bootstrap-server", f"127.0.0.1:{base_port() + node}"
 
 
 def test_up_returns_with_a_leader_and_status_shows_it(folder: Path) -> None:
@@ -112,16 +115,16 @@ def test_short_bench_commits(folder: Path) -> None:
 
 
 def test_address_in_use_is_reported_before_any_node_starts(folder: Path, tmp_path: Path) -> None:
-    result = run_quorumd("cluster", "up", "--dir", tmp_path, "--base-port", str(BASE_PORT + 2), "--detach")
+    result = run_quorumd("cluster", "up", "--dir", tmp_path, "--base-port", str(base_port() + 2), "--detach")
     assert result.returncode == 5
-    assert f"127.0.0.1:{BASE_PORT + 2}" in result.stderr
+    assert f"127.0.0.1:{base_port() + 2}" in result.stderr
     assert not list(tmp_path.glob("node-*/pid"))
 
 
 def test_ctrl_c_stops_every_node_of_a_foreground_cluster(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "quorumd", "cluster", "up", "--dir", str(tmp_path)]
     process = subprocess.Popen(
-        [*command, "--nodes", "1", "--base-port", str(BASE_PORT + 10)], stdout=subprocess.PIPE, text=True
+        [*command, "--nodes", "1", "--base-port", str(free_base_port())], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     lines = iter(process.stdout.readline, "")

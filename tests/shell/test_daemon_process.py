@@ -14,15 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.log.log_files import batches
-from tests.support.processes.daemons import (
-    PATIENCE_S,
-    QUICK,
-    Cluster,
-    Daemon,
-    free_port,
-    run_quorumd,
-    wait_for,
-)
+from tests.support.processes.daemons import PATIENCE_S, QUICK, Cluster, Daemon, run_quorumd, wait_for
+from tests.support.processes.ports import free_port
 from tests.support.processes.requests import set_register
 
 USAGE, ADDRESS_UNAVAILABLE = 2, 5

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.log.log_files import batches, bytes_below
-from tests.support.processes.daemons import QUICK, Cluster, Daemon, free_port, run_quorumd, wait_for
+from tests.support.processes.daemons import QUICK, Cluster, Daemon, run_quorumd, wait_for
+from tests.support.processes.ports import free_port
 from tests.support.processes.requests import Refused, set_register
 
 UNUSABLE = 3

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.daemons import QUICK, Cluster, Daemon, free_port, readyz, run_quorumd, wait_for
+from tests.support.processes.daemons import QUICK, Cluster, Daemon, readyz, run_quorumd, wait_for
+from tests.support.processes.ports import free_port
 from tests.support.processes.requests import get_registers, set_register
 
 

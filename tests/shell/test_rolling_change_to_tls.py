@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.daemons import QUICK, Daemon, free_port, wait_for
+from tests.support.processes.daemons import QUICK, Daemon, wait_for
+from tests.support.processes.ports import free_port
 from tests.support.processes.secured import HOST, SecuredCluster, is_ready
 from tests.support.processes.wire import TlsWire
 from tests.support.processes.workload import Workload, lost_writes

@@ -27,7 +27,8 @@ from tests.interop.stock_tools.claims import ClaimBroken, Step
 from tests.interop.stock_tools.kafka_process import HEAP
 from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools, stock_tools
 from tests.support.controller.config_cases import CREATE, DATA, REPLACE, TOPIC, Case, cases, recorded
-from tests.support.processes.daemons import free_port, wait_for
+from tests.support.processes.daemons import wait_for
+from tests.support.processes.ports import free_port
 from tests.support.processes.wire import Wire
 
 RELEASE = "4.4.0"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.interop.stock_tools.kafka_process import KafkaProcess
 from tests.interop.stock_tools.tools import StockTools
-from tests.support.processes.daemons import Cluster, free_port
+from tests.support.processes.daemons import Cluster
+from tests.support.processes.ports import free_port
 
 SETTINGS = {
     "process.roles": "broker",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.interop.stock_tools.kafka_process import KafkaProcess
 from tests.interop.stock_tools.tools import STORAGE, StockTools
-from tests.support.processes.daemons import LOG_FOLDER, Cluster, free_port
+from tests.support.processes.daemons import LOG_FOLDER, Cluster
+from tests.support.processes.ports import free_port
 
 
 class KafkaController(KafkaProcess):

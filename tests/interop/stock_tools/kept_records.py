@@ -21,7 +21,7 @@ import click
 from tests.interop.stock_tools.claims import ClaimBroken
 from tests.interop.stock_tools.kafka_process import HEAP
 from tests.interop.stock_tools.tools import KAFKA, STORAGE, TOPICS, StockTools, ToolsMissing, stock_tools
-from tests.support.processes.daemons import free_port
+from tests.support.processes.ports import free_port
 
 JARS = Path("build/stock-tools")
 DATA = Path(__file__).resolve().parents[2] / "support" / "data"

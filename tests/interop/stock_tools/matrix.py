@@ -20,7 +20,8 @@ from tests.interop.stock_tools.kafka_brokers import KafkaBroker, kafka_brokers
 from tests.interop.stock_tools.tool_server import Done, ToolServer
 from tests.interop.stock_tools.tools import CONSUMER, PRODUCER, STORAGE, StockTools
 from tests.interop.stock_tools.verbs import ROWS, STOPPED_ROWS, TOOLS, Row
-from tests.support.processes.daemons import Cluster, Daemon, free_port, run_quorumd, wait_for
+from tests.support.processes.daemons import Cluster, Daemon, run_quorumd, wait_for
+from tests.support.processes.ports import free_port
 
 BROKERS = {101: "a", 102: "b", 103: "c"}
 OBSERVER = 4

@@ -9,7 +9,8 @@ from urllib.request import urlopen
 
 from tests.interop.stock_tools.kafka_brokers import KafkaBroker
 from tests.interop.stock_tools.tools import StockTools
-from tests.support.processes.daemons import QUICK, Daemon, free_port, run_quorumd
+from tests.support.processes.daemons import QUICK, Daemon, run_quorumd
+from tests.support.processes.ports import free_port
 from tests.support.processes.secured import HOST, SecuredCluster
 from tests.support.security.certificates import Certificates
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from quorumd.ids import KafkaUuid
 from tests.interop.stock_tools.kafka_process import HEAP
 from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools
-from tests.support.processes.daemons import LOG_FOLDER, PATIENCE_S, RESPONSE_TIMEOUT_S, free_port, wait_for
+from tests.support.processes.daemons import LOG_FOLDER, PATIENCE_S, RESPONSE_TIMEOUT_S, wait_for
+from tests.support.processes.ports import free_port
 from tests.support.processes.requests import Quorum, quorum
 from tests.support.processes.wire import Wire
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from urllib.request import urlopen
 
 from quorumd.cli.format.initial_features import bootstrap_content
 from quorumd.cli.local_cluster import format_nodes
+from tests.support.processes.ports import free_port
 from tests.support.processes.requests import Quorum, Refused, leader_known, quorum
 from tests.support.processes.wire import Wire
 
@@ -39,21 +39,6 @@ PATIENCE_S = 300.0
 """Timeout of operations that take milliseconds: shared machines stall for tens of seconds with their disk."""
 RESPONSE_TIMEOUT_S = 5.0
 """Timeout of a request to a node that may be frozen."""
-
-_next_port = 20_000 + os.getpid() * 64 % 10_000
-
-
-def free_port() -> int:
-    """A free loopback port below the range of ephemeral ports."""
-    global _next_port
-    while True:
-        _next_port += 1
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", _next_port))
-                return _next_port
-            except OSError:
-                continue
 
 
 def wait_for(what: str, condition: Callable[[], T], seconds: float = PATIENCE_S) -> T:

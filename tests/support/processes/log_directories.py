@@ -19,7 +19,8 @@ from quorumd.protocol.messages.describe_log_dirs_response import (
 from scripts.bench.quorumd_cluster import request_once
 from tests.interop.clients.writers import Job, Mode, by_librdkafka
 from tests.interop.clients.written import PATIENCE_S, Written, read_log, violations
-from tests.support.processes.daemons import BrokerDaemon, free_port, wait_for
+from tests.support.processes.daemons import BrokerDaemon, wait_for
+from tests.support.processes.ports import free_port
 
 TOPIC = "events"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from quorumd.cli import metrics_view
 from quorumd.config import load
-from tests.support.processes.daemons import Cluster, Daemon, free_port, readyz, run_quorumd, wait_for
+from tests.support.processes.daemons import Cluster, Daemon, readyz, run_quorumd, wait_for
+from tests.support.processes.ports import free_port
 from tests.support.security.certificates import Certificates
 
 HOST = "127.0.0.1"

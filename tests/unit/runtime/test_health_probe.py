@@ -7,7 +7,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from quorumd.runtime.health_probe import problem
 from quorumd.runtime.http_endpoint import HttpEndpoint, ProbeResult
-from tests.support.processes.daemons import free_port
+from tests.support.processes.ports import free_port
 
 
 def properties(folder: Path, listener: str) -> Path:

@@ -1,0 +1,73 @@
+"""Loopback ports for the processes that tests start; no two test processes of this machine are given the same one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+FIRST_PORT, BLOCK, BLOCKS = 12_000, 800, 25
+"""Below the range of ephemeral ports. A block has room for the four ranges of ports of `quorumd cluster up`."""
+CLUSTER_RANGES = (0, 100, 200, 300)
+"""Offsets of the ports of `quorumd cluster up` from its base port: peers, metrics, clients, replication."""
+
+
+@cache
+def _block() -> int:
+    """First port of a block that this process has locked until it ends."""
+    folder = Path(tempfile.gettempdir(), f"quorumd-test-ports-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for number in range(BLOCKS):
+        lock = os.open(folder / str(number), os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return FIRST_PORT + number * BLOCK
+        except BlockingIOError:
+            os.close(lock)
+    raise AssertionError(f"{BLOCKS} processes have locked all blocks of ports in {folder}")
+
+
+@cache
+def _turns() -> Iterator[int]:
+    """Positions in the block, round and round: a port is given again as late as possible."""
+
+    def turns() -> Iterator[int]:
+        while True:
+            yield from range(BLOCK)
+
+    return turns()
+
+
+def free_port() -> int:
+    """A port without a listener."""
+    return next(port for port in _candidates() if _are_free([port]))
+
+
+def free_base_port(nodes: int = 1) -> int:
+    """A base port for `quorumd cluster up` with this many nodes: no port of the cluster has a listener."""
+    last = _block() + BLOCK - CLUSTER_RANGES[-1] - nodes
+    used = [offset + node for offset in CLUSTER_RANGES for node in range(nodes)]
+    return next(
+        base for base in _candidates() if base <= last and _are_free(base + offset for offset in used)
+    )
+
+
+def _candidates() -> Iterator[int]:
+    for _ in range(BLOCK):
+        yield _block() + next(_turns())
+    raise AssertionError(f"all ports from {_block()} to {_block() + BLOCK - 1} are in use")
+
+
+def _are_free(ports: Iterable[int]) -> bool:
+    for port in ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+    return True
