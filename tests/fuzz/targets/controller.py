@@ -7,6 +7,7 @@ from functools import cache
 from quorumd.controller.controller import ControllerSettings
 from quorumd.controller.partition import Partition, PartitionId, partition_record
 from quorumd.controller.record_versions import record_version
+from quorumd.controller.request_context import NO_CONTEXT
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.errors import MalformedMessage
 from quorumd.node.api.controller_table import CONTROLLER_APIS
@@ -60,7 +61,8 @@ def _make_plan() -> Parse:
         if not APIS[key].supports(version):
             raise MalformedMessage("no such version")
         before = image.hash
-        planned = CONTROLLER_APIS[key].plan(controller, decode(request_class(key), version, data, 2), version)
+        message = decode(request_class(key), version, data, 2)
+        planned = CONTROLLER_APIS[key].plan(controller, message, version, NO_CONTEXT)
         assert image.hash == before, "planning changes nothing"
         encode(planned.response, version)
         changes: list[UndoEntry] = []

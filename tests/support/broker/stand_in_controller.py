@@ -11,6 +11,7 @@ from quorumd.controller.broker_lifecycle import fence
 from quorumd.controller.controller import Controller, ControllerSettings
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.controller.record_versions import encode_for_version
+from quorumd.controller.request_context import NO_CONTEXT
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.node.api.controller_table import CONTROLLER_APIS
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder, ConnectionOrder
@@ -92,7 +93,7 @@ class StandInController:
         handler = CONTROLLER_APIS[message.API_KEY]
         if handler.on_request is not None:
             handler.on_request(self.controller, message)
-        plan = handler.plan(self.controller, message, version)
+        plan = handler.plan(self.controller, message, version, NO_CONTEXT)
         assert plan.prepared is None
         if self.is_deposed and connection is not None:
             self._apply_and_undo(plan.records)
