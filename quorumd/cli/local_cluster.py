@@ -4,7 +4,7 @@
     <folder>/node-<i>/quorumd.properties
     <folder>/node-<i>/data/             the data folder
     <folder>/node-<i>/daemon.log        the daemon's output
-    <folder>/node-<i>/pid               the last started process; ignored unless it is still this node's daemon
+    <folder>/node-<i>/pid               the last started process and when it started, see `process_identity`
     <folder>/security/                  keys and client properties of a secure cluster, see `local_security`
 
 Node i listens on base_port + i and serves metrics on base_port + 100 + i. In a cluster with brokers, or a secure one,
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from quorumd.cli.local_security import LocalSecurity
 from quorumd.cli.private_files import UMASK, append, make_folder, private_umask, write
+from quorumd.cli.process_identity import ProcessIdentity
 from quorumd.errors import ConfigError, ExitCode, QuorumdError
 
 if TYPE_CHECKING:
@@ -96,13 +97,22 @@ class LocalNode:
     def pid_file(self) -> Path:
         return self.folder / "pid"
 
-    def pid(self) -> int | None:
-        """The process id of this node; None if it is not running or its pid file is stale."""
+    def record(self, pid: int) -> None:
+        """Record the process of this node, which the caller has started."""
+        write(self.pid_file, f"{ProcessIdentity.of(pid) or ''}\n")
+
+    def process(self) -> ProcessIdentity | None:
+        """The process of this node; None if it is not running or its pid file is stale."""
         try:
-            pid = int(self.pid_file.read_text())
-        except (FileNotFoundError, ValueError):
+            recorded = ProcessIdentity.parse(self.pid_file.read_text(errors="replace"))
+        except FileNotFoundError:
             return None
-        return pid if _is_daemon_of(pid, self.config) else None
+        return recorded if recorded is not None and recorded.is_running else None
+
+    def pid(self) -> int | None:
+        """The id of `process()`."""
+        process = self.process()
+        return None if process is None else process.pid
 
     def log_tail(self, lines: int = 8) -> list[str]:
         """The last lines of the daemon's output."""
@@ -279,7 +289,7 @@ class LocalCluster:
                 # An override such as QUORUMD_NODE_ID would apply to every node.
                 env=without_overrides(os.environ),
             )
-        write(node.pid_file, f"{process.pid}\n")
+        node.record(process.pid)
         return process
 
     def check_addresses(self, nodes: Iterable[LocalNode]) -> None:
@@ -295,18 +305,18 @@ class LocalCluster:
 
     def stop(self, report: Callable[[str], None]) -> list[LocalNode]:
         """Stop every running node and return them; a node that does not stop in time is killed."""
-        running = [(node, pid) for node in self.nodes if (pid := node.pid()) is not None]
-        for _, pid in running:
-            _signal(pid, signal.SIGTERM)
+        running = [(node, process) for node in self.nodes if (process := node.process()) is not None]
+        for _, process in running:
+            process.send(signal.SIGTERM)
         deadline = time.monotonic() + STOP_TIMEOUT_S
-        while any(node.pid() is not None for node, _ in running) and time.monotonic() < deadline:
+        while any(process.is_running for _, process in running) and time.monotonic() < deadline:
             time.sleep(0.02)
-        for node, pid in running:
-            if node.pid() == pid:
+        for node, process in running:
+            if process.is_running:
                 report(
-                    f"node {node.id} (pid {pid}) did not stop within {STOP_TIMEOUT_S:.0f} s and was killed"
+                    f"node {node.id} (pid {process.pid}) did not stop within {STOP_TIMEOUT_S:.0f} s and was killed"
                 )
-                _signal(pid, signal.SIGKILL)
+                process.send(signal.SIGKILL)
             node.pid_file.unlink(missing_ok=True)
         return [node for node, _ in running]
 
@@ -344,33 +354,3 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return
-
-
-def _is_daemon_of(pid: int, config: Path) -> bool:
-    """Whether `pid` is a daemon of this user started from this properties file: process ids are reused, and any user
-    may start a process with the same arguments."""
-    try:
-        if Path(f"/proc/{pid}").stat().st_uid != os.getuid():
-            return False
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        if Path("/proc/self/cmdline").exists():
-            return False
-        arguments = _arguments_from_ps(pid)
-    return b"start" in arguments and os.fsencode(config) in arguments
-
-
-def _arguments_from_ps(pid: int) -> list[bytes]:
-    """The arguments of a process without /proc (macOS); paths with spaces are not recognised."""
-    listing = subprocess.run(
-        ["ps", "-ww", "-o", "uid=,command=", "-p", str(pid)], capture_output=True, check=False
-    )
-    owner, *arguments = listing.stdout.split() or [b""]
-    return arguments if owner == str(os.getuid()).encode() else []

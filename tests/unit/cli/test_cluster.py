@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,10 +38,8 @@ class StandIns:
         with node.log.open("ab") as log:
             command = [sys.executable, "-c", self.code, "start", "--config", str(node.config)]
             process = subprocess.Popen(command, stdout=log, stderr=log)
-        node.pid_file.write_text(f"{process.pid}\n")
+        node.record(process.pid)
         self.processes.append(process)
-        while node.pid() is None and process.poll() is None:
-            os.sched_yield()  # a new process has no command line for a moment
         return process
 
     def query(self, host: str, metrics_port: int) -> MetricsView | None:

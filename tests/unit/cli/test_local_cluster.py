@@ -13,6 +13,7 @@ import pytest
 
 from quorumd.cli.local_cluster import AddressInUse, LocalCluster, LocalNode, is_free
 from quorumd.cli.private_files import write
+from quorumd.cli.process_identity import ProcessIdentity
 from quorumd.client.tls import build_contexts
 from quorumd.config import load
 from quorumd.config.client import load_client
@@ -37,7 +38,7 @@ def run_as_daemon_of(node: LocalNode, code: str) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-c", code, "start", "--config", str(node.config)], stdout=subprocess.PIPE
     )
-    node.pid_file.write_text(f"{process.pid}\n")
+    node.record(process.pid)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     return process
@@ -184,7 +185,7 @@ def test_process_of_another_user_is_not_a_node(tmp_path: Path, monkeypatch: pyte
     process = run_as_daemon_of(node, WAIT_FOR_A_SIGNAL)
     try:
         assert node.pid() == process.pid
-        monkeypatch.setattr("quorumd.cli.local_cluster.os.getuid", lambda: 12_345)
+        monkeypatch.setattr(os, "getuid", lambda: 12_345)
         assert node.pid() is None
     finally:
         process.kill()
@@ -199,21 +200,21 @@ def test_stale_pid_file_counts_as_stopped(tmp_path: Path, content: str) -> None:
 
 
 def test_stop_ends_only_daemons_of_the_cluster(tmp_path: Path) -> None:
-    cluster = made(tmp_path / "a", 2, 9300)
-    other = made(tmp_path / "b", 1, 9400)
-    ours = run_as_daemon_of(cluster.nodes[0], WAIT_FOR_A_SIGNAL)
-    theirs = run_as_daemon_of(other.nodes[0], WAIT_FOR_A_SIGNAL)
+    """A process with the arguments of a daemon and the id of one that ended is not that daemon."""
+    cluster = made(tmp_path, 2, 9300)
+    ours, other = (run_as_daemon_of(node, WAIT_FOR_A_SIGNAL) for node in cluster.nodes)
     try:
-        # The pid of the other cluster's daemon is in one of our pid files.
-        cluster.nodes[1].pid_file.write_text(str(theirs.pid))
+        process = ProcessIdentity.of(other.pid)
+        assert process is not None
+        cluster.nodes[1].pid_file.write_text(f"{process._replace(started='another boot 7')}\n")
         assert [node.id for node in cluster.stop(lambda text: None)] == [0]
         assert ours.wait() == -15
-        assert theirs.poll() is None
+        assert other.poll() is None
         assert not cluster.nodes[0].pid_file.exists()
     finally:
-        for process in (ours, theirs):
-            process.kill()
-            process.communicate()
+        for each in (ours, other):
+            each.kill()
+            each.communicate()
 
 
 def test_daemon_that_does_not_stop_is_killed_and_reported(
