@@ -242,7 +242,7 @@ def _check_cordons_are_fewer(
             return RequestError(
                 ErrorCode.INVALID_CONFIG,
                 f"Controllers can only remove entries from {CORDONED_LOG_DIRS}; add {quoted(sorted(added)[0])} "
-                "through a broker, which checks the path.",
+                "through the broker that has it in log.dirs.",
             )
     return None
 

@@ -37,9 +37,14 @@ def deserialize(data: bytes) -> ForwardedPrincipal:
     return ForwardedPrincipal(f"{found.type}:{found.name}", found.token_authenticated)
 
 
-def envelope(frame: bytes, principal: str, is_token: bool, host: str) -> EnvelopeRequest:
-    """Put the request in `frame` into an Envelope on behalf of its client, at the address `host`."""
-    return EnvelopeRequest(frame, serialize(principal, is_token), _address_bytes(host))
+def envelope(
+    frame: bytes, principal: str, is_token: bool, host: str, is_checked: bool = False
+) -> EnvelopeRequest:
+    """Put the request in `frame` into an Envelope on behalf of its client, at the address `host`.
+
+    `is_checked`: whether this node, a broker, has done the checks that only brokers can do.
+    """
+    return EnvelopeRequest(frame, serialize(principal, is_token), _address_bytes(host), is_checked)
 
 
 def _address_bytes(host: str) -> bytes:

@@ -32,7 +32,7 @@ class EnvelopeSession:
     is_internal = False
 
     def __init__(
-        self, outer: Session, envelope: Request[Message], client: ForwardedPrincipal, host: str
+        self, outer: Session, envelope: Request[EnvelopeRequest], client: ForwardedPrincipal, host: str
     ) -> None:
         self.peer = outer.peer
         self.principal = client.principal
@@ -40,8 +40,10 @@ class EnvelopeSession:
         self.listener = outer.listener
         self.host = host
         self.number = outer.number
-        # Unlike brokers, quorum nodes forward requests of clients unchecked.
-        self.comes_from_broker = not (envelope.client_id or "").startswith(CLIENT_ID_PREFIX)
+        # Unlike stock brokers, nodes of quorumd forward requests of clients unchecked, unless they say otherwise.
+        self.comes_from_broker = envelope.message.is_checked or not (envelope.client_id or "").startswith(
+            CLIENT_ID_PREFIX
+        )
         self._outer = outer
         self._envelope = envelope
 

@@ -74,7 +74,13 @@ class Forwarder:
         if self._role.is_active_controller:
             self._route(session, request)
             return
-        forwarded = envelope(request.frame, session.principal, session.token_authenticated, session.host)
+        forwarded = envelope(
+            request.frame,
+            session.principal,
+            session.token_authenticated,
+            session.host,
+            session.comes_from_broker,
+        )
 
         def retry() -> None:
             if self._clock.now_ms() >= deadline_ms:

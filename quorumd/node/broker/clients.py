@@ -13,7 +13,7 @@ from typing import Final
 from quorumd.broker.api.group_rights import GROUP_RULES
 from quorumd.broker.api.rights import TOPIC_RULES
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID
-from quorumd.node.api.authorization import RequestAuthorization
+from quorumd.node.api.authorization import ExtendedSession, RequestAuthorization
 from quorumd.node.api.cluster import ClusterApis
 from quorumd.node.api.configs import ConfigApis
 from quorumd.node.api.context import ApiContext
@@ -149,6 +149,13 @@ class ClientListeners:
             for route in self._authorization.guard(routes, BROKER_RULES)
         )
 
+    def check_configs(self, is_checked: Callable[[Message], bool]) -> None:
+        """Mark the requests to alter configs for which `is_checked(message)` returns true as checked by a broker."""
+        for key in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
+            handler = self.router.handler(key)
+            assert handler is not None
+            self.router.add([Route(request_class(key), _marking(handler, is_checked))])
+
     def access(self, session: Session, api_key: int) -> Access | None:
         """See `RequestAuthorization.access`."""
         assert self._authorization is not None
@@ -169,6 +176,21 @@ class ClientListeners:
         """Close all connections of clients."""
         self.is_open = False
         self._connections.close()
+
+
+class CheckedSession(ExtendedSession):
+    """Marks a request as checked by a broker."""
+
+    def __init__(self, outer: Session) -> None:
+        super().__init__(outer, lambda response: None)
+        self.comes_from_broker = True
+
+
+def _marking(handler: Handler[Message], is_checked: Callable[[Message], bool]) -> Handler[Message]:
+    def handle(session: Session, request: Request[Message]) -> None:
+        handler(CheckedSession(session) if is_checked(request.message) else session, request)
+
+    return handle
 
 
 def public_routes(context: ApiContext) -> Iterable[Route]:

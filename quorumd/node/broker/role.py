@@ -11,6 +11,7 @@ from quorumd.broker.api.metadata import SLICE_PARTITIONS
 from quorumd.broker.broker import Broker, BrokerPorts
 from quorumd.broker.channels.controller_channel import ControllerChannel
 from quorumd.broker.controller_requests.lifecycle import BrokerState
+from quorumd.broker.log_management.cordon_requests import has_known_cordons
 from quorumd.errors import ExitCode, StorageError
 from quorumd.ids import NO_NODE, OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
@@ -122,6 +123,9 @@ class NodeBroker:
             self._client.metadata = broker.metadata
             broker.partitions.add_listener(self.counters)
             self._clients.add_broker_apis(broker.routes(self._clients.access, self._clients.quotas))
+            self._clients.check_configs(
+                lambda message: has_known_cordons(message, settings.broker_id, broker.directories)
+            )
             broker.start()
         except StorageError as error:
             self._lifecycle.fail(error)

@@ -331,6 +331,7 @@ def test_contradicting_settings_are_rejected(texts: dict[str, str], wrong: str) 
         BROKER,
         BROKER | {"cordoned_log_directories": "/data"},
         BROKER | {"cordoned_log_directories": "*"},
+        {"cordoned_log_directories": "/of/a/broker"},
     ],
 )
 def test_compatible_settings_are_accepted(texts: dict[str, str]) -> None:

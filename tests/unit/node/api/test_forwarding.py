@@ -301,8 +301,8 @@ class LeaderHarness(ApiHarness):
         )
         self.envelopes = EnvelopeApis(self.context)
 
-    def receive(self, data: bytes, client_id: str | None = "101") -> None:
-        envelope = EnvelopeRequest(data, self.principal, self.address)
+    def receive(self, data: bytes, client_id: str | None = "101", is_checked: bool = False) -> None:
+        envelope = EnvelopeRequest(data, self.principal, self.address, is_checked)
         self.envelopes.envelope(self.session, request_of(envelope, 0, 99, client_id))
 
     def outcome(self) -> tuple[int, bytes | None]:
@@ -330,6 +330,17 @@ def test_only_envelopes_of_brokers_count_as_authorized_by_a_broker(
     leader = LeaderHarness()
     leader.receive(write().frame, client_id)
     assert leader.routed[0][0].comes_from_broker is is_broker
+
+
+def test_request_that_a_broker_of_quorumd_has_checked_counts_as_authorized_by_it(
+    follower: FollowerHarness,
+) -> None:
+    follower.session.comes_from_broker = True
+    follower.forwarder.forward(follower.session, write())
+    assert follower.calls[0].build(0).is_checked
+    leader = LeaderHarness()
+    leader.receive(write().frame, "quorumd-2", is_checked=True)
+    assert leader.routed[0][0].comes_from_broker
 
 
 def test_envelope_holds_the_principal_of_the_client(follower: FollowerHarness) -> None:
