@@ -78,6 +78,7 @@ def test_name_of_the_program_may_look_like_further_fields() -> None:
         before = ProcessIdentity.of(process.pid)
         assert process.stdout is not None
         process.stdout.readline()
-        assert before is not None
-        assert before.is_running
+        after = ProcessIdentity.of(process.pid)
         process.kill()
+    assert before is not None
+    assert after == before
