@@ -5,7 +5,7 @@ controlled shutdown (KIP-631).
     RECOVERY        caught up; the logs are recovered, then heartbeats request unfencing
     RUNNING         unfenced: it serves clients
     PENDING_CONTROLLED_SHUTDOWN  it waits until the controller has moved the leadership of its partitions
-    SHUTTING_DOWN   the controller has granted the shutdown, or the wait timed out
+    SHUTTING_DOWN   the controller has granted the shutdown or has another incarnation, or the wait timed out
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LifecycleListener(Protocol):
         """The broker is RUNNING: serve clients."""
 
     def on_shutdown_granted(self) -> None:
-        """The controlled shutdown is complete or has timed out: close the logs and stop."""
+        """The controlled shutdown is complete, impossible or has timed out: close the logs and stop."""
 
     def on_controller_timeout(self, reason: str) -> None:
         """The controller has not accepted the incarnation, or the report of a failed directory, in time: stop."""
@@ -247,6 +247,16 @@ class BrokerLifecycle:
         assert isinstance(response, BrokerHeartbeatResponse)
         if response.error_code != ErrorCode.NONE:
             logger.info("heartbeat refused: %s", ErrorCode.describe(response.error_code))
+            is_leaving = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            if is_leaving and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
+                # This epoch does not come back, so no controller could ever grant the shutdown.
+                logger.warning(
+                    "broker %d stops without a controlled shutdown: another incarnation has registered, or it was "
+                    "unregistered",
+                    self._broker_id,
+                )
+                self._grant_shutdown()
+                return
             self._schedule(self._next_retry_ms(), self._heartbeat)
             return
         self._retry_ms = FIRST_RETRY_MS

@@ -170,6 +170,34 @@ def test_controlled_shutdown_waits_for_the_controller() -> None:
     assert not broker.controller.is_open
 
 
+@pytest.mark.parametrize("heartbeat_is_pending", [False, True])
+def test_shutdown_of_a_replaced_incarnation_waits_for_no_controller(heartbeat_is_pending: bool) -> None:
+    """Another incarnation has registered: no controller ever grants the shutdown of this one."""
+    broker = BrokerUnderTest()
+    broker.run()
+    if heartbeat_is_pending:
+        broker.time.pass_ms(2001.0)
+        assert broker.controller.is_open
+    broker.lifecycle.shut_down()
+    broker.time.pass_ms(1.0)
+    broker.controller.respond(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    assert broker.events[-1] == "shutdown granted"
+    assert broker.lifecycle.state is BrokerState.SHUTTING_DOWN
+    broker.time.pass_ms(10_000.0)
+    assert not broker.controller.is_open
+
+
+def test_shutdown_continues_after_another_error() -> None:
+    broker = BrokerUnderTest()
+    broker.run()
+    broker.lifecycle.shut_down()
+    broker.time.pass_ms(1.0)
+    broker.controller.respond(BrokerHeartbeatResponse(error_code=ErrorCode.REQUEST_TIMED_OUT))
+    assert broker.lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+    broker.respond(should_shut_down=True)
+    assert broker.events[-1] == "shutdown granted"
+
+
 def test_controlled_shutdown_ends_after_its_timeout_without_a_controller() -> None:
     broker = BrokerUnderTest(shutdown_timeout_ms=3000.0)
     broker.run()
