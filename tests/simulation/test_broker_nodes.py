@@ -61,13 +61,15 @@ def test_runs_of_broker_nodes_repeat() -> None:
         ("broker nodes", 84),
         ("broker nodes", 500_077),
         ("broker nodes", 500_028),
+        ("broker restarts", 75),
     ],
 )
 def test_seeds_that_have_found_defects_hold(profile: str, seed: int) -> None:
     # A broker that learned of its cluster after the last commit; a producer that missed errors of partitions; a log
     # directory that failed and stayed offline; a leader that kept the connection to a controller that refused it; a
     # coordinator that responded from a record that was not committed; a leader that adopted a smaller ISR before it
-    # knew that min.insync.replicas had risen.
+    # knew that min.insync.replicas had risen; open transactions that their coordinators lost in an
+    # unclean election.
     report = Simulation(seed, draw_options(seed, profile)).run()
     assert report.ok, str(report)
 

@@ -21,12 +21,13 @@ class TransactionState(Enum):
 
 
 class Transaction:
-    """One transaction. `acknowledged`: the values whose partitions confirmed them."""
+    """One transaction of a transactional id. `acknowledged`: the values whose partitions confirmed them."""
 
-    __slots__ = ("acknowledged", "name", "state")
+    __slots__ = ("acknowledged", "name", "state", "transactional_id")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, transactional_id: str) -> None:
         self.name = name
+        self.transactional_id = transactional_id
         self.state = TransactionState.OPEN
         self.acknowledged: list[int] = []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
+from quorumd.broker.coordinator.internal_topics import partition_of
 from quorumd.controller.partition import PartitionId
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, ObservedReplica
@@ -16,6 +17,7 @@ from quorumd.simulator.brokers.produced import TransactionState
 from quorumd.simulator.checkers.base import InvariantViolation
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
 
 
 class ConsumersReadCommittedRecords(BrokerChecker):
@@ -146,13 +148,13 @@ class GroupOffsetsNeverGoBack(BrokerChecker):
     def offset_reported(
         self, view: ClusterView, group: str, where: PartitionId, offset: int, committed: int
     ) -> None:
-        if where.topic_id not in view.image.topics or not _holds(view, OFFSETS_TOPIC):
+        if where.topic_id not in view.image.topics or not topic_holds(view, OFFSETS_TOPIC):
             return
         if offset < committed:
             raise self.violation(f"{group} has offset {offset} of {named(view, where)}, it had {committed}")
 
 
-def _holds(view: ClusterView, topic: str) -> bool:
+def topic_holds(view: ClusterView, topic: str) -> bool:
     """Whether no record of an internal topic may be lost."""
     found = view.image.topic_by_name(topic)
     return found is not None and all(
@@ -160,9 +162,22 @@ def _holds(view: ClusterView, topic: str) -> bool:
     )
 
 
+def _coordinator_holds(view: ClusterView, transactional_id: str) -> bool:
+    """Whether no record of the partition that coordinates a transactional id may be lost."""
+    found = view.image.topic_by_name(TRANSACTIONS_TOPIC)
+    if found is None:
+        return True
+    number = partition_of(transactional_id, len(found.partitions))
+    return view.history(PartitionId(found.id, number)).holds
+
+
 def require_atomic(view: ClusterView, visible: Container[int]) -> None:
     """Require that a reader of everything that is committed saw all or nothing of each transaction, as its producer
-    expects. Raises InvariantViolation."""
+    expects. Raises InvariantViolation.
+
+    Transactions whose coordinator may have lost records are exempt: the decision to commit is recorded only there.
+    After its loss some partitions may have the marker of the commit and others that of an abort.
+    """
     stable = {
         value
         for where, history in view.histories.items()
@@ -171,6 +186,8 @@ def require_atomic(view: ClusterView, visible: Container[int]) -> None:
     }
     transactions = {produced.transaction: None for produced in view.produced.values() if produced.transaction}
     for transaction in transactions:
+        if not _coordinator_holds(view, transaction.transactional_id):
+            continue
         state = transaction.state
         values = [value for value in transaction.acknowledged if value in stable]
         seen = [value for value in values if value in visible]

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from quorumd.simulator.brokers.checkers.histories import require_atomic
+from quorumd.simulator.brokers.checkers.histories import TRANSACTIONS_TOPIC, require_atomic, topic_holds
 from quorumd.simulator.brokers.checkers.liveness import missing
 from quorumd.simulator.brokers.nodes.clients import BrokerClient
 from quorumd.simulator.brokers.nodes.consumers import READ_COMMITTED, UNBOUNDED, Consumer
 from quorumd.simulator.brokers.nodes.groups import ClassicMember, ConsumerProtocolMember, GroupMember
+from quorumd.simulator.brokers.nodes.hanging_transactions import HangingTransactions
 from quorumd.simulator.brokers.nodes.probe import BrokerProbe
 from quorumd.simulator.brokers.nodes.producers import ALL, Producer
 from quorumd.simulator.brokers.nodes.record import Recorder
@@ -46,6 +47,7 @@ class BrokerNodes(BrokerPopulation):
         self._streams = cluster.streams
         self._clients = 0
         self._last_consumer: Consumer | None = None
+        self._operator: HangingTransactions | None = None
         self._workload: list[Workload] = [
             *(self._producer(number == 0) for number in range(options.producers)),
             *(self._consumer(number % 2) for number in range(options.consumers)),
@@ -134,6 +136,11 @@ class BrokerNodes(BrokerPopulation):
             )
             self._last_consumer.start()
         view = self.observation.view
+        if self._operator is None and not topic_holds(view, TRANSACTIONS_TOPIC):
+            # Only an operator can end transactions that their coordinators have lost.
+            client = self._client("operator of transactions")
+            self._operator = HangingTransactions(client, self.cluster.broker_ids, self._recorder)
+            self._operator.start()
         for where, history in view.histories.items():
             topic = view.image.topics.get(where.topic_id)
             row = view.row(where)
@@ -144,6 +151,8 @@ class BrokerNodes(BrokerPopulation):
                 end = history.high_watermark
                 return f"only {position} of {end} records of {topic.name}-{where.number} can be read"
         self._last_consumer.running = False
+        if self._operator is not None:
+            self._operator.running = False
         require_atomic(view, self._recorder.visible or {})
         return ""
 

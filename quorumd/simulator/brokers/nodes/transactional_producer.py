@@ -62,7 +62,7 @@ class TransactionalProducer:
         self._id = ProducerId()
         self._sequences: dict[PartitionId, int] = {}
         self._order = 0
-        self._transaction = Transaction("")
+        self._transaction = Transaction("", client.name)
         self._batches: list[Batch] = []
 
     def start(self) -> None:
@@ -133,7 +133,7 @@ class TransactionalProducer:
     def _begin(self, partitions: list[KnownPartition]) -> None:
         self._recorder.counts["transactions begun"] += 1
         name = f"{self.client.name} {self._id.id}/{self._id.epoch}"
-        self._transaction = Transaction(f"{name} from {self._order}")
+        self._transaction = Transaction(f"{name} from {self._order}", self.client.name)
         self._batches = [self._make_batch(each, name) for each in partitions]
         if self._is_version_2:
             self._produce(0, 1)
