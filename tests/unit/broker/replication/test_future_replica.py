@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
 import pytest
 
 from quorumd.broker.replication.future_replica import align, is_caught_up
 from tests.support.broker.memory_log import MemoryLog
+
+
+class RecordingLog(MemoryLog):
+    """A future log with its changes besides appends; on a disk, each of them writes files."""
+
+    def __init__(self, epochs: Iterable[int] = (), start_offset: int = 0) -> None:
+        self.changes: list[tuple[str, int]] = []
+        super().__init__(epochs, start_offset)
+        self.changes.clear()
+
+    def start_epoch(self, epoch: int) -> None:
+        self.changes.append(("epoch", epoch))
+        super().start_epoch(epoch)
+
+    def truncate(self, end_offset: int) -> None:
+        self.changes.append(("truncate", end_offset))
+        super().truncate(end_offset)
+
+    def reset(self, start_offset: int) -> None:
+        self.changes.append(("reset", start_offset))
+        super().reset(start_offset)
+
+    def delete_before(self, offset: int) -> None:
+        self.changes.append(("delete", offset))
+        super().delete_before(offset)
 
 
 def copy(current: MemoryLog, future: MemoryLog, count: int = 1 << 30) -> None:
@@ -80,6 +106,41 @@ def test_start_of_the_future_log_follows() -> None:
     current.delete_before(2)
     copy(current, future)
     assert future.start_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("current", "future", "changes"),
+    [
+        (MemoryLog(), RecordingLog(), []),
+        (MemoryLog([1, 1]), RecordingLog([1, 1]), []),
+        (MemoryLog([1, 1]), RecordingLog([1]), []),
+        (MemoryLog([1], 5), RecordingLog((), 5), []),
+        (MemoryLog([1, 1], 5), RecordingLog([1], 5), []),
+        (MemoryLog([1], 5), RecordingLog([1] * 5), [("reset", 5)]),
+        (MemoryLog([1], 5), RecordingLog([1] * 6), [("delete", 5)]),
+        (MemoryLog([1, 1]), RecordingLog([1, 1, 1]), [("truncate", 2)]),
+    ],
+)
+def test_aligned_log_is_changed_only_where_it_differs(
+    current: MemoryLog, future: RecordingLog, changes: list[tuple[str, int]]
+) -> None:
+    while not align(current, future):
+        pass
+    assert future.changes == changes
+
+
+def test_caught_up_log_gets_an_epoch_once() -> None:
+    current, future = MemoryLog([1]), RecordingLog([1])
+    current.start_epoch(3)
+    assert is_caught_up(current, future)
+    assert is_caught_up(current, future)
+    assert future.changes == [("epoch", 3)]
+
+
+def test_log_without_epochs_gives_none_to_its_copy() -> None:
+    future = RecordingLog()
+    assert is_caught_up(MemoryLog(), future)
+    assert future.changes == []
 
 
 @pytest.mark.parametrize("seed", range(50))
