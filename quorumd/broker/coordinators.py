@@ -137,7 +137,7 @@ class Coordinators:
         def endpoint(session: Session, broker_id: int) -> BrokerEndpoint | None:
             broker = self._metadata.broker(broker_id)
             is_down = broker is None or broker.is_fenced
-            return None if is_down else self._metadata.endpoint(broker_id, session.listener)
+            return None if is_down else self._metadata.endpoint(broker_id, session.origin.listener)
 
         groups = CoordinatorLookup(self._groups, self._internal_topics, self._offsets_topic)
         offsets = TransactionalOffsetApis(

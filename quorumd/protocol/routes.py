@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
+from quorumd.ports import ANONYMOUS
 from quorumd.protocol.connection import Request
 from quorumd.protocol.wire import Message
 
 M = TypeVar("M", bound=Message)
 
 
+@dataclass(slots=True)
+class Origin:
+    """The sender of a request, and how the request reached this node."""
+
+    peer: str
+    """The other end of the connection, for logs."""
+    host: str
+    """The address of the client, as the hosts of ACLs are written; see `security.acls.java_host`."""
+    number: int
+    """The number of the connection; newer connections have larger numbers."""
+    listener: str = ""
+    """The name of the listener that the connection was accepted at."""
+    principal: str = ANONYMOUS
+    """Who sends the requests, as `Type:Name`; see `ports.Transport.principal`."""
+    token_authenticated: bool = False
+    """Whether the client used a delegation token: it must not create further ones."""
+    is_controller_client: bool = False
+    """Whether the client finds controllers itself (DescribeCluster, endpoint type 2)."""
+    is_internal: bool = False
+    """Whether this process itself sends the requests, which need no rights."""
+    is_peer: bool = False
+    """Whether the connection has proven to be from a voter."""
+    comes_from_broker: bool = False
+    """Whether a broker forwarded the request, after the checks that only brokers can make."""
+
+
 class Session(Protocol):
     """The source of a request and the destination of its response: a connection or an Envelope around it."""
 
-    peer: str
-    principal: str
-    """Who sends the requests, as `Type:Name`; see `ports.Transport.principal`."""
-    token_authenticated: bool
-    """Whether the client used a delegation token: it must not create further ones."""
-    listener: str
-    """The name of the listener that the connection was accepted at."""
-    host: str
-    """The address of the client, as the hosts of ACLs are written; see `security.acls.java_host`."""
-    is_internal: bool
-    """Whether this process itself sends the requests, which need no rights."""
-    number: int
-    """The number of the connection; newer connections have larger numbers."""
-    is_controller_client: bool
-    """Whether the client finds controllers itself (DescribeCluster, endpoint type 2)."""
-    is_peer: bool
-    """Whether the connection has proven to be from a voter."""
-    comes_from_broker: bool
-    """Whether a broker forwarded the request, after the checks that only brokers can make."""
+    origin: Origin
 
     def respond(self, request: Request[Message], message: Message) -> None: ...
 

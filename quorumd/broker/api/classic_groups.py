@@ -132,7 +132,7 @@ class ClassicGroupApis:
 
 def client_host(session: Session) -> str:
     """Return the address of a client as Kafka's tools print it: `/` and the host."""
-    return "/" + session.peer.rpartition(":")[0].strip("[]")
+    return "/" + session.origin.peer.rpartition(":")[0].strip("[]")
 
 
 def _join_response(result: JoinResult, version: int) -> JoinGroupResponse:

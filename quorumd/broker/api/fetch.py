@@ -161,7 +161,7 @@ class _Fetch:
         self._denied = denied
         max_bytes = min(message.max_bytes, apis.context.settings.api.fetch_max_bytes)
         if not fetcher.is_follower:
-            quotas, client = apis.context.quotas, (session.principal, request.client_id)
+            quotas, client = apis.context.quotas, (session.origin.principal, request.client_id)
             max_bytes = int(min(max_bytes, quotas.max_burst(CONSUMER_BYTE_RATE, *client)))
         self._max_bytes = max(0, max_bytes)
         self._min_bytes = min(message.min_bytes, self._max_bytes)
@@ -312,7 +312,7 @@ class _Fetch:
         A batch that alone exceeds what the quota ever allows is sent: its consumer could never progress otherwise.
         """
         quotas, now_ms = self._apis.context.quotas, self._apis.context.clock.now_ms()
-        client = (self._session.principal, self._request.client_id)
+        client = (self._session.origin.principal, self._request.client_id)
         is_unused = quotas.is_unused(CONSUMER_BYTE_RATE, *client, now_ms)
         throttle_ms = quotas.record(CONSUMER_BYTE_RATE, *client, self._size, now_ms)
         if throttle_ms == 0 or is_unused:
@@ -331,7 +331,7 @@ class _Fetch:
         context = self._apis.context
         leader, epoch = context.current_leader(_topic(key), key[1])
         result.current_leader = LeaderIdAndEpoch(leader, epoch)
-        found = context.endpoint(self._session.listener, leader)
+        found = context.endpoint(self._session.origin.listener, leader)
         if found is not None and all(each.node_id != leader for each in response.node_endpoints):
             endpoint, rack = found
             response.node_endpoints.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))

@@ -66,13 +66,16 @@ class MetadataApis:
         else:
             creator = (
                 RequestingClient(
-                    session.principal, session.token_authenticated, session.host, request.client_id or ""
+                    session.origin.principal,
+                    session.origin.token_authenticated,
+                    session.origin.host,
+                    request.client_id or "",
                 )
                 if request.message.allow_auto_topic_creation and self._context.settings.auto_create_topics
                 else None
             )
             entries = partial(self._requested_topics, requested, creator)
-        self._listings.respond(session, request, entries, partial(self._response, session.listener))
+        self._listings.respond(session, request, entries, partial(self._response, session.origin.listener))
 
     def _response(self, listener: str, topics: list[MetadataResponseTopic]) -> MetadataResponse:
         """Build the response with these topics, for clients of a listener."""
@@ -132,7 +135,7 @@ class MetadataApis:
         context = self._context
         brokers: list[DescribeClusterBroker] = []
         for broker_id, broker in sorted(context.metadata.image.brokers.items()):
-            endpoint = context.metadata.endpoint(broker_id, session.listener)
+            endpoint = context.metadata.endpoint(broker_id, session.origin.listener)
             if endpoint is None or (broker.is_fenced and not message.include_fenced_brokers):
                 continue
             described = broker_message(broker)

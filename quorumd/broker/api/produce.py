@@ -210,7 +210,7 @@ class _PendingProduce:
         leader, epoch = self._context.current_leader(topic, result.index)
         result.current_leader = LeaderIdAndEpoch(leader, epoch)
         endpoints = self.response.node_endpoints
-        found = self._context.endpoint(self._session.listener, leader)
+        found = self._context.endpoint(self._session.origin.listener, leader)
         if found is not None and all(endpoint.node_id != leader for endpoint in endpoints):
             endpoint, rack = found
             endpoints.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))
@@ -226,7 +226,7 @@ class _PendingProduce:
             # The producer expects no response: only a closed connection makes it look for the leader again.
             logger.info(
                 "closing the connection from %s: Produce with acks=0 failed: %s",
-                self._session.peer,
+                self._session.origin.peer,
                 "; ".join(self._errors),
             )
             self._session.close()

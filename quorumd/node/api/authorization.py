@@ -18,6 +18,7 @@ from quorumd.node.api.error_responses import APIS_WITH_ERROR_RESPONSE, ENVELOPE_
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.api.rights import NODE_RULES
 from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.sessions.delegating_session import DelegatingSession
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import APIS, ApiKey, request_class, response_class
 from quorumd.protocol.connection import Request
@@ -70,7 +71,7 @@ class RequestAuthorization:
         is_forwarded = key in ENVELOPE_APIS
 
         def handle(session: Session, request: Request[Message]) -> None:
-            if session.is_internal or (is_forwarded and not self._role.is_leader):
+            if session.origin.is_internal or (is_forwarded and not self._role.is_leader):
                 handler(session, request)
                 return
             admitted = self._apply(rule, session, request)
@@ -82,7 +83,7 @@ class RequestAuthorization:
     def admit(self, session: Session, request: Request[Message]) -> Session | None:
         """Check a request that is about to be executed. Returns the session for its response; None if it was
         refused and has its response."""
-        if self.authorizer is None or session.is_internal:
+        if self.authorizer is None or session.origin.is_internal:
             return session
         return self._apply(NODE_RULES[request.api_key], session, request)
 
@@ -90,7 +91,9 @@ class RequestAuthorization:
         """The rights of a client; None without an authorizer, when it may do everything."""
         if self.authorizer is None:
             return None
-        return Access(self.authorizer, Client(session.principal, session.host, APIS[api_key].name))
+        return Access(
+            self.authorizer, Client(session.origin.principal, session.origin.host, APIS[api_key].name)
+        )
 
     def _apply(self, rule: Rule, session: Session, request: Request[Message]) -> Session | None:
         access = self.access(session, request.api_key)
@@ -129,54 +132,25 @@ def _not_ready(request: Request[Message]) -> Message:
     return top_level_error(request.api_key, error)
 
 
-class ExtendedSession:
+class ExtendedSession(DelegatingSession):
     """Extends the response to one request on its way to the client."""
 
     def __init__(self, outer: Session, hook: Callable[[Message], None]) -> None:
-        self._outer = outer
+        super().__init__(outer)
         self._hook = hook
-        self.peer = outer.peer
-        self.principal = outer.principal
-        self.token_authenticated = outer.token_authenticated
-        self.listener = outer.listener
-        self.host = outer.host
-        self.number = outer.number
-        self.is_peer = outer.is_peer
-        self.comes_from_broker = outer.comes_from_broker
-        self.is_internal = outer.is_internal
-
-    @property
-    def is_controller_client(self) -> bool:
-        return self._outer.is_controller_client
-
-    @is_controller_client.setter
-    def is_controller_client(self, value: bool) -> None:
-        self._outer.is_controller_client = value
 
     def respond(self, request: Request[Message], message: Message) -> None:
         self._hook(message)
-        self._outer.respond(request, message)
+        self.outer.respond(request, message)
 
     def respond_immediately(self, request: Request[Message], message: Message) -> None:
         self._hook(message)
-        self._outer.respond_immediately(request, message)
+        self.outer.respond_immediately(request, message)
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         try:
             message = decode_response(request, response)
         except MalformedMessage:
-            self._outer.respond(request, error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+            self.outer.respond(request, error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR))
             return
         self.respond(request, message)
-
-    def respond_nothing(self, request: Request[Message]) -> None:
-        self._outer.respond_nothing(request)
-
-    def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
-        self._outer.block(request, on_unblocked)
-
-    def close(self) -> None:
-        self._outer.close()
-
-    def respond_not_leader(self, request: Request[Message], message: Message) -> None:
-        self._outer.respond_not_leader(request, message)

@@ -99,15 +99,20 @@ class ClusterApis:
         """List the quorum nodes and the unfenced registered brokers as brokers. The metadata log is listed only if
         requested by name. No topic is created."""
         requested = request.message.topics
-        describe = partial(self._metadata, session.listener)
+        describe = partial(self._metadata, session.origin.listener)
         if requested is None or (not requested and request.api_version == 0):
             self._topics.respond(session, request, self._topics.all_topics, describe)
         elif all(_is_metadata_log(topic) for topic in requested):
             # Nodes search for their leader with this request, so it must not wait for a commit.
-            session.respond(request, describe([self._metadata_log(session.listener) for _ in requested]))
+            session.respond(
+                request, describe([self._metadata_log(session.origin.listener) for _ in requested])
+            )
         else:
             self._topics.respond(
-                session, request, lambda: self._requested_entries(session.listener, requested), describe
+                session,
+                request,
+                lambda: self._requested_entries(session.origin.listener, requested),
+                describe,
             )
 
     def _requested_entries(
@@ -149,10 +154,12 @@ class ClusterApis:
             session.respond(request, wire.DescribeClusterResponse(0, int(error), text))
             return
         if message.endpoint_type == EndpointType.CONTROLLER:
-            session.is_controller_client = True
-            session.respond(request, self._controllers(session.listener))
+            session.origin.is_controller_client = True
+            session.respond(request, self._controllers(session.origin.listener))
             return
-        self._committed_image.respond(session, request, lambda: self._brokers(session.listener, message))
+        self._committed_image.respond(
+            session, request, lambda: self._brokers(session.origin.listener, message)
+        )
 
     def _brokers(self, listener: str, message: DescribeClusterRequest) -> Message:
         nodes = self._nodes(listener)

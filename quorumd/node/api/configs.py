@@ -64,7 +64,7 @@ class ConfigApis:
 
     def describe_configs(self, session: Session, request: Request[DescribeConfigsRequest]) -> None:
         purgatory = self._purgatory
-        hook: ResponseHook | None = None if session.is_controller_client else self._add_static_configs
+        hook: ResponseHook | None = None if session.origin.is_controller_client else self._add_static_configs
 
         def execute(session: Session, request: Request[DescribeConfigsRequest], part: PartContext) -> None:
             del part

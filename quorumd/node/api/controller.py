@@ -64,9 +64,9 @@ class ControllerApis:
             return
         if api.on_request is not None:
             api.on_request(self._controller, request.message)
-        requester = Requester(session.principal, session.token_authenticated)
+        requester = Requester(session.origin.principal, session.origin.token_authenticated)
         quota = self._mutation_quota(api, session, request)
-        context = RequestContext(requester, session.comes_from_broker, quota, part)
+        context = RequestContext(requester, session.origin.comes_from_broker, quota, part)
         plan = api.plan(self._controller, request.message, request.api_version, context)
         response = plan.response
         if quota is not None:
@@ -96,10 +96,12 @@ class ControllerApis:
         self, api: ControllerApi, session: Session, request: Request[Message]
     ) -> MutationQuota | None:
         """The quota of a client's request that creates or deletes partitions."""
-        if api.strict_quota_since is None or session.is_internal:
+        if api.strict_quota_since is None or session.origin.is_internal:
             return None
         is_strict = request.api_version >= api.strict_quota_since
-        return self._quotas.mutations(session.principal, request.client_id, is_strict, self._clock.now_ms())
+        return self._quotas.mutations(
+            session.origin.principal, request.client_id, is_strict, self._clock.now_ms()
+        )
 
     def _is_in_order(self, session: Session, request: Request[Message]) -> bool:
         """Whether the request came on the current connection of its broker. The planner refuses requests of
@@ -109,10 +111,12 @@ class ControllerApis:
         broker = self._controller.image.brokers.get(message.broker_id)
         if broker is None or broker.epoch != message.broker_epoch:
             return True
-        order = self._order.check(session.number, broker.id, broker.epoch)
+        order = self._order.check(session.origin.number, broker.id, broker.epoch)
         if order is ConnectionOrder.BEFORE_LEADERSHIP:
             self._purgatory.not_leader(session, request)
         elif order is ConnectionOrder.SUPERSEDED:
-            logger.info("closing the connection from %s: broker %d uses a newer one", session.peer, broker.id)
+            logger.info(
+                "closing the connection from %s: broker %d uses a newer one", session.origin.peer, broker.id
+            )
             session.close()
         return order is ConnectionOrder.CURRENT

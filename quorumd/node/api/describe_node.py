@@ -54,7 +54,7 @@ class NodeApis:
                 decision.is_ready,
                 list(decision.reasons),
                 [wire.SilentPeer(p.node_id, int(p.silent_ms), p.reason) for p in node_status.silent_peers],
-                self._nodes(session.listener),
+                self._nodes(session.origin.listener),
             ),
         )
 

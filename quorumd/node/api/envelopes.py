@@ -13,7 +13,7 @@ from quorumd.node.sessions.decoding_task import DecodingTask
 from quorumd.protocol.connection import Request, encode_response, read_request
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
-from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.routes import Origin, Route, Session
 from quorumd.protocol.wire import Message
 from quorumd.security.acls import java_host
 from quorumd.security.forwarded_principals import ForwardedPrincipal, deserialize
@@ -27,22 +27,20 @@ CLIENT_ID_PREFIX = "quorumd-"
 class EnvelopeSession:
     """Wraps the response to the request inside an Envelope into an EnvelopeResponse."""
 
-    is_controller_client = True
-    is_peer = False
-    is_internal = False
-
     def __init__(
         self, outer: Session, envelope: Request[EnvelopeRequest], client: ForwardedPrincipal, host: str
     ) -> None:
-        self.peer = outer.peer
-        self.principal = client.principal
-        self.token_authenticated = client.is_token
-        self.listener = outer.listener
-        self.host = host
-        self.number = outer.number
-        # Unlike stock brokers, nodes of quorumd forward requests of clients unchecked, unless they say otherwise.
-        self.comes_from_broker = envelope.message.is_checked or not (envelope.client_id or "").startswith(
-            CLIENT_ID_PREFIX
+        is_from_node = (envelope.client_id or "").startswith(CLIENT_ID_PREFIX)
+        self.origin = Origin(
+            outer.origin.peer,
+            host,
+            outer.origin.number,
+            outer.origin.listener,
+            client.principal,
+            token_authenticated=client.is_token,
+            is_controller_client=True,
+            # Unlike stock brokers, nodes of quorumd forward requests of clients unchecked, unless they say otherwise.
+            comes_from_broker=envelope.message.is_checked or not is_from_node,
         )
         self._outer = outer
         self._envelope = envelope
@@ -51,7 +49,7 @@ class EnvelopeSession:
         try:
             response = encode_response(request, message)
         except (UnsupportedVersion, ValueError) as error:
-            logger.error("the response to %r of %s cannot be encoded: %s", request, self.peer, error)
+            logger.error("the response to %r of %s cannot be encoded: %s", request, self.origin.peer, error)
             self._outer.respond(self._envelope, EnvelopeResponse(None, int(ErrorCode.UNKNOWN_SERVER_ERROR)))
             return
         self.respond_encoded(request, response)

@@ -74,12 +74,13 @@ class Forwarder:
         if self._role.is_active_controller:
             self._route(session, request)
             return
+        origin = session.origin
         forwarded = envelope(
             request.frame,
-            session.principal,
-            session.token_authenticated,
-            session.host,
-            session.comes_from_broker,
+            origin.principal,
+            origin.token_authenticated,
+            origin.host,
+            origin.comes_from_broker,
         )
 
         def retry() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar, cast
 
 from quorumd.controller.controller import Controller
@@ -173,18 +174,9 @@ class SplitRequestTask:
 class _PartSession:
     """The `Session` of one part, which collects its response."""
 
-    is_controller_client = True
-
     def __init__(self, outer: Session, whole: SplitRequestTask, number: int) -> None:
-        self.peer = outer.peer
-        self.principal = outer.principal
-        self.token_authenticated = outer.token_authenticated
-        self.listener = outer.listener
-        self.host = outer.host
-        self.is_peer = outer.is_peer
-        self.is_internal = outer.is_internal
-        self.number = outer.number
-        self.comes_from_broker = outer.comes_from_broker
+        # A part cannot be forwarded; the whole request can.
+        self.origin = replace(outer.origin, is_controller_client=True)
         self._outer = outer
         self._whole = whole
         self._part = number

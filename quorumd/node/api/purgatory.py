@@ -83,7 +83,7 @@ class ResponsePurgatory:
     ) -> None:
         """Redirect a request that had no effect: clients that find the leader themselves get an error, requests of
         other clients are forwarded."""
-        if session.is_controller_client or request.api_key not in ENVELOPE_APIS:
+        if session.origin.is_controller_client or request.api_key not in ENVELOPE_APIS:
             session.respond_not_leader(request, self._error_response(request, ErrorCode.NOT_CONTROLLER))
         else:
             self._forward(session, request, hook)

@@ -70,7 +70,9 @@ class PendingResponse:
         request = self._request
         if response.error is not ErrorCode.NONE:
             self._statistics.count_error(request.api_key, int(response.error))
-        self._session.respond_immediately(request, self._to_wire(self._session.listener, request, response))
+        self._session.respond_immediately(
+            request, self._to_wire(self._session.origin.listener, request, response)
+        )
 
 
 class QuorumApis:
@@ -140,7 +142,7 @@ class QuorumApis:
             return
         engine_request = fetch_messages.fetch_from_wire(message)
         if message.epoch_token and message.epoch_token == self._engine.epoch_token:
-            session.is_peer = True
+            session.origin.is_peer = True
         self._step(self._event(session, request, engine_request, self._fetch_records_response))
 
     def fetch(self, session: Session, request: Request[FetchRequest]) -> None:
@@ -173,7 +175,7 @@ class QuorumApis:
         A leader that is handing over leadership forwards too: stock tools fail if the leader is not a voter.
         """
         is_leader = self._role.is_leader
-        if not is_leader and not session.is_controller_client:
+        if not is_leader and not session.origin.is_controller_client:
             self._forward(session, request)
             return
         message = request.message
@@ -255,7 +257,7 @@ class QuorumApis:
         reply = PendingResponse(session, request, self._statistics, to_wire)
         names_cluster = self._identity.is_named_by(request.message.cluster_id)
         return RequestReceived(
-            reply, engine_request, names_cluster, session.peer, session.principal != ANONYMOUS
+            reply, engine_request, names_cluster, session.origin.peer, session.origin.principal != ANONYMOUS
         )
 
     def _vote_response(self, listener: str, request: Request[Message], response: VoteResponse) -> Message:

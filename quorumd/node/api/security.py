@@ -70,7 +70,7 @@ class SecurityApis:
     def describe_tokens(self, session: Session, request: Request[DescribeDelegationTokenRequest]) -> None:
         """Tokens of other principals need DESCRIBE on the token or DESCRIBE_TOKENS on its owner."""
         access = self._authorization.access(session, request.api_key)
-        requester = Requester(session.principal, session.token_authenticated)
+        requester = Requester(session.origin.principal, session.origin.token_authenticated)
 
         def may_see(token: Token) -> bool:
             return (

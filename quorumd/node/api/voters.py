@@ -136,7 +136,7 @@ class VoterApis:
             pending.finish(ErrorCode.INCONSISTENT_CLUSTER_ID, text)
         elif self._role.is_leader:
             return True
-        elif pending.session.is_controller_client:
+        elif pending.session.origin.is_controller_client:
             pending.respond_not_leader()
         else:
             pending.release()

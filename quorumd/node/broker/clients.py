@@ -13,7 +13,7 @@ from typing import Final
 from quorumd.broker.api.group_rights import GROUP_RULES
 from quorumd.broker.api.rights import TOPIC_RULES
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID
-from quorumd.node.api.authorization import ExtendedSession, RequestAuthorization
+from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.cluster import ClusterApis
 from quorumd.node.api.configs import ConfigApis
 from quorumd.node.api.context import ApiContext
@@ -27,6 +27,7 @@ from quorumd.node.api.voters import VoterApis
 from quorumd.node.listeners import BoundListeners
 from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.connections import IncomingConnections, RejectedConnection
+from quorumd.node.sessions.delegating_session import DelegatingSession
 from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
@@ -178,17 +179,13 @@ class ClientListeners:
         self._connections.close()
 
 
-class CheckedSession(ExtendedSession):
-    """Marks a request as checked by a broker."""
-
-    def __init__(self, outer: Session) -> None:
-        super().__init__(outer, lambda response: None)
-        self.comes_from_broker = True
-
-
 def _marking(handler: Handler[Message], is_checked: Callable[[Message], bool]) -> Handler[Message]:
+    """Mark the requests that this broker has checked."""
+
     def handle(session: Session, request: Request[Message]) -> None:
-        handler(CheckedSession(session) if is_checked(request.message) else session, request)
+        if is_checked(request.message):
+            session = DelegatingSession(session, replace(session.origin, comes_from_broker=True))
+        handler(session, request)
 
     return handle
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from quorumd.errors import MalformedMessage
 from quorumd.node.api.forwarding import decode_response
-from quorumd.ports import ANONYMOUS
 from quorumd.protocol.connection import Request
+from quorumd.protocol.routes import Origin
 from quorumd.protocol.wire import Message
 
 
@@ -28,18 +28,8 @@ class LocalSession:
     `number`: a connection number, by which AlterPartition requests are ordered.
     """
 
-    is_controller_client = True
-    is_peer = False
-    comes_from_broker = False
-    is_internal = True
-
     def __init__(self, number: int, handler: ResponseHandler) -> None:
-        self.peer = "this process"
-        self.principal = ANONYMOUS
-        self.token_authenticated = False
-        self.listener = ""
-        self.host = "localhost"
-        self.number = number
+        self.origin = Origin("this process", "localhost", number, is_controller_client=True, is_internal=True)
         self._handler = handler
 
     def respond(self, request: Request[Message], message: Message) -> None:

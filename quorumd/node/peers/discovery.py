@@ -267,7 +267,7 @@ class Discovery:
         self._founding.fill_report(response)
         session.respond(request, response)
         host_port = (sender.host, sender.port)
-        is_unverified = self._begin_verification(message.replica_id, announced, session.host)
+        is_unverified = self._begin_verification(message.replica_id, announced, session.origin.host)
         if is_unverified or self._founding.needs_report_from(
             host_port, message.replica_id, self._clock.now_ms()
         ):

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from quorumd.log_limit import LogLimit
 from quorumd.ports import Clock
 from quorumd.protocol.connection import ALL
+from quorumd.protocol.routes import Origin
 
 logger = logging.getLogger("quorumd.connections")
 
@@ -39,9 +40,7 @@ MIN_COUNTED_BYTES: Final = 4096
 class Member(Protocol):
     """A connection that takes part in the sharing."""
 
-    peer: str
-    is_peer: bool
-    """Whether it has proven to be from a voter."""
+    origin: Origin
 
     @property
     def held_bytes(self) -> int: ...
@@ -84,7 +83,7 @@ class FairShares:
     def grant(self, member: Member) -> int:
         """The number of requests that a connection may read in this iteration."""
         self._begin_iteration()
-        if member.is_peer:
+        if member.origin.is_peer:
             return ALL
         share = max(1, self._per_iteration // (1 + len(self._waiting)))
         return max(0, min(share, self._remaining))
@@ -93,11 +92,11 @@ class FairShares:
         """Record what a connection read in this iteration. Returns whether it must not receive more before its next
         turn."""
         self._remaining -= requests + received_bytes // BYTES_PER_REQUEST
-        return received_bytes >= BULK_BYTES and not member.is_peer
+        return received_bytes >= BULK_BYTES and not member.origin.is_peer
 
     def must_yield(self, member: Member) -> bool:
         """Whether the connection must leave the requests that it has read to its next turn."""
-        return self._is_scheduled and not member.is_peer and self._now_ms() >= self._iteration_end_ms
+        return self._is_scheduled and not member.origin.is_peer and self._now_ms() >= self._iteration_end_ms
 
     def wait(self, member: Member) -> None:
         """Let a connection continue when it is its turn."""
@@ -134,7 +133,7 @@ class FairShares:
             largest = max(self._holders, key=self._cost)
             self.warn(
                 "memory",
-                f"aborting the connection from {largest.peer}: it holds {self._holders[largest]} bytes",
+                f"aborting the connection from {largest.origin.peer}: it holds {self._holders[largest]} bytes",
             )
             self.release(largest)
             largest.abort()
@@ -151,7 +150,7 @@ class FairShares:
             self._held_bytes += held
 
     def _cost(self, member: Member) -> tuple[bool, int]:
-        return not member.is_peer, self._holders[member]
+        return not member.origin.is_peer, self._holders[member]
 
     # Warnings
 

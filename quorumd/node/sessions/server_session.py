@@ -14,10 +14,10 @@ from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.sessions.throttle import Throttle
 from quorumd.node.statistics import Histogram, NodeStatistics
 from quorumd.node.tick import Tick
-from quorumd.ports import ANONYMOUS, Clock, Transport
+from quorumd.ports import Clock, Transport
 from quorumd.protocol.connection import LARGE_REQUEST, Request, ServerConnection, VersionRanges
 from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
-from quorumd.protocol.routes import Session
+from quorumd.protocol.routes import Origin, Session
 from quorumd.protocol.wire import Message
 from quorumd.security.acls import host_of_peer
 
@@ -38,11 +38,6 @@ DRAIN_POLL_MS = 20.0
 class ServerSession:
     """The node's side of one accepted connection (`ports.Connection`)."""
 
-    comes_from_broker = False
-    is_internal = False
-
-    is_peer = False
-    """Whether the client has proven to be a voter."""
     _is_waiting = False
     """Whether it waits for its turn to read more requests."""
     _is_muted = False
@@ -65,13 +60,7 @@ class ServerSession:
         shares: FairShares | None = None,
         throttle: Throttle | None = None,
     ) -> None:
-        self.number = number
-        self.peer = "?"
-        self.principal = ANONYMOUS
-        self.token_authenticated = False
-        self.listener = listener
-        self.host = ""
-        self.is_controller_client = False
+        self.origin = Origin("?", "", number, listener)
         self._route = route
         self._supported_versions = supported_versions
         self._max_request_bytes = max_request_bytes
@@ -101,12 +90,12 @@ class ServerSession:
 
     def connected(self, transport: Transport) -> None:
         self._transport = transport
-        self.peer = transport.peer
-        self.principal = transport.principal
-        self.host = host_of_peer(transport.peer)
+        self.origin.peer = transport.peer
+        self.origin.principal = transport.principal
+        self.origin.host = host_of_peer(transport.peer)
         self._statistics.connections_open += 1
         if self._throttle is not None and self._throttle.is_enabled:
-            delay_ms = self._throttle.connected(self.host)
+            delay_ms = self._throttle.connected(self.origin.host)
             if delay_ms > 0:
                 self._is_closing = True
                 transport.pause_reading()
@@ -192,8 +181,8 @@ class ServerSession:
         # The connection keeps the fault, whose frames refer to the connection.
         fault.__traceback__ = None
         is_unauthenticated = self._authentication is not None and self._authentication.proof is None
-        hint = f"; listener {self.listener} requires SASL" if is_unauthenticated else ""
-        self._shares.warn("malformed", f"closing the connection from {self.peer}: {fault}{hint}")
+        hint = f"; listener {self.origin.listener} requires SASL" if is_unauthenticated else ""
+        self._shares.warn("malformed", f"closing the connection from {self.origin.peer}: {fault}{hint}")
 
     def _continue_routing(self) -> None:
         self._tick.begin()
@@ -249,10 +238,10 @@ class ServerSession:
 
     def _authenticate(self, request: Request[Message], authentication: SessionAuthentication) -> None:
         is_plain_token = authentication.expects_plain_tokens
-        reply = authentication.respond(request, self.peer)
+        reply = authentication.respond(request, self.origin.peer)
         if authentication.proof is not None:
-            self.principal = authentication.proof.principal
-            self.token_authenticated = authentication.proof.is_token
+            self.origin.principal = authentication.proof.principal
+            self.origin.token_authenticated = authentication.proof.is_token
             self._connection.serve(self._max_request_bytes, self._supported_versions)
         self._connection.reads_plain_tokens = authentication.expects_plain_tokens
         if reply.message is None or (is_plain_token and reply.closes):
@@ -361,7 +350,7 @@ class ServerSession:
             # The content of the request caused it; nothing is queued, and other connections are not affected.
             logger.error(
                 "closing the connection from %s: the response to %r cannot be encoded: %s",
-                self.peer,
+                self.origin.peer,
                 request,
                 error,
             )
@@ -418,7 +407,7 @@ class ServerSession:
         self._resume_reading(transport)
         if transport.unsent_bytes > MAX_UNSENT_BYTES + self._largest_write:
             self._shares.warn(
-                "unread", f"aborting the connection from {self.peer}: the client reads no responses"
+                "unread", f"aborting the connection from {self.origin.peer}: the client reads no responses"
             )
             self.abort()
 

@@ -123,7 +123,7 @@ class Throttle:
 
     def _record(self, session: Session, request: Request[Message], key: str, value: float) -> None:
         now_ms = self._clock.now_ms()
-        self._extend(self._quotas.record(key, session.principal, request.client_id, value, now_ms))
+        self._extend(self._quotas.record(key, session.origin.principal, request.client_id, value, now_ms))
 
     def _extend(self, throttle_ms: int) -> None:
         if throttle_ms > 0:

@@ -173,7 +173,7 @@ class ApiHarness:
         self.may_append = True
         self.now_ms = 0.0
         self.session = RecordingSession()
-        self.session.listener = listener
+        self.session.origin.listener = listener
         self.statistics = NodeStatistics()
         self.engine = parts.pop("engine", None) or ScriptedEngine()
         self.discovery = parts.pop("discovery", None) or ScriptedDiscovery()

@@ -18,6 +18,7 @@ from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
+from quorumd.protocol.routes import Origin
 from quorumd.raft.events import Event
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.node.parts import NodeParts
@@ -96,11 +97,8 @@ def report_of(
 class RecordingSession:
     """A session that records its responses."""
 
-    host = "192.0.2.7"
-    peer = "test:1"
-    is_controller_client = False
-
     def __init__(self) -> None:
+        self.origin = Origin("test:1", "192.0.2.7", 0)
         self.messages: list[Any] = []
 
     def respond(self, request: Request, message: Any) -> None:

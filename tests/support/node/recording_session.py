@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from quorumd.node.api.forwarding import decode_response
-from quorumd.ports import ANONYMOUS
 from quorumd.protocol.connection import Request, encode_response
+from quorumd.protocol.routes import Origin
 from quorumd.protocol.wire import Message
 
 
@@ -17,17 +17,10 @@ class RecordingSession:
     def __init__(
         self, peer: str = "192.0.2.7:4711", is_controller_client: bool = False, number: int = 0
     ) -> None:
-        self.peer = peer
-        self.principal = ANONYMOUS
-        self.token_authenticated = False
-        self.listener = "PLAINTEXT"
-        self.host = "192.0.2.7"
-        self.is_internal = False
-        self.is_peer = False
-        self.number = number
+        self.origin = Origin(
+            peer, "192.0.2.7", number, "PLAINTEXT", is_controller_client=is_controller_client
+        )
         self.is_closed = False
-        self.comes_from_broker = False
-        self.is_controller_client = is_controller_client
         self.responses: list[Any] = []
         self.held: list[Request] = []
         self.on_unblocked: list[Callable[[], None]] = []

@@ -29,7 +29,7 @@ def cluster() -> SimulatedBrokers:
 @pytest.fixture
 def alice(cluster: SimulatedBrokers) -> Client:
     client = Client(cluster)
-    client.session.principal = "User:alice"
+    client.session.origin.principal = "User:alice"
     quotas = ClientQuotas(QuotaSettings(), lambda: LIMITS)
     client.use(cluster.brokers[1].broker.routes(quotas=quotas))
     return client

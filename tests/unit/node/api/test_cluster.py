@@ -107,9 +107,9 @@ def test_endpoint_type_2_includes_registered_controllers_with_this_listener(
 
 def test_request_for_controllers_marks_the_session_as_controller_client(harness: ClusterApiHarness) -> None:
     harness.describe(1)
-    assert not harness.session.is_controller_client
+    assert not harness.session.origin.is_controller_client
     harness.describe(2)
-    assert harness.session.is_controller_client
+    assert harness.session.origin.is_controller_client
 
 
 @pytest.mark.parametrize("endpoint_type", [0, 3, -1])

@@ -145,7 +145,7 @@ def test_only_requests_from_brokers_can_cordon_log_dirs(harness: ConfigApiHarnes
     harness.confirm()
     assert errors(direct) == [ErrorCode.INVALID_CONFIG]
     forwarded = RecordingSession()
-    forwarded.comes_from_broker = True
+    forwarded.origin.comes_from_broker = True
     harness.alter(change, session=forwarded)
     harness.commit()
     assert errors(forwarded) == [0]

@@ -175,7 +175,7 @@ def test_client_has_an_error_until_the_acls_are_loaded(api: Api) -> None:
 def test_this_process_needs_no_rights(api: Api) -> None:
     harness = ControllerHarness(api.table(), authorizer=authorizer_of())
     session = RecordingSession()
-    session.is_internal = True
+    session.origin.is_internal = True
     harness.request(CLIENT_REQUEST, session)
     assert api.planned == 1
 
@@ -337,6 +337,6 @@ def test_planner_gets_the_authenticated_client_of_the_session() -> None:
 
     table = {ApiKey.CREATE_PARTITIONS: ControllerApi(CreatePartitionsRequest, plan)}
     session = RecordingSession()
-    session.principal, session.token_authenticated = "User:alice", True
+    session.origin.principal, session.origin.token_authenticated = "User:alice", True
     ControllerHarness(table).request(CLIENT_REQUEST, session)
     assert contexts == [RequestContext(Requester("User:alice", is_token=True))]

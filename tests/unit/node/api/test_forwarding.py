@@ -129,7 +129,7 @@ def test_response_in_the_envelope_is_returned_unchanged(follower: FollowerHarnes
 def test_envelope_holds_the_address_of_the_client(
     follower: FollowerHarness, host: str, address: bytes
 ) -> None:
-    follower.session.host = host
+    follower.session.origin.host = host
     follower.forwarder.forward(follower.session, write())
     assert follower.calls[0].build(0).client_host_address == address
 
@@ -315,7 +315,7 @@ def test_envelope_is_unwrapped_and_its_response_wrapped() -> None:
     leader.receive(request.frame)
     ((session, inner),) = leader.routed
     assert (inner.api_key, inner.api_version, inner.correlation_id) == (44, 1, 2)
-    assert session.is_controller_client, "it must not be forwarded again"
+    assert session.origin.is_controller_client, "it must not be forwarded again"
     session.respond(inner, success(inner))
     assert leader.outcome() == (0, encode_response(request, success(request)))
 
@@ -329,22 +329,22 @@ def test_only_envelopes_of_brokers_count_as_authorized_by_a_broker(
     """Nodes of the quorum forward requests of any client."""
     leader = LeaderHarness()
     leader.receive(write().frame, client_id)
-    assert leader.routed[0][0].comes_from_broker is is_broker
+    assert leader.routed[0][0].origin.comes_from_broker is is_broker
 
 
 def test_request_that_a_broker_of_quorumd_has_checked_counts_as_authorized_by_it(
     follower: FollowerHarness,
 ) -> None:
-    follower.session.comes_from_broker = True
+    follower.session.origin.comes_from_broker = True
     follower.forwarder.forward(follower.session, write())
     assert follower.calls[0].build(0).is_checked
     leader = LeaderHarness()
     leader.receive(write().frame, "quorumd-2", is_checked=True)
-    assert leader.routed[0][0].comes_from_broker
+    assert leader.routed[0][0].origin.comes_from_broker
 
 
 def test_envelope_holds_the_principal_of_the_client(follower: FollowerHarness) -> None:
-    follower.session.principal, follower.session.token_authenticated = "User:CN=a:b,O=c", True
+    follower.session.origin.principal, follower.session.origin.token_authenticated = "User:CN=a:b,O=c", True
     follower.forwarder.forward(follower.session, write())
     principal = follower.calls[0].build(0).request_principal
     assert principal[:2] == bytes(2)
@@ -355,8 +355,12 @@ def test_request_in_an_envelope_belongs_to_the_client_inside() -> None:
     leader = LeaderHarness()
     leader.receive(write().frame)
     ((session, _),) = leader.routed
-    assert (session.principal, session.token_authenticated, session.host) == ("User:alice", True, "192.0.2.9")
-    assert not session.is_internal
+    assert (session.origin.principal, session.origin.token_authenticated, session.origin.host) == (
+        "User:alice",
+        True,
+        "192.0.2.9",
+    )
+    assert not session.origin.is_internal
 
 
 @pytest.mark.parametrize(
@@ -382,7 +386,7 @@ def test_envelopes_need_cluster_action() -> None:
     leader = LeaderHarness()
     decider = authorizer_of([on_cluster(Operation.CLUSTER_ACTION)])
     for session, is_allowed in ((leader.session, False), (RecordingSession(), True)):
-        session.principal = "User:alice" if is_allowed else "User:bob"
+        session.origin.principal = "User:alice" if is_allowed else "User:bob"
         gate = RequestAuthorization(decider, lambda: leader.image, leader.context.role, leader.statistics)
         (route,) = gate.guard(leader.envelopes.routes())
         envelope = EnvelopeRequest(write().frame, leader.principal, leader.address)
@@ -396,10 +400,10 @@ def test_envelopes_of_this_process_need_no_rights() -> None:
     gate = RequestAuthorization(authorizer_of(), lambda: leader.image, leader.context.role, leader.statistics)
     (route,) = gate.guard(leader.envelopes.routes())
     session = RecordingSession()
-    session.is_internal = True
+    session.origin.is_internal = True
     route.handler(session, request_of(EnvelopeRequest(write().frame, leader.principal, leader.address), 0))
     ((inner_session, _),) = leader.routed
-    assert not inner_session.is_internal, "the client inside needs its own rights"
+    assert not inner_session.origin.is_internal, "the client inside needs its own rights"
 
 
 def test_follower_reports_not_controller_in_the_envelope() -> None:

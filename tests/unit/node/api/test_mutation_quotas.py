@@ -38,7 +38,7 @@ class QuotaHarness(ControllerHarness):
         """Handle a request; returns throttle time and errors of its topics."""
         session = DecodingSession()
         for name, value in attributes.items():
-            setattr(session, name, value)
+            setattr(session.origin, name, value)
         self.request(message, session, version)
         while not session.responses:
             while self.turns:

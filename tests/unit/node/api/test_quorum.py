@@ -290,7 +290,7 @@ def test_leader_describes_the_quorum(harness: QuorumApiHarness, version: int) ->
 @pytest.mark.parametrize("version", range(3))
 def test_follower_names_the_leader_to_controller_clients(harness: QuorumApiHarness, version: int) -> None:
     harness.engine.is_leader = False
-    harness.session.is_controller_client = True
+    harness.session.origin.is_controller_client = True
     (partition,) = harness.send(describe(), version).topics[0].partitions
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (partition.leader_id, partition.leader_epoch) == (2, 5)
@@ -300,10 +300,10 @@ def test_follower_names_the_leader_to_controller_clients(harness: QuorumApiHarne
 
 def test_resigning_leader_does_not_describe_the_quorum(harness: QuorumApiHarness) -> None:
     """Stock tools fail if the leader is not among the voters."""
-    harness.is_leader, harness.session.is_controller_client = False, True
+    harness.is_leader, harness.session.origin.is_controller_client = False, True
     (partition,) = harness.send(describe(), 2).topics[0].partitions
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    harness.session.is_controller_client = False
+    harness.session.origin.is_controller_client = False
     harness.send(describe(), 2)
     assert len(harness.forwarded) == 1
 

@@ -361,7 +361,7 @@ def test_follower_forwards_broker_clients(harness: VoterApiHarness, make: Callab
 
 @pytest.mark.parametrize("make", ADMINISTRATORS)
 def test_follower_rejects_controller_clients(harness: VoterApiHarness, make: Callable[..., Any]) -> None:
-    harness.is_leader, harness.session.is_controller_client = False, True
+    harness.is_leader, harness.session.origin.is_controller_client = False, True
     assert error_of(harness.send(make())) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert error_message(harness.response)
     assert harness.session.refusals == 1, "nothing was changed: a forwarding node may retry elsewhere"

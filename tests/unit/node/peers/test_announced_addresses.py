@@ -152,7 +152,7 @@ def test_voters_have_slots_for_verification_of_their_own(harness: DiscoveryHarne
     for number in range(MAX_UNVERIFIED):
         harness.announce(DiscoverBrokersRequest(100 + number, 4, "nine", 1 + number, DIRECTORY))
         harness.announce(DiscoverBrokersRequest(2, 4, "false", 1 + number, DIRECTORY))
-    harness.announce(DiscoverBrokersRequest(2, 4, RecordingSession().host, 9092, DIRECTORY))
+    harness.announce(DiscoverBrokersRequest(2, 4, RecordingSession().origin.host, 9092, DIRECTORY))
     assert len(harness.queried(ApiKey.DISCOVER_BROKERS)) == MAX_UNVERIFIED + MAX_UNVERIFIED_PER_VOTER + 1
 
 

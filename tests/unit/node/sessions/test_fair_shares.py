@@ -14,6 +14,7 @@ from quorumd.node.sessions.fair_shares import (
     MIN_COUNTED_BYTES,
     FairShares,
 )
+from quorumd.protocol.routes import Origin
 from tests.support.node.parts import NodeParts
 
 PER_ITERATION = 10
@@ -23,8 +24,7 @@ class Client:
     """A connection with `left` requests to read."""
 
     def __init__(self, shares: FairShares, left: int, is_peer: bool = False) -> None:
-        self.peer = f"client:{left}"
-        self.is_peer = is_peer
+        self.origin = Origin(f"client:{left}", "", 0, is_peer=is_peer)
         self.held_bytes = 0
         self.is_aborted = False
         self.left = left

@@ -75,7 +75,7 @@ def test_session_speaks_for_the_client_that_authenticated() -> None:
     harness = session_with_sasl()
     harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 1)[1])
     harness.session.received(harness.client.request(SaslAuthenticateRequest(ALICE), 2)[1])
-    assert harness.session.principal == "User:alice"
+    assert harness.session.origin.principal == "User:alice"
     harness.send()
     assert len(harness.requests) == 1
     assert not harness.transport.is_closed

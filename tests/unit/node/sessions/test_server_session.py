@@ -336,7 +336,7 @@ def test_owner_of_a_large_response_learns_when_it_is_received(harness: SessionHa
 
 
 def test_session_belongs_to_the_principal_of_its_connection(harness: SessionHarness) -> None:
-    assert harness.session.principal == "User:alice"
+    assert harness.session.origin.principal == "User:alice"
 
 
 def test_reading_resumes_after_a_large_request(harness: SessionHarness) -> None:

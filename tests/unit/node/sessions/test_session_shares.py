@@ -61,7 +61,7 @@ def test_requests_that_take_long_leave_the_rest_to_later_turns(harness: SessionH
 
 
 def test_proven_peer_is_read_at_once(harness: SessionHarness) -> None:
-    harness.session.is_peer = True
+    harness.session.origin.is_peer = True
     harness.send(3 * REQUESTS_PER_ITERATION)
     assert len(harness.requests) == 3 * REQUESTS_PER_ITERATION
 
