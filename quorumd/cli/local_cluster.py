@@ -4,7 +4,8 @@
     <folder>/node-<i>/quorumd.properties
     <folder>/node-<i>/data/             the data folder
     <folder>/node-<i>/daemon.log        the daemon's output
-    <folder>/node-<i>/pid               the last started process and when it started, see `process_identity`
+    <folder>/node-<i>/pid               the last started process
+    <folder>/node-<i>/pid.started       when it started, see `process_identity`
     <folder>/security/                  keys and client properties of a secure cluster, see `local_security`
 
 Node i listens on base_port + i and serves metrics on base_port + 100 + i. In a cluster with brokers, or a secure one,
@@ -97,17 +98,24 @@ class LocalNode:
     def pid_file(self) -> Path:
         return self.folder / "pid"
 
+    @property
+    def started_file(self) -> Path:
+        return self.folder / "pid.started"
+
     def record(self, pid: int) -> None:
         """Record the process of this node, which the caller has started."""
-        write(self.pid_file, f"{ProcessIdentity.of(pid) or ''}\n")
+        process = ProcessIdentity.of(pid)
+        write(self.started_file, f"{'' if process is None else process.started}\n")
+        write(self.pid_file, f"{pid}\n")
 
     def process(self) -> ProcessIdentity | None:
         """The process of this node; None if it is not running or its pid file is stale."""
         try:
-            recorded = ProcessIdentity.parse(self.pid_file.read_text(errors="replace"))
-        except FileNotFoundError:
+            started = self.started_file.read_text(errors="replace").strip()
+            recorded = ProcessIdentity(int(self.pid_file.read_text(errors="replace")), started)
+        except (FileNotFoundError, ValueError):
             return None
-        return recorded if recorded is not None and recorded.is_running else None
+        return recorded if recorded.is_running else None
 
     def pid(self) -> int | None:
         """The id of `process()`."""
@@ -317,7 +325,8 @@ class LocalCluster:
                     f"node {node.id} (pid {process.pid}) did not stop within {STOP_TIMEOUT_S:.0f} s and was killed"
                 )
                 process.send(signal.SIGKILL)
-            node.pid_file.unlink(missing_ok=True)
+            for file in (node.pid_file, node.started_file):
+                file.unlink(missing_ok=True)
         return [node for node, _ in running]
 
 

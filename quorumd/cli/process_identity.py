@@ -32,15 +32,6 @@ class ProcessIdentity(NamedTuple):
         started = _started(pid) if _BOOT.exists() else _started_by_ps(pid)
         return None if started is None else cls(pid, started)
 
-    @classmethod
-    def parse(cls, text: str) -> ProcessIdentity | None:
-        """Parse what `__str__` returns; None for other text."""
-        pid, _, started = text.strip().partition(" ")
-        return cls(int(pid), started) if pid.isdecimal() and started else None
-
-    def __str__(self) -> str:
-        return f"{self.pid} {self.started}"
-
     @property
     def is_running(self) -> bool:
         return ProcessIdentity.of(self.pid) == self

@@ -13,7 +13,6 @@ import pytest
 
 from quorumd.cli.local_cluster import AddressInUse, LocalCluster, LocalNode, is_free
 from quorumd.cli.private_files import write
-from quorumd.cli.process_identity import ProcessIdentity
 from quorumd.client.tls import build_contexts
 from quorumd.config import load
 from quorumd.config.client import load_client
@@ -195,6 +194,7 @@ def test_process_of_another_user_is_not_a_node(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("content", ["{own}", "999999999", "", "not a pid"])
 def test_stale_pid_file_counts_as_stopped(tmp_path: Path, content: str) -> None:
     node = made(tmp_path, 1, 9300).nodes[0]
+    node.started_file.write_text("another boot 7\n")
     node.pid_file.write_text(content.format(own=os.getpid()))
     assert node.pid() is None
 
@@ -204,13 +204,11 @@ def test_stop_ends_only_daemons_of_the_cluster(tmp_path: Path) -> None:
     cluster = made(tmp_path, 2, 9300)
     ours, other = (run_as_daemon_of(node, WAIT_FOR_A_SIGNAL) for node in cluster.nodes)
     try:
-        process = ProcessIdentity.of(other.pid)
-        assert process is not None
-        cluster.nodes[1].pid_file.write_text(f"{process._replace(started='another boot 7')}\n")
+        cluster.nodes[1].started_file.write_text("another boot 7\n")
         assert [node.id for node in cluster.stop(lambda text: None)] == [0]
         assert ours.wait() == -15
         assert other.poll() is None
-        assert not cluster.nodes[0].pid_file.exists()
+        assert not list(cluster.nodes[0].folder.glob("pid*"))
     finally:
         for each in (ours, other):
             each.kill()

@@ -36,7 +36,6 @@ def test_process_is_running_until_it_ends(process: subprocess.Popen[bytes]) -> N
     identity = ProcessIdentity.of(process.pid)
     assert identity is not None
     assert identity.is_running
-    assert ProcessIdentity.parse(f"{identity}\n") == identity
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert not identity.is_running, "ended, even if its parent does not know yet"
@@ -63,11 +62,6 @@ def test_process_of_another_user_is_unknown(
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 12_345)
     assert ProcessIdentity.of(process.pid) is None
-
-
-@pytest.mark.parametrize("text", ["", "12", "12 ", "not a pid", "-1 x"])
-def test_other_text_is_no_identity(text: str) -> None:
-    assert ProcessIdentity.parse(text) is None
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="without /proc")
