@@ -6,9 +6,11 @@ import errno
 
 import pytest
 
+from quorumd.broker.log.log_flush import LogFlush
 from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS, OffsetCheckpoint
 from quorumd.broker.log_management.topic_settings import MOVE_RATE
 from quorumd.broker.partitions.append_result import AppendResult
+from quorumd.broker.partitions.directory_moves import COPY_BYTES
 from quorumd.errors import ErrorCode
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
@@ -351,3 +353,140 @@ def test_checkpoints_follow_the_log() -> None:
     assert (has_recovery_point(origin), has_recovery_point(target)) == (False, True)
     directory = broker.broker.partitions.logs.directory_of((TOPIC, 0))
     assert directory is hosted(cluster).directory
+
+
+def test_directory_that_was_not_reported_yet_is_not_accepted() -> None:
+    """An old response may name it; the log would be copied twice as fast as the throttle allows."""
+    cluster = cluster_of(1)
+    cluster.controller.append([ConfigRecord(int(ConfigResourceType.BROKER), "1", MOVE_RATE, "1")])
+    cluster.run_for(100.0)
+    target = directory_of(cluster, other(cluster))
+    alter(cluster, target.path)
+    cluster.run_until(lambda: (future := hosted(cluster).future) is not None and future.log is not None)
+    cluster.brokers[1].broker.moves.accepted(hosted(cluster), target.id)
+    future = hosted(cluster).future
+    assert future is not None
+    assert not future.is_accepted
+
+
+def test_sealed_segments_of_a_future_log_are_flushed_during_the_copy() -> None:
+    """Otherwise the flush before the replacement would be that of the whole log."""
+    cluster = cluster_of(1, segment_bytes="1048576")
+    for number in range(20):
+        assert cluster.produce_and_wait(TOPIC, bytes([number]) * 200_000).error is ErrorCode.NONE
+    hold_reports(cluster)
+    alter(cluster, other(cluster))
+    cluster.run_for(5_000.0)
+    future = hosted(cluster).future
+    assert future is not None
+    assert future.log is not None
+    assert future.log.end_offset == hosted(cluster).log.end_offset
+    assert future.log.recovery_point >= future.log.segments()[-1].base_offset > 0
+
+
+def test_records_appended_during_the_last_flush_are_copied_before_the_replacement() -> None:
+    """More of them than one turn copies."""
+    cluster = cluster_of(1)
+    target = other(cluster)
+    accepted_but_not_replaced(cluster, target)
+    future = hosted(cluster).future
+    assert future is not None
+    assert future.log is not None
+    begin_flush, values = (
+        future.log.begin_flush,
+        [b"<%d>" % number + b"." * COPY_BYTES for number in range(3)],
+    )
+
+    def append_and_flush() -> LogFlush:
+        flush = begin_flush()
+        while values:
+            cluster.append(cluster.brokers[1], hosted(cluster), values.pop(0), lambda result: None)
+        return flush
+
+    future.log.begin_flush = append_and_flush  # type: ignore[method-assign]  # appends at that moment
+    for deliver in cluster.held:
+        deliver()
+    cluster.run_until(is_in(cluster, target))
+    assert values == []
+    found = records(cluster)
+    assert [number for number in range(3) if b"<%d>" % number not in found] == []
+
+
+def test_interrupted_move_to_a_directory_that_has_failed_is_not_resumed() -> None:
+    cluster = cluster_of(1)
+    broker, target = cluster.brokers[1], other(cluster)
+    hold_reports(cluster)
+    alter(cluster, target)
+    cluster.run_for(1_000.0)
+    broker.kill()
+    broker.start()
+    cluster.run_until(lambda: bool(broker.broker.partitions.logs.future_folders))
+    assert cluster.hosted(1, TOPIC) is None
+    broker.broker.partitions.fail_directory(directory_of(cluster, target), "a test")
+    release_reports(cluster)
+    cluster.run_until(lambda: broker.is_unfenced)
+    cluster.run_for(1_000.0)
+    assert hosted(cluster).future is None
+    assert hosted(cluster).directory.path != target
+
+
+def test_move_goes_on_if_a_directory_fails_that_is_not_part_of_it() -> None:
+    cluster = SimulatedBrokers(log_directories=(FIRST, SECOND, "/third"))
+    cluster.start()
+    cluster.create_topic(TOPIC, (1,))
+    cluster.await_leader(TOPIC)
+    target, unused = [
+        each for each in cluster.brokers[1].broker.directories.all if each is not hosted(cluster).directory
+    ]
+    hold_reports(cluster)
+    alter(cluster, target.path)
+    cluster.run_for(1_000.0)
+    cluster.brokers[1].broker.partitions.fail_directory(unused, "a test")
+    release_reports(cluster)
+    cluster.run_until(is_in(cluster, target.path))
+
+
+def test_repeated_acceptance_flushes_the_log_once() -> None:
+    cluster = cluster_of(1)
+    target = directory_of(cluster, other(cluster))
+    accepted_but_not_replaced(cluster, target.path)
+    future = hosted(cluster).future
+    assert future is not None
+    assert future.log is not None
+    begin_flush, flushes = future.log.begin_flush, []
+
+    def record_flush() -> LogFlush:
+        flushes.append(begin_flush())
+        cluster.brokers[1].broker.moves.accepted(hosted(cluster), target.id)
+        return flushes[-1]
+
+    future.log.begin_flush = record_flush  # type: ignore[method-assign]  # repeats the acceptance at that moment
+    for deliver in cluster.held:
+        deliver()
+    cluster.run_until(is_in(cluster, target.path))
+    assert len(flushes) == 1
+
+
+def test_acceptance_of_another_directory_does_not_count() -> None:
+    """It is that of an earlier report."""
+    cluster = cluster_of(1)
+    target = other(cluster)
+    accepted_but_not_replaced(cluster, target)
+    future = hosted(cluster).future
+    assert future is not None
+    assert future.is_assigned
+    cluster.brokers[1].broker.moves.accepted(hosted(cluster), hosted(cluster).directory.id)
+    assert not future.is_accepted
+
+
+def test_move_that_is_cancelled_before_its_log_is_open_leaves_nothing_behind() -> None:
+    cluster = cluster_of(1)
+    origin, target = hosted(cluster).directory.path, other(cluster)
+    alter(cluster, target)
+    future = hosted(cluster).future
+    assert future is not None
+    assert future.log is None
+    alter(cluster, origin)
+    cluster.run_for(1_000.0)
+    assert future.log is not None
+    assert (folders(cluster, origin), folders(cluster, target)) == (["0"], [])
