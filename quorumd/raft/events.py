@@ -10,7 +10,7 @@ from quorumd.raft.messages import Reply, Request, Response
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 
-@dataclass(slots=True)
+@dataclass(init=False, slots=True)
 class RequestReceived:
     """A peer sent a request. `reply`: see `messages`.
 
@@ -20,18 +20,37 @@ class RequestReceived:
 
     reply: Reply
     request: Request
-    names_cluster: bool = True
-    peer: str = "?"
-    is_authenticated: bool = False
+    names_cluster: bool
+    peer: str
+    is_authenticated: bool
+
+    def __init__(
+        self,
+        reply: Reply,
+        request: Request,
+        names_cluster: bool = True,
+        peer: str = "?",
+        is_authenticated: bool = False,
+    ) -> None:
+        self.reply = reply
+        self.request = request
+        self.names_cluster = names_cluster
+        self.peer = peer
+        self.is_authenticated = is_authenticated
 
 
-@dataclass(slots=True)
+@dataclass(init=False, slots=True)
 class ResponseReceived:
     """A peer responded to a request of this node."""
 
     peer: int
     request: Request
     response: Response
+
+    def __init__(self, peer: int, request: Request, response: Response) -> None:
+        self.peer = peer
+        self.request = request
+        self.response = response
 
 
 @dataclass(slots=True)
@@ -68,20 +87,27 @@ class PeerDiscovered:
     endpoint: Endpoint
 
 
-@dataclass(slots=True)
+@dataclass(init=False, slots=True)
 class FlushCompleted:
     """Everything below `end_offset` is durable, and so is every `save` from before the flush began."""
 
     end_offset: int
 
+    def __init__(self, end_offset: int) -> None:
+        self.end_offset = end_offset
 
-@dataclass(slots=True)
+
+@dataclass(init=False, slots=True)
 class Propose:
     """Append one encoded data batch. Only for a leader (`engine.is_leader`); the batch's base offset is the log end
     offset and its epoch the engine's."""
 
     batch: bytes
     end_offset: int
+
+    def __init__(self, batch: bytes, end_offset: int) -> None:
+        self.batch = batch
+        self.end_offset = end_offset
 
 
 @dataclass(slots=True)

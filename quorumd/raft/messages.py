@@ -77,7 +77,7 @@ class LeaderResponse:
     """Whether the sender returns the token of a BeginEpochRequest in its fetches."""
 
 
-@dataclass(slots=True)
+@dataclass(init=False, slots=True)
 class FetchRequest:
     """FetchQuorumRecords (private key 1001) or Kafka's Fetch (key 1) of the metadata log.
 
@@ -92,44 +92,98 @@ class FetchRequest:
     last_epoch: int
     max_wait_ms: int
     max_bytes: int
-    is_follower: bool = False
+    is_follower: bool
     """Whether the sender considers itself a voter (draft's IsFollower); False from Kafka's Fetch."""
-    known_high_watermark: int = (1 << 63) - 1
+    known_high_watermark: int
     """Respond soon once the leader's is higher (Fetch v18); the maximum if the sender does not need that."""
-    read_round: int = 0
+    read_round: int
     """The `read_round` of the response that this fetch follows, as proof that it was sent later. NO_READ_ROUND in
     Kafka's Fetch."""
-    token: int = NO_TOKEN
+    token: int
     """The token of the leader's BeginEpochRequest; 0 in Kafka's Fetch."""
 
+    def __init__(
+        self,
+        replica: ReplicaKey,
+        epoch: int,
+        offset: int,
+        last_epoch: int,
+        max_wait_ms: int,
+        max_bytes: int,
+        is_follower: bool = False,
+        known_high_watermark: int = (1 << 63) - 1,
+        read_round: int = 0,
+        token: int = NO_TOKEN,
+    ) -> None:
+        self.replica = replica
+        self.epoch = epoch
+        self.offset = offset
+        self.last_epoch = last_epoch
+        self.max_wait_ms = max_wait_ms
+        self.max_bytes = max_bytes
+        self.is_follower = is_follower
+        self.known_high_watermark = known_high_watermark
+        self.read_round = read_round
+        self.token = token
 
-@dataclass(slots=True)
+
+@dataclass(init=False, slots=True)
 class FetchResponse:
     """A fetch response on both sides: the leader says what to read, the follower's caller adds the records."""
 
     error: ErrorCode
     leader_id: int
     epoch: int
-    high_watermark: int = -1
-    log_start_offset: int = 0
-    diverging: OffsetAndEpoch | None = None
+    high_watermark: int
+    log_start_offset: int
+    diverging: OffsetAndEpoch | None
     """Set if the leader's log does not have the fetch position: the end of its largest epoch <= last_epoch."""
-    read_round: int = 0
-    read_start_offset: int = -1
+    read_round: int
+    read_start_offset: int
     """Leader: the caller adds whole batches from this offset, -1 for none."""
-    read_limit: int = 0
+    read_limit: int
     """Leader: maximum number of bytes to add, but at least one batch."""
-    read_max_offset: int = -1
+    read_max_offset: int
     """Leader: add only batches that end at or below this offset (consumers), -1 for no bound."""
-    records: bytes = b""
+    records: bytes
     """Follower: the batches as received."""
-    batches: tuple[FetchedBatch, ...] = ()
+    batches: tuple[FetchedBatch, ...]
     """Follower: the batches' headers, CRC verified, contiguous, in order."""
-    snapshot: OffsetAndEpoch | None = None
+    snapshot: OffsetAndEpoch | None
     """Set if the fetch position is below the leader's log start offset: fetch this snapshot first."""
 
+    def __init__(
+        self,
+        error: ErrorCode,
+        leader_id: int,
+        epoch: int,
+        high_watermark: int = -1,
+        log_start_offset: int = 0,
+        diverging: OffsetAndEpoch | None = None,
+        read_round: int = 0,
+        read_start_offset: int = -1,
+        read_limit: int = 0,
+        read_max_offset: int = -1,
+        records: bytes = b"",
+        batches: tuple[FetchedBatch, ...] = (),
+        snapshot: OffsetAndEpoch | None = None,
+    ) -> None:
+        self.error = error
+        self.leader_id = leader_id
+        self.epoch = epoch
+        self.high_watermark = high_watermark
+        self.log_start_offset = log_start_offset
+        self.diverging = diverging
+        self.read_round = read_round
+        self.read_start_offset = read_start_offset
+        self.read_limit = read_limit
+        self.read_max_offset = read_max_offset
+        self.records = records
+        self.batches = batches
+        self.snapshot = snapshot
 
-@dataclass(slots=True)
+
+@dataclass(init=False, slots=True)
 class FetchedBatch:
     """The header of one fetched batch."""
 
@@ -138,8 +192,22 @@ class FetchedBatch:
     epoch: int
     position: int
     """Index of its first byte in FetchResponse.records."""
-    voters: tuple[tuple[int, VoterAssignment], ...] = ()
+    voters: tuple[tuple[int, VoterAssignment], ...]
     """(offset, VoterAssignment) of each voter record in the batch."""
+
+    def __init__(
+        self,
+        base_offset: int,
+        end_offset: int,
+        epoch: int,
+        position: int,
+        voters: tuple[tuple[int, VoterAssignment], ...] = (),
+    ) -> None:
+        self.base_offset = base_offset
+        self.end_offset = end_offset
+        self.epoch = epoch
+        self.position = position
+        self.voters = voters
 
 
 @dataclass(slots=True)

@@ -223,13 +223,18 @@ class Progress:
     proof_requested_at: float = -inf
 
 
-@dataclass(slots=True)
+@dataclass(init=False, slots=True)
 class DelayedFetch:
     """A fetch that waits for records (long poll)."""
 
     reply: Reply
     request: FetchRequest
     deadline: float
+
+    def __init__(self, reply: Reply, request: FetchRequest, deadline: float) -> None:
+        self.reply = reply
+        self.request = request
+        self.deadline = deadline
 
 
 @dataclass(slots=True)
