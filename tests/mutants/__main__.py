@@ -2,8 +2,9 @@
 
     python -m tests.mutants [--seeds 2000] [--jobs 2] [--profiles] [--missing] [--table-only] [NAME ...]
 
-Records the results and rewrites the table in tests/README.md. Exit code 1 if a mutant is not caught. Once
-`make reached` has measured the present code, a hunt in plain swarm leaves out seeds that do not reach the change.
+Records the results and rewrites the table in tests/README.md. Exit code 1 if a mutant is not caught, or if a seed
+violates an invariant without the mutant, too: then the code or a checker has a defect. Once `make reached` has
+measured the present code, a hunt in plain swarm leaves out seeds that do not reach the change.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from tests.mutants.table import (
     README,
     SWARM,
     HuntResult,
+    Results,
     load_results,
     replace_table,
     row,
     save_results,
+    unplanted_violations,
 )
 from tests.mutation.reached_seeds import FILE, ReachedSeeds
 
@@ -61,10 +64,12 @@ def main(
     def profile_of(mutant: Mutant) -> str:
         return mutant.profile if profiles else SWARM
 
-    def record(mutant: Mutant, catch: Catch | None) -> None:
-        if catch is None:
+    unplanted: Results = {}
+
+    def record(mutant: Mutant, result: HuntResult) -> None:
+        if not result.invariant:
             escaped.append(mutant.name)
-        result = HuntResult(seeds, "") if catch is None else HuntResult(catch.seed, catch.invariant)
+        unplanted[mutant.name] = {profile_of(mutant): result}
         results.setdefault(mutant.name, {})[profile_of(mutant)] = result
         save_results(mutants, results)
 
@@ -79,8 +84,12 @@ def main(
         hunt_all(chosen, profile_of, range(1, seeds + 1), jobs, record)
         click.echo("\n" + HEADER + "".join(row(mutant, results[mutant.name]) for mutant in chosen))
     README.write_text(replace_table(README.read_text(), mutants, results))
+    violated = unplanted_violations(unplanted)
+    for each in violated:
+        click.echo(f"violated without a mutant, too: {each}")
     if escaped:
         click.echo(f"not caught within {seeds} seeds: {', '.join(escaped)}")
+    if escaped or violated:
         sys.exit(1)
 
 
@@ -89,7 +98,7 @@ def hunt_all(
     profile_of: Callable[[Mutant], str],
     seeds: range,
     jobs: int,
-    record: Callable[[Mutant, Catch | None], None],
+    record: Callable[[Mutant, HuntResult], None],
 ) -> None:
     """Hunt mutants and record each result at once."""
     begun, caught = time.monotonic(), 0
@@ -97,22 +106,23 @@ def hunt_all(
     if not reached.is_current():
         reached = ReachedSeeds(0)
 
-    def hunted(mutant: Mutant) -> Catch | None:
+    def hunted(mutant: Mutant) -> HuntResult:
         profile = profile_of(mutant)
-        return hunt_one(
-            mutant, profile, seeds_that_reach(mutant, seeds, reached) if profile == SWARM else seeds
-        )
+        chosen = seeds_that_reach(mutant, seeds, reached) if profile == SWARM else seeds
+        return hunt_one(mutant, profile, chosen, len(seeds))
 
     with ThreadPoolExecutor(jobs) as pool:
-        for mutant, catch in zip(mutants, pool.map(hunted, mutants), strict=True):
-            caught += catch is not None
-            record(mutant, catch)
+        for mutant, result in zip(mutants, pool.map(hunted, mutants), strict=True):
+            caught += bool(result.invariant)
+            record(mutant, result)
     click.echo(f"{caught} of {len(mutants)} caught in {time.monotonic() - begun:.0f} s")
 
 
-def hunt_one(mutant: Mutant, profile: str, seeds: Sequence[int]) -> Catch | None:
-    """The first seed that violates an invariant with the mutant and not without it; None if there is none."""
+def hunt_one(mutant: Mutant, profile: str, seeds: Sequence[int], limit: int) -> HuntResult:
+    """Hunt for the first seed that violates an invariant with the mutant and not without it. `limit`: how many seeds
+    the result claims if none does."""
     simulated = 0
+    unplanted: dict[int, str] = {}
 
     def progress(seed: int) -> None:
         nonlocal simulated
@@ -125,17 +135,15 @@ def hunt_one(mutant: Mutant, profile: str, seeds: Sequence[int]) -> Catch | None
         if catch is None:
             break
         # An invariant that is violated without the bug too has not caught it.
-        unplanted = hunt(None, profile, [catch.seed], lambda seed: None)
-        if unplanted is None:
+        without = hunt(None, profile, [catch.seed], lambda seed: None)
+        if without is None:
             click.echo(f"{mutant.name}: seed {catch.seed}: {first_line(catch)}")
-            return catch
-        click.echo(
-            f"{mutant.name}: seed {catch.seed} fails without the mutant, too: {first_line(unplanted)}",
-            err=True,
-        )
+            return HuntResult(catch.seed, catch.invariant, unplanted)
+        click.echo(f"{mutant.name}: seed {catch.seed} fails without the mutant, too: {first_line(without)}")
+        unplanted[catch.seed] = without.invariant
         seeds = [seed for seed in seeds if seed > catch.seed]
     click.echo(f"{mutant.name}: NOT CAUGHT by {simulated} simulated seeds")
-    return None
+    return HuntResult(limit, "", unplanted)
 
 
 def first_line(catch: Catch) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from tests.mutants.catalogue import FOLDER, Mutant
 
@@ -26,10 +27,12 @@ SWARM = "swarm"
 
 @dataclass(frozen=True, slots=True)
 class HuntResult:
-    """The last hunt of a mutant in a profile. `invariant` is "" if `seed` seeds did not catch it."""
+    """The last hunt of a mutant in a profile. `invariant` is "" if `seed` seeds did not catch it. `unplanted`: the
+    invariant that the code without the mutant violated, by seed; the hunt went on after these seeds."""
 
     seed: int
     invariant: str
+    unplanted: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def seeds(self) -> str:
@@ -44,9 +47,18 @@ Results = dict[str, dict[str, HuntResult]]
 def load_results(path: Path = RESULTS) -> Results:
     """The recorded results."""
     return {
-        name: {profile: HuntResult(**entry) for profile, entry in hunts.items()}
+        name: {profile: _from_json(**entry) for profile, entry in hunts.items()}
         for name, hunts in json.loads(path.read_text()).items()
     }
+
+
+def _from_json(seed: int, invariant: str, unplanted: Mapping[str, str] | None = None) -> HuntResult:
+    return HuntResult(seed, invariant, {int(each): found for each, found in (unplanted or {}).items()})
+
+
+def _to_json(hunt: HuntResult) -> dict[str, object]:
+    entry: dict[str, object] = {"seed": hunt.seed, "invariant": hunt.invariant}
+    return entry | ({"unplanted": dict(hunt.unplanted)} if hunt.unplanted else {})
 
 
 def save_results(mutants: Sequence[Mutant], results: Results, path: Path = RESULTS) -> None:
@@ -54,7 +66,7 @@ def save_results(mutants: Sequence[Mutant], results: Results, path: Path = RESUL
     lines = []
     for mutant in mutants:
         if hunts := results.get(mutant.name):
-            entries = {profile: asdict(hunt) for profile, hunt in sorted(hunts.items())}
+            entries = {profile: _to_json(hunt) for profile, hunt in sorted(hunts.items())}
             lines.append(f"  {json.dumps(mutant.name)}: {json.dumps(entries)}")
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -70,6 +82,39 @@ def row(mutant: Mutant, hunts: Mapping[str, HuntResult]) -> str:
     return f"| {mutant.name} | {mutant.breaks} | {mutant.source} | {invariant} | {seeds} | {last} |\n"
 
 
+def summary(mutants: Sequence[Mutant], results: Results) -> str:
+    """How many mutants were caught, where, and how many have no recorded hunt; the seeds that fail without one."""
+    hunts = [(mutant, results.get(mutant.name, {})) for mutant in mutants]
+    in_swarm = [found[SWARM].seed for _, found in hunts if SWARM in found and found[SWARM].invariant]
+    in_profile = [mutant for mutant, found in hunts if _is_caught(found, mutant.profile)]
+    caught = sum(_is_caught(found, SWARM) or _is_caught(found, mutant.profile) for mutant, found in hunts)
+    not_hunted = sum(not found.keys() & {SWARM, mutant.profile} for mutant, found in hunts)
+    seeds = f" (median {median(in_swarm):g}, largest {max(in_swarm)})" if in_swarm else ""
+    text = (
+        f"Of {len(mutants)} bugs {caught} were caught: {len(in_swarm)} by a seed of plain swarm{seeds}, "
+        f"{len(in_profile)} by a seed of their profile. {not_hunted} have no recorded hunt.\n"
+    )
+    unplanted = unplanted_violations(results)
+    return text + "".join(f"\nViolated without a bug: {each}.\n" for each in unplanted)
+
+
+def unplanted_violations(results: Results) -> list[str]:
+    """The seeds that violated an invariant without the mutant, each once: a defect of the code or of a checker."""
+    found = {
+        (profile, seed): invariant
+        for hunts in results.values()
+        for profile, hunt in hunts.items()
+        for seed, invariant in hunt.unplanted.items()
+    }
+    return [
+        f"{invariant!r} by seed {seed} of {profile}" for (profile, seed), invariant in sorted(found.items())
+    ]
+
+
+def _is_caught(hunts: Mapping[str, HuntResult], profile: str) -> bool:
+    return profile in hunts and bool(hunts[profile].invariant)
+
+
 def replace_table(readme: str, mutants: Sequence[Mutant], results: Results) -> str:
     """The README with the table of these mutants. Raises ValueError if it has no place for it."""
     before, begin, rest = readme.partition(BEGIN)
@@ -77,4 +122,4 @@ def replace_table(readme: str, mutants: Sequence[Mutant], results: Results) -> s
     if not begin or not end:
         raise ValueError(f"tests/README.md has no {BEGIN} and {END}")
     rows = "".join(row(mutant, results.get(mutant.name, {})) for mutant in mutants)
-    return f"{before}{begin}\n\n{HEADER}{rows}\n{end}{after}"
+    return f"{before}{begin}\n\n{summary(mutants, results)}\n{HEADER}{rows}\n{end}{after}"

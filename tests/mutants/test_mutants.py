@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+import tests.mutants.__main__ as command
 from tests.mutants.catalogue import DoesNotApply, Edit, Mutant, load_mutants
-from tests.mutants.hunt import seeds_that_reach
+from tests.mutants.hunt import Catch, seeds_that_reach
 from tests.mutants.planting import plant
 from tests.mutants.table import (
     BEGIN,
@@ -24,6 +27,7 @@ from tests.mutants.table import (
     replace_table,
     row,
     save_results,
+    summary,
 )
 from tests.mutation.covered_lines import ROOT, digest
 from tests.mutation.reached_seeds import ReachedSeeds
@@ -92,6 +96,54 @@ def test_results_are_kept_for_the_mutants_that_there_are(tmp_path: Path) -> None
     assert load_results(tmp_path / "hunts.json") == {"example": hunts}
 
 
+VIOLATED = HuntResult(7, "log matching", {3: "votes"})
+
+
+def test_seeds_that_fail_without_the_mutant_are_kept_and_reported(tmp_path: Path) -> None:
+    save_results([EXAMPLE], {"example": {SWARM: VIOLATED}}, tmp_path / "hunts.json")
+    results = load_results(tmp_path / "hunts.json")
+    assert results == {"example": {SWARM: VIOLATED}}
+    assert "Violated without a bug: 'votes' by seed 3 of swarm." in summary([EXAMPLE], results)
+
+
+def test_hunt_goes_on_after_a_seed_that_fails_without_the_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hunt(mutant: Mutant | None, profile: str, seeds: Sequence[int], progress: object) -> Catch | None:
+        fails = {3: "votes"} if mutant is None else {3: "votes", 7: "log matching"}
+        return next((Catch(seed, fails[seed], "") for seed in seeds if seed in fails), None)
+
+    monkeypatch.setattr(command, "hunt", hunt)
+    assert command.hunt_one(EXAMPLE, SWARM, range(1, 9), 8) == VIOLATED
+    assert command.hunt_one(EXAMPLE, SWARM, range(1, 6), 5) == HuntResult(5, "", {3: "votes"})
+
+
+def test_seed_that_fails_without_the_mutant_fails_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{BEGIN}\n{END}")
+    monkeypatch.setattr(command, "README", readme)
+    monkeypatch.setattr(command, "load_mutants", lambda: [replace(EXAMPLE, profile="disk")])
+    monkeypatch.setattr(command, "load_results", dict)
+    monkeypatch.setattr(command, "save_results", lambda mutants, results: None)
+    monkeypatch.setattr(command, "hunt_one", lambda *arguments: VIOLATED)
+    result = CliRunner().invoke(command.main, ["--profiles"])
+    assert result.exit_code == 1
+    assert "violated without a mutant, too: 'votes' by seed 3 of disk" in result.stdout
+    assert "Violated without a bug: 'votes' by seed 3 of disk." in readme.read_text()
+
+
+def test_summary_counts_the_hunts() -> None:
+    other, new = replace(EXAMPLE, name="other", profile="disk"), replace(EXAMPLE, name="new")
+    results = {
+        "example": {SWARM: HuntResult(7, "votes")},
+        "other": {SWARM: HuntResult(9, ""), "disk": HuntResult(2, "votes")},
+    }
+    assert summary([EXAMPLE, other, new], results) == (
+        "Of 3 bugs 2 were caught: 1 by a seed of plain swarm (median 7, largest 7), 1 by a seed of their profile. "
+        "1 have no recorded hunt.\n"
+    )
+
+
 def test_seeds_that_do_not_reach_a_changed_statement_are_left_out() -> None:
     mutant = replace(EXAMPLE, edits=(Edit("quorumd.raft.voters.majority", "count // 2 + 1", "count // 2"),))
     (path,) = mutant.modules.values()
@@ -104,7 +156,7 @@ def test_seeds_that_do_not_reach_a_changed_statement_are_left_out() -> None:
 
 
 def test_table_needs_its_markers() -> None:
-    readme = f"before\n{BEGIN}\n\n{HEADER}| gone | x |\n\n{END}\nafter\n"
+    readme = f"before\n{BEGIN}\n\n{summary([EXAMPLE], {})}\n{HEADER}| gone | x |\n\n{END}\nafter\n"
     assert replace_table(readme, [EXAMPLE], {}) == readme.replace("| gone | x |\n", row(EXAMPLE, {}))
     with pytest.raises(ValueError):
         replace_table("no markers", [], {})
