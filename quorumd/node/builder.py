@@ -9,7 +9,14 @@ from typing import NamedTuple
 from quorumd.errors import ConfigError
 from quorumd.ids import Endpoint, ReplicaKey
 from quorumd.log.folder_lock import lock_folder
-from quorumd.node.api.context import ApiContext, create_api_context
+from quorumd.node.api.context import (
+    ApiContext,
+    MetadataParts,
+    NodeBasics,
+    PeerParts,
+    QuorumParts,
+    create_api_context,
+)
 from quorumd.node.api.envelopes import CLIENT_ID_PREFIX
 from quorumd.node.api.families import add_routes
 from quorumd.node.broker.clients import ClientListeners
@@ -39,6 +46,7 @@ from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.connection import PeerListener
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
+from quorumd.node.peers.leader_request import LeaderCaller
 from quorumd.node.recovered_data import RecoveredData, recover_data
 from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.connections import IncomingConnections
@@ -173,7 +181,7 @@ class _Builder:
         monitor = self._monitor(peers)
         context = self._context(connections, discovery, peers, monitor)
         add_routes(context)
-        self.incoming.serves = context.authorization.serves
+        self.incoming.serves = context.gates.authorization.serves
         broker = self._broker(context, discovery, listeners)
         membership = create_membership_manager(context, self.own, self.ports.entropy, endpoints)
         boot_timestamp = next_boot_timestamp(self.ports.disk, settings.data_directory, clock.wall_ms())
@@ -360,24 +368,31 @@ class _Builder:
         peers: PeerClient,
         monitor: QuorumMonitor,
     ) -> ApiContext:
+        controller = self.controller
         return create_api_context(
-            self.settings,
-            self.ports.clock,
-            self.engine,
-            self.log,
-            self.identity,
-            self.statistics,
-            self.state_machine,
-            self.proposals,
-            self.controller,
-            discovery,
-            connections,
-            peers,
-            monitor,
-            self.role,
-            self.router,
-            self.runner.step,
-            self.incoming.quotas,
+            NodeBasics(settings=self.settings, clock=self.ports.clock, statistics=self.statistics),
+            QuorumParts(
+                engine=self.engine,
+                log=self.log,
+                identity=self.identity,
+                role=self.role,
+                step=self.runner.step,
+            ),
+            MetadataParts(
+                state_machine=self.state_machine,
+                proposals=self.proposals,
+                controller=controller.controller,
+                writer=controller.writer,
+                alter_partition_order=controller.order,
+            ),
+            PeerParts(
+                discovery=discovery,
+                connections=connections,
+                monitor=monitor,
+                call_leader=LeaderCaller(self.engine, peers, self.settings.node_id).call,
+            ),
+            router=self.router,
+            quotas=self.incoming.quotas,
         )
 
     def _broker(
@@ -404,7 +419,7 @@ class _Builder:
             *(clients, listeners.port, settings.data_directories[1:]),
         )
         self.shutdown.shut_down_broker = broker.shut_down
-        context.monitor.broker_state = lambda: broker.state
+        context.peers.monitor.broker_state = lambda: broker.state
         return broker
 
     def _outputs(

@@ -45,13 +45,13 @@ class ClusterApis:
     """
 
     def __init__(self, context: ApiContext) -> None:
-        self._engine = context.engine
-        self._identity = context.identity
-        self._discovery = context.discovery
-        self._state_machine = context.state_machine
-        self._committed_image = context.committed_image
+        self._engine = context.quorum.engine
+        self._identity = context.quorum.identity
+        self._discovery = context.peers.discovery
+        self._state_machine = context.metadata.state_machine
+        self._committed_image = context.execution.committed_image
         self._topics = NodeTopics(context)
-        self._router = context.router
+        self._router = context.gates.router
         self._endpoints = NodeEndpoints(context)
 
     def routes(self) -> Iterable[Route]:

@@ -38,14 +38,14 @@ class ConfigApis:
     """Merges the configs of the image with defaults and, for this node, its properties file."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._own_name = str(context.settings.node_id)
-        self._static_configs = context.settings.static_configs
-        self._role = context.role
-        self._state_machine = context.state_machine
-        self._committed_image = context.committed_image
-        self._purgatory = context.purgatory
-        self._large = context.large_requests
-        self._authorization = context.authorization
+        self._own_name = str(context.node.settings.node_id)
+        self._static_configs = context.node.settings.static_configs
+        self._role = context.quorum.role
+        self._state_machine = context.metadata.state_machine
+        self._committed_image = context.execution.committed_image
+        self._purgatory = context.execution.purgatory
+        self._large = context.execution.large_requests
+        self._authorization = context.gates.authorization
 
     def routes(self) -> Iterable[Route]:
         return (

@@ -14,14 +14,11 @@ from quorumd.node.api.large_requests import LargeRequests
 from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder
-from quorumd.node.controller.runner import ControllerRunner
 from quorumd.node.health.quorum_monitor import QuorumMonitor
 from quorumd.node.identity.cluster_identity import ClusterIdentity
-from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.connection import Call
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
-from quorumd.node.peers.leader_request import LeaderCaller
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import NodeSettings
@@ -38,112 +35,150 @@ from quorumd.security.authorizer import Authorizer
 
 
 @dataclass(frozen=True, slots=True)
-class ApiContext:
-    """The parts that every family of API handlers is built from.
-
-    `step` passes an event to the engine. `call_leader` returns False if no other node is known to lead.
-    `scheduler` runs long tasks in ticks in which the image is readable.
-    """
+class NodeBasics:
+    """The parts that do not depend on the cluster."""
 
     settings: NodeSettings
     clock: Clock
+    statistics: NodeStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumParts:
+    """The Raft engine with its log, and the node's place in the quorum. `step` passes an event to the engine."""
+
     engine: RaftEngine
     log: SegmentedLog
     identity: ClusterIdentity
-    statistics: NodeStatistics
+    role: LeaderRole
+    step: Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataParts:
+    """The metadata that the log describes: its image, and the controller that changes it."""
+
     state_machine: StateMachine
+    proposals: Proposals
     controller: Controller
     writer: MetadataWriter
     alter_partition_order: AlterPartitionOrder
+
+
+@dataclass(frozen=True, slots=True)
+class PeerParts:
+    """The other nodes. `call_leader` returns False if no other node is known to lead."""
+
     discovery: Discovery
     connections: PeerConnections
     monitor: QuorumMonitor
-    role: LeaderRole
-    router: RequestRouter
-    step: Callable[[Event], None]
     call_leader: Callable[[Call], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestGates:
+    """The parts that a request passes on its way to its handler."""
+
+    router: RequestRouter
+    authorization: RequestAuthorization
+    quotas: ClientQuotas
+
+
+@dataclass(frozen=True, slots=True)
+class RequestExecution:
+    """The parts that execute, delay, split and forward requests.
+
+    `scheduler` runs long tasks in ticks in which the image is readable.
+    """
+
     committed_image: CommittedImage
     scheduler: SliceScheduler
     forwarder: Forwarder
     purgatory: ResponsePurgatory
     large_requests: LargeRequests
-    authorization: RequestAuthorization
-    quotas: ClientQuotas
+
+
+@dataclass(frozen=True, slots=True)
+class ApiContext:
+    """The parts that every family of API handlers is built from."""
+
+    node: NodeBasics
+    quorum: QuorumParts
+    metadata: MetadataParts
+    peers: PeerParts
+    gates: RequestGates
+    execution: RequestExecution
 
 
 def create_api_context(
-    settings: NodeSettings,
-    clock: Clock,
-    engine: RaftEngine,
-    log: SegmentedLog,
-    identity: ClusterIdentity,
-    statistics: NodeStatistics,
-    state_machine: StateMachine,
-    proposals: Proposals,
-    controller: ControllerRunner,
-    discovery: Discovery,
-    connections: PeerConnections,
-    peers: PeerClient,
-    monitor: QuorumMonitor,
-    role: LeaderRole,
+    node: NodeBasics,
+    quorum: QuorumParts,
+    metadata: MetadataParts,
+    peers: PeerParts,
     router: RequestRouter,
-    step: Callable[[Event], None],
     quotas: ClientQuotas,
 ) -> ApiContext:
     """Build the parts that only API handlers use, and the context."""
-    call_leader = LeaderCaller(engine, peers, settings.node_id).call
-    errors = counted_error_responses(statistics)
-    forwarder = Forwarder(clock, call_leader, role, router.route, errors, settings.request_timeout_ms)
-    purgatory = ResponsePurgatory(
-        statistics, proposals, lambda outcome: step(ReadRequested(outcome)), forwarder.forward
-    )
-    scheduler = SliceScheduler(state_machine.when_readable, settings.slice_partitions)
-    large_requests = LargeRequests(
-        controller.controller, role, purgatory, scheduler, settings.max_partitions_per_part
-    )
     return ApiContext(
-        *(settings, clock, engine, log, identity, statistics, state_machine),
-        controller.controller,
-        controller.writer,
-        controller.order,
-        discovery,
-        connections,
-        monitor,
-        role,
-        router,
-        step,
-        call_leader,
-        CommittedImage(state_machine, proposals),
-        scheduler,
-        forwarder,
-        purgatory,
-        large_requests,
-        _authorization(settings, clock, engine, state_machine, role, statistics),
-        quotas,
+        node=node,
+        quorum=quorum,
+        metadata=metadata,
+        peers=peers,
+        gates=RequestGates(
+            router=router, authorization=_authorization(node, quorum, metadata), quotas=quotas
+        ),
+        execution=_execution(node, quorum, metadata, peers, router),
     )
 
 
-def _authorization(
-    settings: NodeSettings,
-    clock: Clock,
-    engine: RaftEngine,
-    state_machine: StateMachine,
-    role: LeaderRole,
-    statistics: NodeStatistics,
-) -> RequestAuthorization:
+def _execution(
+    node: NodeBasics, quorum: QuorumParts, metadata: MetadataParts, peers: PeerParts, router: RequestRouter
+) -> RequestExecution:
+    settings, step = node.settings, quorum.step
+    forwarder = Forwarder(
+        clock=node.clock,
+        call_leader=peers.call_leader,
+        role=quorum.role,
+        route=router.route,
+        error_response=counted_error_responses(node.statistics),
+        request_timeout_ms=settings.request_timeout_ms,
+    )
+    purgatory = ResponsePurgatory(
+        statistics=node.statistics,
+        proposals=metadata.proposals,
+        confirm_read=lambda outcome: step(ReadRequested(outcome)),
+        forward=forwarder.forward,
+    )
+    scheduler = SliceScheduler(metadata.state_machine.when_readable, settings.slice_partitions)
+    return RequestExecution(
+        committed_image=CommittedImage(metadata.state_machine, metadata.proposals),
+        scheduler=scheduler,
+        forwarder=forwarder,
+        purgatory=purgatory,
+        large_requests=LargeRequests(
+            controller=metadata.controller,
+            role=quorum.role,
+            purgatory=purgatory,
+            scheduler=scheduler,
+            max_partitions=settings.max_partitions_per_part,
+        ),
+    )
+
+
+def _authorization(node: NodeBasics, quorum: QuorumParts, metadata: MetadataParts) -> RequestAuthorization:
     """The authorizer, if one is configured. It is not ready before the image holds what was committed at the
     start."""
+    settings, machine = node.settings, metadata.state_machine
     authorizer = None
     if settings.authorizer is not None:
-        loading = AclLoading(engine, state_machine)
         authorizer = Authorizer(
             settings.authorizer,
-            lambda: state_machine.image.security.acls,
-            loading.is_complete,
-            clock.now_ms,
-            statistics.authorization,
+            lambda: machine.image.security.acls,
+            AclLoading(quorum.engine, machine).is_complete,
+            node.clock.now_ms,
+            node.statistics.authorization,
         )
-    return RequestAuthorization(authorizer, lambda: state_machine.image, role, statistics)
+    return RequestAuthorization(authorizer, lambda: machine.image, quorum.role, node.statistics)
 
 
 class AclLoading:

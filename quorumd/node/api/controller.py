@@ -33,16 +33,16 @@ class ControllerApis:
 
     def __init__(self, context: ApiContext, apis: Mapping[int, ControllerApi] = CONTROLLER_APIS) -> None:
         self._apis = apis
-        self._controller = context.controller
-        self._order = context.alter_partition_order
-        self._role = context.role
-        self._writer = context.writer
-        self._purgatory = context.purgatory
-        self._statistics = context.statistics
-        self._large = context.large_requests
-        self._authorization = context.authorization
-        self._quotas = context.quotas
-        self._clock = context.clock
+        self._controller = context.metadata.controller
+        self._order = context.metadata.alter_partition_order
+        self._role = context.quorum.role
+        self._writer = context.metadata.writer
+        self._purgatory = context.execution.purgatory
+        self._statistics = context.node.statistics
+        self._large = context.execution.large_requests
+        self._authorization = context.gates.authorization
+        self._quotas = context.gates.quotas
+        self._clock = context.node.clock
 
     def routes(self) -> Iterable[Route]:
         return [Route(api.request_class, self.handle) for api in self._apis.values()]

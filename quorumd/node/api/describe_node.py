@@ -27,7 +27,11 @@ class NodeApis:
 
     def describe_node(self, session: Session, request: Request[DescribeNodeRequest]) -> None:
         context = self._context
-        engine, log, node_status = context.engine, context.log, context.monitor.node_status()
+        engine, log, node_status = (
+            context.quorum.engine,
+            context.quorum.log,
+            context.peers.monitor.node_status(),
+        )
         decision = readiness(node_status)
         voted = engine.voted
         session.respond(
@@ -35,8 +39,8 @@ class NodeApis:
             wire.DescribeNodeResponse(
                 0,
                 node_status.node_id,
-                context.monitor.own.directory_id,
-                context.identity.cluster_id or "",
+                context.peers.monitor.own.directory_id,
+                context.quorum.identity.cluster_id or "",
                 node_status.role,
                 node_status.epoch,
                 node_status.leader_id,
@@ -50,7 +54,7 @@ class NodeApis:
                 -1 if node_status.contact_ms == inf else int(node_status.contact_ms),
                 log.free_bytes(),
                 log.has_free_space(),
-                context.statistics.snapshot_end_offset,
+                context.node.statistics.snapshot_end_offset,
                 decision.is_ready,
                 list(decision.reasons),
                 [wire.SilentPeer(p.node_id, int(p.silent_ms), p.reason) for p in node_status.silent_peers],
@@ -60,7 +64,7 @@ class NodeApis:
 
     def _nodes(self, listener: str) -> list[wire.KnownNode]:
         """The nodes of the quorum with their endpoints for clients of this listener."""
-        engine, discovery = self._context.engine, self._context.discovery
+        engine, discovery = self._context.quorum.engine, self._context.peers.discovery
         wanted = {*engine.voters.current.ids, engine.leader_id, discovery.own_id}
         return [
             wire.KnownNode(node_id, endpoint.host, endpoint.port)

@@ -14,10 +14,10 @@ class NodeEndpoints:
     """
 
     def __init__(self, context: ApiContext) -> None:
-        self._discovery = context.discovery
-        self._state_machine = context.state_machine
-        self._engine = context.engine
-        self._nodes_listener = context.settings.controller_listener_name
+        self._discovery = context.peers.discovery
+        self._state_machine = context.metadata.state_machine
+        self._engine = context.quorum.engine
+        self._nodes_listener = context.node.settings.controller_listener_name
 
     def endpoint_of(self, node_id: int, listener: str) -> Endpoint | None:
         """The endpoint for clients of a listener; that of the nodes' listener if the node has none with this name."""

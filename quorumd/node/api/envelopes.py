@@ -81,10 +81,10 @@ class EnvelopeApis:
     """Unwraps forwarded requests and routes them."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._role = context.role
-        self._router = context.router
-        self._scheduler = context.scheduler
-        self._large_request_bytes = context.settings.large_request_bytes
+        self._role = context.quorum.role
+        self._router = context.gates.router
+        self._scheduler = context.execution.scheduler
+        self._large_request_bytes = context.node.settings.large_request_bytes
 
     def routes(self) -> Iterable[Route]:
         return (Route(EnvelopeRequest, self.envelope),)

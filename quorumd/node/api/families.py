@@ -31,5 +31,5 @@ _FAMILIES = (
 def add_routes(context: ApiContext) -> None:
     """Add the routes of every family to the router of the context."""
     for family in _FAMILIES:
-        context.router.add(context.authorization.guard(family(context).routes()))
-    context.router.add(context.authorization.guard(context.discovery.routes()))
+        context.gates.router.add(context.gates.authorization.guard(family(context).routes()))
+    context.gates.router.add(context.gates.authorization.guard(context.peers.discovery.routes()))

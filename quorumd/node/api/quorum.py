@@ -79,16 +79,16 @@ class QuorumApis:
     """Checks the cluster id and the partition, and passes requests to the engine; see `PendingResponse`."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._engine = context.engine
-        self._log = context.log
-        self._clock = context.clock
-        self._identity = context.identity
-        self._statistics = context.statistics
-        self._discovery = context.discovery
+        self._engine = context.quorum.engine
+        self._log = context.quorum.log
+        self._clock = context.node.clock
+        self._identity = context.quorum.identity
+        self._statistics = context.node.statistics
+        self._discovery = context.peers.discovery
         self._endpoints = NodeEndpoints(context)
-        self._role = context.role
-        self._step = context.step
-        self._forward = context.forwarder.forward
+        self._role = context.quorum.role
+        self._step = context.quorum.step
+        self._forward = context.execution.forwarder.forward
 
     def routes(self) -> Iterable[Route]:
         return (

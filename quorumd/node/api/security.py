@@ -33,10 +33,10 @@ class SecurityApis:
     """DescribeAcls, DescribeClientQuotas, DescribeUserScramCredentials, DescribeDelegationToken."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._state_machine = context.state_machine
-        self._committed_image = context.committed_image
-        self._authorization = context.authorization
-        self._secret_key = context.settings.controller.token_secret_key
+        self._state_machine = context.metadata.state_machine
+        self._committed_image = context.execution.committed_image
+        self._authorization = context.gates.authorization
+        self._secret_key = context.node.settings.controller.token_secret_key
 
     def routes(self) -> Iterable[Route]:
         return (

@@ -27,15 +27,15 @@ class NodeTopics:
     """Lists topics of the node's image in responses to Metadata."""
 
     def __init__(self, context: ApiContext) -> None:
-        machine = self._state_machine = context.state_machine
+        machine = self._state_machine = context.metadata.state_machine
         source = TopicSource(
             lambda topic_id: machine.image.topic_revision(topic_id),
             self._describe,
-            context.committed_image.when_committed,
-            context.scheduler.slice_size,
+            context.execution.committed_image.when_committed,
+            context.execution.scheduler.slice_size,
             LargeTopics(),
         )
-        begin = partial(begin_when_readable, machine, context.scheduler)
+        begin = partial(begin_when_readable, machine, context.execution.scheduler)
         self.respond: Final = TopicListings(source, begin).respond
 
     def _describe(self, entry: TopicEntry, numbers: list[int], shared: SharedLists) -> Described:

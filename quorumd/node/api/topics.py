@@ -34,9 +34,9 @@ class TopicApis:
     """DescribeTopicPartitions."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._state_machine = context.state_machine
-        self._committed_image = context.committed_image
-        self._scheduler = context.scheduler
+        self._state_machine = context.metadata.state_machine
+        self._committed_image = context.execution.committed_image
+        self._scheduler = context.execution.scheduler
 
     def routes(self) -> Iterable[Route]:
         return (Route(DescribeTopicPartitionsRequest, self.describe_topic_partitions),)

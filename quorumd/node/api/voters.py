@@ -41,17 +41,17 @@ class VoterApis:
     """AlterQuorum, AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._engine = context.engine
-        self._clock = context.clock
-        self._identity = context.identity
-        self._statistics = context.statistics
-        self._listener_name = context.settings.controller_listener_name
-        self._request_timeout_ms = context.settings.request_timeout_ms
-        self._role = context.role
-        self._discovery = context.discovery
-        self._step = context.step
-        self._call = context.connections.call
-        self._forward = context.forwarder.forward
+        self._engine = context.quorum.engine
+        self._clock = context.node.clock
+        self._identity = context.quorum.identity
+        self._statistics = context.node.statistics
+        self._listener_name = context.node.settings.controller_listener_name
+        self._request_timeout_ms = context.node.settings.request_timeout_ms
+        self._role = context.quorum.role
+        self._discovery = context.peers.discovery
+        self._step = context.quorum.step
+        self._call = context.peers.connections.call
+        self._forward = context.execution.forwarder.forward
 
     def routes(self) -> Iterable[Route]:
         return (

@@ -136,11 +136,11 @@ class ClientListeners:
 
     def add_public_apis(self, context: ApiContext) -> None:
         """Serve the APIs that every node has. Those of the broker, which are added later, take precedence."""
-        self._authorization = context.authorization
-        self._connections.serves = context.authorization.serves
+        self._authorization = context.gates.authorization
+        self._connections.serves = context.gates.authorization.serves
         if self._listen:
-            routes = public_routes(replace(context, router=self.router))
-            self.router.add(context.authorization.guard(routes))
+            routes = public_routes(replace(context, gates=replace(context.gates, router=self.router)))
+            self.router.add(context.gates.authorization.guard(routes))
 
     def add_broker_apis(self, routes: Iterable[Route]) -> None:
         """Serve the APIs of the broker; requests about the quorum itself stay with the node."""

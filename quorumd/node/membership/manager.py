@@ -57,30 +57,39 @@ def create_membership_manager(
     context: ApiContext, own: ReplicaKey, entropy: Entropy, own_endpoints: tuple[Endpoint, ...]
 ) -> MembershipManager:
     """Create the manager of a node, with the tasks that its settings enable."""
-    clock, settings = context.clock, context.settings
-    leader = (context.call_leader, settings.request_timeout_ms)
-    voter = VoterEndpointUpdate(context.engine, clock, context.identity, own, *leader, context.step)
+    clock, settings = context.node.clock, context.node.settings
+    quorum, metadata, call_leader = context.quorum, context.metadata, context.peers.call_leader
+    voter = VoterEndpointUpdate(
+        engine=quorum.engine,
+        clock=clock,
+        identity=quorum.identity,
+        own=own,
+        call_leader=call_leader,
+        request_timeout_ms=settings.request_timeout_ms,
+        step=quorum.step,
+    )
     registration = auto_join = None
     if settings.registers:
         registration = ControllerRegistration(
-            own.id,
-            entropy.uuid(),
-            clock,
-            context.state_machine,
-            context.controller,
-            context.writer,
-            context.role,
-            settings.security_protocols,
-            *leader,
+            node_id=own.id,
+            incarnation_id=entropy.uuid(),
+            clock=clock,
+            state_machine=metadata.state_machine,
+            controller=metadata.controller,
+            writer=metadata.writer,
+            role=quorum.role,
+            security_protocols=settings.security_protocols,
+            call_leader=call_leader,
+            request_timeout_ms=settings.request_timeout_ms,
         )
     if settings.auto_join:
         auto_join = AutoJoin(
-            context.engine,
-            clock,
-            context.identity,
-            own,
-            context.call_leader,
-            settings.raft.fetch_timeout_ms,
-            settings.request_timeout_ms,
+            engine=quorum.engine,
+            clock=clock,
+            identity=quorum.identity,
+            own=own,
+            call_leader=call_leader,
+            fetch_timeout_ms=settings.raft.fetch_timeout_ms,
+            request_timeout_ms=settings.request_timeout_ms,
         )
     return MembershipManager(clock, own_endpoints, voter, registration, auto_join)

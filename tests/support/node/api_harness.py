@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from random import Random
-from typing import Any
+from typing import Any, get_type_hints
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller, ControllerSettings
@@ -149,6 +149,17 @@ class RecordingConnections:
         self.calls.append((host, port, call))
 
 
+def context_of(parts: dict[str, Any]) -> ApiContext:
+    """The context with these parts, each named as the field of its group."""
+    left = dict(parts)
+    groups = {
+        name: group(**{each.name: left.pop(each.name) for each in fields(group)})
+        for name, group in get_type_hints(ApiContext).items()
+    }
+    assert not left, f"no parts of the context: {left}"
+    return ApiContext(**groups)
+
+
 class ApiHarness:
     """A node that leads until `lose_leadership`.
 
@@ -203,9 +214,8 @@ class ApiHarness:
         endpoint = Endpoint(listener, "here", 9092)
         settings = NodeSettings(node_id, "/data", endpoint, endpoint, static_configs=static_configs)
         scheduler = parts.pop("scheduler", None) or SliceScheduler(self.turns.append, slice_partitions)
-        self.context = ApiContext(
-            **(self._parts(settings, scheduler) | {"identity": self._identity(cluster_id)} | parts)
-        )
+        found = self._parts(settings, scheduler) | {"identity": self._identity(cluster_id)} | parts
+        self.context = context_of(found)
 
     def _parts(self, settings: NodeSettings, scheduler: SliceScheduler) -> dict[str, Any]:
         purgatory = ResponsePurgatory(
@@ -222,6 +232,7 @@ class ApiHarness:
             "log": None,
             "statistics": self.statistics,
             "state_machine": self.machine,
+            "proposals": self.proposals,
             "controller": self.controller,
             "writer": writer,
             "alter_partition_order": self.order,

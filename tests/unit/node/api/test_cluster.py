@@ -39,7 +39,7 @@ class ClusterApiHarness(ApiHarness):
             committed_image=self.commits,
             scheduler=SliceScheduler(self._soon, slice_partitions),
         )
-        self.context.router.supported_versions.update({18: (0, 5), 3: (0, 13)})
+        self.context.gates.router.supported_versions.update({18: (0, 5), 3: (0, 13)})
         self.apis = ClusterApis(self.context)
 
     def _soon(self, turn: Callable[[], None]) -> None:

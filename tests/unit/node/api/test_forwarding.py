@@ -294,7 +294,7 @@ class LeaderHarness(ApiHarness):
         self.principal = serialize("User:alice", True)
         self.address = bytes([192, 0, 2, 9])
         self.routed: list[tuple[Session, Request[Message]]] = []
-        router = self.context.router
+        router = self.context.gates.router
         router.add(
             Route(request_class(key), lambda session, request: self.routed.append((session, request)))
             for key in APIS
@@ -387,7 +387,9 @@ def test_envelopes_need_cluster_action() -> None:
     decider = authorizer_of([on_cluster(Operation.CLUSTER_ACTION)])
     for session, is_allowed in ((leader.session, False), (RecordingSession(), True)):
         session.origin.principal = "User:alice" if is_allowed else "User:bob"
-        gate = RequestAuthorization(decider, lambda: leader.image, leader.context.role, leader.statistics)
+        gate = RequestAuthorization(
+            decider, lambda: leader.image, leader.context.quorum.role, leader.statistics
+        )
         (route,) = gate.guard(leader.envelopes.routes())
         envelope = EnvelopeRequest(write().frame, leader.principal, leader.address)
         route.handler(session, request_of(envelope, 0, 99, "101"))
@@ -397,7 +399,9 @@ def test_envelopes_need_cluster_action() -> None:
 
 def test_envelopes_of_this_process_need_no_rights() -> None:
     leader = LeaderHarness()
-    gate = RequestAuthorization(authorizer_of(), lambda: leader.image, leader.context.role, leader.statistics)
+    gate = RequestAuthorization(
+        authorizer_of(), lambda: leader.image, leader.context.quorum.role, leader.statistics
+    )
     (route,) = gate.guard(leader.envelopes.routes())
     session = RecordingSession()
     session.origin.is_internal = True
