@@ -179,4 +179,4 @@ def test_oracles_cover_the_expected_messages() -> None:
     }
     spoken = {(name, version) for name in names for version in versions_of(name)}
     assert spoken - set(KNOWN_TO_KIO) == before_kafka_4 | since_kafka_4_4
-    assert len({name for name, _ in KNOWN_TO_KAFKA_PYTHON}) == 98
+    assert len({name for name, _ in KNOWN_TO_KAFKA_PYTHON}) == 100

@@ -24,7 +24,10 @@ CAUGHT_AT_ONCE: dict[str, tuple[str, ...]] = {
         "the controller's responses are committed",
     ),
     "roll-back-missing": ("equal logs give equal images", "records kept for others survive"),
-    "lost-wakeup-of-the-gate": ("a healthy majority makes progress",),
+    "lost-wakeup-of-the-gate": (
+        "a healthy majority makes progress",
+        "a leader reachable by its followers stays leader",
+    ),
 }
 """The invariants that may notice each bug: the first seed depends on what else clusters draw."""
 

@@ -21,6 +21,7 @@ from quorumd.controller.delegation_tokens import (
     plan_expire_delegation_token,
     plan_renew_delegation_token,
 )
+from quorumd.controller.request_context import RequestContext
 from quorumd.controller.scram_requests import (
     describe_user_scram_credentials,
     plan_alter_user_scram_credentials,
@@ -73,7 +74,7 @@ class Admin:
             return describe_user_scram_credentials(image, message)
         if key == ApiKey.DESCRIBE_DELEGATION_TOKEN:
             return describe_delegation_tokens(image, message, "secret", ADMIN, lambda token: True)
-        options = (ADMIN,) if key in WITH_REQUESTER else ()
+        options = (RequestContext(ADMIN),) if key in WITH_REQUESTER else ()
         made: Message = self.cluster.commit(PLANNERS[key](controller, message, version, *options)).response
         return made
 
