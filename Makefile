@@ -6,13 +6,13 @@ READY := .venv/.ready
 TEST_PROCESSES ?= 3
 # Files stay together, as they share clusters, and begin in the order of the folders: the many short ones of tests/unit
 # come last and keep all processes busy to the end. pytest-xdist would begin files of one long test last.
-DISTRIBUTED := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+DISTRIBUTED := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 25
 TESTS ?= tests
 # Seeds that `make test` simulates, always the same, so that the result depends on the commit only.
 SEEDS ?= 200
 FIRST_SEED ?= 1
 # The number of them that it also simulates interpreted, with the same events.
-INTERPRETED_SEEDS ?= 50
+INTERPRETED_SEEDS ?= 20
 
 # Fresh seeds of `make soak`; a violation is printed with the command that reproduces it.
 SOAK_SEEDS ?= 2000
@@ -93,9 +93,26 @@ $(READY): pyproject.toml scripts/setup_venv.sh
 run: $(READY)
 	@$(PYTHON_BIN)/python scripts/run_demo.py
 
+# Tests without stand-ins inside modules: compiled modules do not notice those.
+COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol unit/controller)
+
+# What these test is interpreted in a compiled package, too: commands, pipeline, security, the coordinators of brokers.
+NOT_COMPILED_TESTS := $(addprefix tests/property/test_, pipeline_decode.py plan_properties.py authorizer.py \
+	classic_group_invariants.py consumer_group_invariants.py replica_invariants.py) \
+	$(addprefix tests/shell/test_, bench_command.py cluster_command.py dev_command.py documentation_runs.py \
+	plan_by_live_sizes.py plans_executed.py reassignment_example.py status_command.py)
+
+# Not run on the sources, too, where there is a C compiler: they take minutes, and tests of interop and chaos start
+# processes of the sources.
+ONLY_COMPILED_TESTS := $(filter-out $(NOT_COMPILED_TESTS) tests/shell/test_topics_and_brokers.py, \
+	$(wildcard tests/shell/test_*.py tests/property/test_messages_*.py))
+
 test: check
 	@reason="$$($(WHY_NO_SPARK))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: tests/pipeline; $$reason"; without="--ignore=tests/pipeline"; fi; \
+	interpreted="$$($(WHY_INTERPRETED))" || exit 1; \
+	if [ -z "$$interpreted" ] && [ "$(TESTS)" = tests ]; then \
+		without="$$without $(addprefix --ignore=,$(ONLY_COMPILED_TESTS))"; fi; \
 	rm -rf build/coverage; \
 	set -x; $(PYTHON_BIN)/python -m pytest -p tests.support.branch_coverage $(DISTRIBUTED) $$without $(TESTS)
 	test "$(TESTS)" != tests || $(PYTHON_BIN)/python scripts/check_coverage.py
@@ -118,19 +135,10 @@ quick: $(READY)
 	$(PYTHON_BIN)/mypy
 	$(PYTHON_BIN)/python -m pytest -n 2 --dist loadfile $(QUICK_TESTS)
 
-# Tests without stand-ins inside modules: compiled modules do not notice those.
-COMPILED_TESTS := $(addprefix tests/,property scenarios paper shell unit/raft unit/log unit/protocol unit/controller)
-
-# What these test is interpreted in a compiled package, too: commands, pipeline, security, the coordinators of brokers.
-NOT_COMPILED_TESTS := $(addprefix --ignore=tests/property/test_, pipeline_decode.py plan_properties.py authorizer.py \
-	classic_group_invariants.py consumer_group_invariants.py replica_invariants.py) \
-	$(addprefix --ignore=tests/shell/test_, bench_command.py cluster_command.py dev_command.py documentation_runs.py \
-	plan_by_live_sizes.py plans_executed.py reassignment_example.py status_command.py)
-
 test-compiled: $(COMPILED_READY)
 	$(COMPILED) $(PYTHON_BIN)/python -m quorumd --version
 	$(COMPILED) $(PYTHON_BIN)/python -m pytest $(DISTRIBUTED) -m "not stand_in" -o pythonpath= \
-		$(NOT_COMPILED_TESTS) $(COMPILED_TESTS)
+		$(addprefix --ignore=,$(NOT_COMPILED_TESTS)) $(COMPILED_TESTS)
 	$(COMPILED) $(PYTHON_BIN)/python -m quorumd simulate --seed $(FIRST_SEED) --seeds $(SEEDS)
 
 soak: $(COMPILED_READY)
