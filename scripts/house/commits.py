@@ -1,4 +1,4 @@
-"""The form of commit subjects: imperative, at most 72 characters, no full stop."""
+"""The form of commit subjects: imperative with an object, at most 72 characters, no full stop."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ def problems_of(subject: str) -> list[str]:
         found.append(f"{len(subject)} characters, at most {MAX_SUBJECT}")
     if subject.endswith("."):
         found.append("ends with a full stop")
+    if len(subject.split()) == 1:
+        found.append("does not name what is changed")
     first = subject.split()[0] if subject.split() else ""
     word = first.lower().rstrip(":,")
     is_other_form = word.endswith(("ed", "ing", "s")) and not word.endswith("ss")

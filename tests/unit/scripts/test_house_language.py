@@ -110,6 +110,7 @@ def test_imperative_subjects(subject: str) -> None:
         "Refusing a cancel",
         "Refuses a cancel",
         "Refuse a cancel.",
+        "Refuse",
         "Refuse " + "x" * 66,
         "",
     ],
