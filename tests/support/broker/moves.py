@@ -16,9 +16,11 @@ TOPIC = "events"
 RECORDS = 10
 
 
-def cluster_of(*broker_ids: int, **configs: str) -> SimulatedBrokers:
+def cluster_of(*broker_ids: int, seed: int = 0, **configs: str) -> SimulatedBrokers:
     """A topic with a partition on all brokers and some records."""
-    cluster = SimulatedBrokers(broker_ids, log_directories=(FIRST, SECOND), replica_lag_time_max_ms=2_000.0)
+    cluster = SimulatedBrokers(
+        broker_ids, seed, log_directories=(FIRST, SECOND), replica_lag_time_max_ms=2_000.0
+    )
     cluster.start()
     cluster.create_topic(TOPIC, broker_ids, **configs)
     for number in range(RECORDS):

@@ -412,6 +412,36 @@ def test_records_appended_during_the_last_flush_are_copied_before_the_replacemen
     assert [number for number in range(3) if b"<%d>" % number not in found] == []
 
 
+@pytest.mark.parametrize("after_ms", [0.0, 0.2, 0.4, 0.8, 1.6])
+def test_record_that_is_flushed_during_the_last_flush_survives_the_replacement(after_ms: float) -> None:
+    """With the seed a power loss leaves nothing of data that is not flushed."""
+    cluster = cluster_of(1, seed=1, flush_messages="1")
+    broker, target = cluster.brokers[1], other(cluster)
+    accepted_but_not_replaced(cluster, target)
+    future = hosted(cluster).future
+    assert future is not None
+    assert future.log is not None
+    begin_flush, results = future.log.begin_flush, list[ErrorCode]()
+
+    def append_and_flush() -> LogFlush:
+        flush = begin_flush()
+        if not results:
+            cluster.append(broker, hosted(cluster), b"last", lambda result: results.append(result.error))
+        return flush
+
+    future.log.begin_flush = append_and_flush  # type: ignore[method-assign]  # appends at that moment
+    for deliver in cluster.held:
+        deliver()
+    cluster.run_until(lambda: hosted(cluster).directory.path == target)
+    cluster.run_for(after_ms)
+    broker.kill(loses_power=True)
+    broker.start()
+    cluster.run_until(lambda: broker.is_unfenced)
+    cluster.await_leader(TOPIC)
+    assert results == [ErrorCode.NONE]
+    assert b"last" in records(cluster)
+
+
 def test_interrupted_move_to_a_directory_that_has_failed_is_not_resumed() -> None:
     cluster = cluster_of(1)
     broker, target = cluster.brokers[1], other(cluster)
