@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
 from quorumd.broker.log.log_flush import LogFlush
 from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS, OffsetCheckpoint
 from quorumd.broker.log_management.topic_settings import MOVE_RATE
-from quorumd.broker.partitions.append_result import AppendResult
 from quorumd.broker.partitions.directory_moves import COPY_BYTES
 from quorumd.errors import ErrorCode
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from tests.support.broker.moves import (
     FIRST,
-    RECORDS,
     SECOND,
     TOPIC,
     accepted_but_not_replaced,
@@ -229,102 +225,6 @@ def test_move_is_throttled() -> None:
     assert 8_000.0 < cluster.heap.now_ms - begun_ms < 15_000.0
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_flushed_records_survive_a_power_loss_right_after_the_replacement(seed: int) -> None:
-    cluster = SimulatedBrokers((1,), seed, log_directories=(FIRST, SECOND))
-    cluster.start()
-    cluster.create_topic(TOPIC, (1,), flush_messages="1")
-    broker = cluster.await_leader(TOPIC)
-    assert cluster.produce_and_wait(TOPIC, b"first").error is ErrorCode.NONE
-    acknowledged: list[bytes] = []
-
-    def write(number: int) -> None:
-        value = b"<%d>" % number
-
-        def done(result: AppendResult) -> None:
-            if result.error is ErrorCode.NONE:
-                acknowledged.append(value)
-
-        cluster.append(broker, hosted(cluster), value, done)
-
-    number = 0
-    for _ in range(3):
-        alter(cluster, other(cluster))
-        while hosted(cluster).future is not None:
-            number += 1
-            write(number)
-            cluster.run_for(0.1)
-        broker.kill(loses_power=True)
-        broker.start()
-        cluster.run_until(lambda: broker.is_unfenced)
-        cluster.await_leader(TOPIC)
-        found = records(cluster)
-        assert [value for value in acknowledged if value not in found] == []
-    assert acknowledged
-
-
-def written_until_moved_or_failed(cluster: SimulatedBrokers) -> list[bytes]:
-    """Write to the partition until the move of broker 1 has ended, and return the acknowledged values."""
-    acknowledged: list[bytes] = []
-    for number in range(1_000):
-        found = cluster.hosted(1, TOPIC)
-        if found is None or found.future is None:
-            return acknowledged
-        value = b"<%d>" % number
-        if cluster.produce_and_wait(TOPIC, value).error is ErrorCode.NONE:
-            acknowledged.append(value)
-    raise AssertionError("the move has not ended")
-
-
-@pytest.mark.parametrize("nth", range(1, 8))
-@pytest.mark.parametrize("fault", ["fail_sync", "fail_directory_sync", "fail_reads"])
-def test_disk_error_during_a_move_loses_nothing(fault: str, nth: int) -> None:
-    """The directory of the failed operation goes offline, or the move ends as if nothing had happened."""
-    cluster = cluster_of(1, 2, flush_messages="1")
-    broker = cluster.brokers[1]
-    alter(cluster, other(cluster))
-    getattr(broker.disk, fault)(nth)
-    acknowledged = [b"record %d" % number for number in range(RECORDS)]
-    acknowledged += written_until_moved_or_failed(cluster)
-    broker.disk.repair()
-    cluster.run_for(5_000.0)
-    assert cluster.produce_and_wait(TOPIC, b"afterwards").error is ErrorCode.NONE
-    found = records(cluster, cluster.partition(TOPIC).leader)
-    assert [value for value in acknowledged if value not in found] == []
-    online = [each for each in broker.broker.directories.all if each.is_online]
-    hosted_here = cluster.hosted(1, TOPIC)
-    assert hosted_here is None or (hosted_here.future is None and hosted_here.directory in online)
-
-
-@pytest.mark.stand_in
-@pytest.mark.parametrize("of_future", [False, True])
-def test_failed_rename_leaves_the_current_log_in_place(
-    of_future: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = cluster_of(1, 2)
-    origin, target, disk = hosted(cluster).directory.path, other(cluster), cluster.brokers[1].disk
-    before, rename = records(cluster), disk.rename
-
-    def fail(source: str, renamed: str) -> None:
-        if source.endswith("-future") if of_future else source.endswith(f"/{TOPIC}-0"):
-            raise OSError(errno.EIO, "a test")
-        rename(source, renamed)
-
-    monkeypatch.setattr(disk, "rename", fail)
-    alter(cluster, target)
-    failed = target if of_future else origin
-    cluster.run_until(lambda: not directory_of(cluster, failed).is_online)
-    cluster.run_for(5_000.0)
-    assert records(cluster, 2).startswith(before)
-    if of_future:
-        assert is_in(cluster, origin)()
-        assert folders(cluster, origin) == ["0"]
-        assert records(cluster).startswith(before)
-    else:
-        assert cluster.partition(TOPIC).leader == 2
-        assert cluster.hosted(1, TOPIC) is None
-
-
 def test_every_write_during_a_move_is_acknowledged() -> None:
     cluster = cluster_of(1, flush_messages="1")
     target, results = other(cluster), []
@@ -410,36 +310,6 @@ def test_records_appended_during_the_last_flush_are_copied_before_the_replacemen
     assert values == []
     found = records(cluster)
     assert [number for number in range(3) if b"<%d>" % number not in found] == []
-
-
-@pytest.mark.parametrize("after_ms", [0.0, 0.2, 0.4, 0.8, 1.6])
-def test_record_that_is_flushed_during_the_last_flush_survives_the_replacement(after_ms: float) -> None:
-    """With the seed a power loss leaves nothing of data that is not flushed."""
-    cluster = cluster_of(1, seed=1, flush_messages="1")
-    broker, target = cluster.brokers[1], other(cluster)
-    accepted_but_not_replaced(cluster, target)
-    future = hosted(cluster).future
-    assert future is not None
-    assert future.log is not None
-    begin_flush, results = future.log.begin_flush, list[ErrorCode]()
-
-    def append_and_flush() -> LogFlush:
-        flush = begin_flush()
-        if not results:
-            cluster.append(broker, hosted(cluster), b"last", lambda result: results.append(result.error))
-        return flush
-
-    future.log.begin_flush = append_and_flush  # type: ignore[method-assign]  # appends at that moment
-    for deliver in cluster.held:
-        deliver()
-    cluster.run_until(lambda: hosted(cluster).directory.path == target)
-    cluster.run_for(after_ms)
-    broker.kill(loses_power=True)
-    broker.start()
-    cluster.run_until(lambda: broker.is_unfenced)
-    cluster.await_leader(TOPIC)
-    assert results == [ErrorCode.NONE]
-    assert b"last" in records(cluster)
 
 
 def test_interrupted_move_to_a_directory_that_has_failed_is_not_resumed() -> None:
