@@ -27,6 +27,7 @@ MEASURED = tuple(
         "unit/node/broker",
         "unit/node/api/test_rights.py",
         "unit/node/api/test_topics.py",
+        "unit/node/sessions/test_request_splitting.py",
         "property/test_classic_group_invariants.py",
         "property/test_consumer_group_invariants.py",
         "property/test_partition_log_state_machine.py",
