@@ -58,7 +58,7 @@ WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *;
 # Options of `make bench`: --interpreted measures the sources, --short the short form.
 BENCH ?=
 
-.PHONY: attack audit-histories bench chaos chaos-reassign check clean client-suites compile fuzz help messages mutants mutation quick reached reassignment-example run setup simulate-interpreted soak standalone stock-tools stream-kills test test-compiled
+.PHONY: attack audit-histories bench chaos chaos-reassign check clean client-suites compile fuzz help messages mutants mutation quick reached reassignment-example run setup simulate-interpreted soak standalone stock-tools stream-kills test test-compiled test-sources
 
 help:
 	@echo "make run       set up, start a three-node cluster on this machine, run the demo; Ctrl-C stops it"
@@ -107,7 +107,16 @@ NOT_COMPILED_TESTS := $(addprefix tests/property/test_, pipeline_decode.py plan_
 ONLY_COMPILED_TESTS := $(filter-out $(NOT_COMPILED_TESTS) tests/shell/test_topics_and_brokers.py, \
 	$(wildcard tests/shell/test_*.py tests/property/test_messages_*.py))
 
+# The compiler uses the time in which tests wait.
 test: check
+	$(MAKE) --jobs 2 test-sources compile
+	test "$(TESTS)" != tests || $(PYTHON_BIN)/python scripts/check_coverage.py
+	$(MAKE) --jobs 2 --output-sync=target chaos simulate-interpreted CHAOS_SECONDS=$(TEST_CHAOS_SECONDS)
+	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
+	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \
+	else $(MAKE) test-compiled; fi
+
+test-sources: $(READY)
 	@reason="$$($(WHY_NO_SPARK))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: tests/pipeline; $$reason"; without="--ignore=tests/pipeline"; fi; \
 	interpreted="$$($(WHY_INTERPRETED))" || exit 1; \
@@ -115,13 +124,8 @@ test: check
 		without="$$without $(addprefix --ignore=,$(ONLY_COMPILED_TESTS))"; fi; \
 	rm -rf build/coverage; \
 	set -x; $(PYTHON_BIN)/python -m pytest -p tests.support.branch_coverage $(DISTRIBUTED) $$without $(TESTS)
-	test "$(TESTS)" != tests || $(PYTHON_BIN)/python scripts/check_coverage.py
-	$(MAKE) --jobs 3 --output-sync=target chaos simulate-interpreted compile CHAOS_SECONDS=$(TEST_CHAOS_SECONDS)
-	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
-	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \
-	else $(MAKE) test-compiled; fi
 
-# Its results do not depend on time: it and the compiler leave the processors to a cluster that runs beside them.
+# Its results do not depend on time: it leaves the processors to a cluster that runs beside it.
 simulate-interpreted: $(READY)
 	nice -n 10 $(PYTHON_BIN)/quorumd simulate --seed $(FIRST_SEED) --seeds $(INTERPRETED_SEEDS)
 
@@ -163,7 +167,7 @@ compile: $(COMPILED_READY)
 
 $(COMPILED_READY): $(READY) scripts/build_backend.py $(shell find quorumd -name '*.py')
 	rm -rf build/compiled
-	nice -n 10 $(PYTHON_BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/compiled .
+	nice -n 19 $(PYTHON_BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/compiled .
 	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "build/compiled is interpreted: $$reason"; else touch $@; fi
 
