@@ -1,9 +1,8 @@
 """Runs blocking disk operations in order, on the flush thread, or on the event thread while the disk is fast.
 
 Handing an operation to another thread costs two thread switches and contention for the GIL, on a fast disk more than
-the operation itself. While recent operations are fast on average the next ones therefore run on the event thread. A
-single slow one among them does not change that unless it is very slow: even good disks have a few per cent of slow
-flushes, and the flush thread also measures how long it waits for the GIL.
+the operation itself. After a streak of fast operations the next ones therefore run on the event thread; the first
+slow one moves the following ones back to the flush thread.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from time import perf_counter
 from typing import Any
 
 FAST_OPERATION_S = 0.0005
-"""Operations run on the event thread while their mean duration is below this."""
-AVERAGED_OPERATIONS = 64
-"""The mean is exponential, and each operation has this weight in it: 1 / 64."""
+"""Operations shorter than this count as fast."""
+FAST_STREAK = 64
+"""Number of fast operations in a row after which the next ones run on the event thread."""
 
 _Operation = Callable[[], Any]
 _Done = Callable[[Any], None]
@@ -43,13 +42,13 @@ class DiskOperations:
         self._on_this_thread: deque[tuple[_Operation, _Done]] = deque()
         self._jobs: SimpleQueue[tuple[_Operation, _Done] | None] = SimpleQueue()
         self._queued_on_thread = 0
-        self._mean_s = 2 * FAST_OPERATION_S
+        self._fast_streak = 0
         self._flush_thread: Thread | None = None
 
     def submit(self, operation: _Operation, done: _Done) -> None:
         """See `ports.Disk`. Returns before the operation starts, so that pending messages can be sent first."""
         if self._on_this_thread or (
-            self._mean_s < FAST_OPERATION_S and not self._queued_on_thread and self._call_soon
+            self._fast_streak >= FAST_STREAK and not self._queued_on_thread and self._call_soon
         ):
             self._on_this_thread.append((operation, done))
             if self._call_soon is not None:
@@ -78,7 +77,7 @@ class DiskOperations:
             done(outcome)
 
     def _count(self, elapsed_s: float) -> None:
-        self._mean_s += (elapsed_s - self._mean_s) / AVERAGED_OPERATIONS
+        self._fast_streak = self._fast_streak + 1 if elapsed_s < FAST_OPERATION_S else 0
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
