@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO
+
+from quorumd.cli.local_cluster import is_free
 
 PORTS_BELOW_EPHEMERAL = range(20_000, 32_000)
 
@@ -28,13 +29,7 @@ _ports: Iterator[int] = chain(PORTS_BELOW_EPHEMERAL[_first:], PORTS_BELOW_EPHEME
 def free_ports(count: int) -> list[int]:
     """`count` free loopback ports below the range of ephemeral ports."""
     found: list[int] = []
-    for port in _ports:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+    for port in filter(is_free, _ports):
         found.append(port)
         if len(found) == count:
             return found

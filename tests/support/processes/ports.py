@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-FIRST_PORT, BLOCK, BLOCKS = 12_000, 800, 25
-"""Below the range of ephemeral ports. A block has room for the four ranges of ports of `quorumd cluster up`."""
-CLUSTER_RANGES = (0, 100, 200, 300)
+from quorumd.cli.local_cluster import (
+    CLIENT_PORT_OFFSET,
+    METRICS_PORT_OFFSET,
+    REPLICATION_PORT_OFFSET,
+    is_free,
+)
+
+FIRST_PORT, BLOCK, BLOCKS = 10_000, 400, 25
+"""Below the ports of benchmarks, whose short forms run beside other tests. A block has room for the four ranges of
+ports of `quorumd cluster up`."""
+CLUSTER_RANGES = (0, METRICS_PORT_OFFSET, CLIENT_PORT_OFFSET, REPLICATION_PORT_OFFSET)
 """Offsets of the ports of `quorumd cluster up` from its base port: peers, metrics, clients, replication."""
 
 
@@ -44,7 +51,7 @@ def _turns() -> Iterator[int]:
 
 def free_port() -> int:
     """A port without a listener."""
-    return next(port for port in _candidates() if _are_free([port]))
+    return next(port for port in _candidates() if is_free(port))
 
 
 def free_base_port(nodes: int = 1) -> int:
@@ -52,7 +59,7 @@ def free_base_port(nodes: int = 1) -> int:
     last = _block() + BLOCK - CLUSTER_RANGES[-1] - nodes
     used = [offset + node for offset in CLUSTER_RANGES for node in range(nodes)]
     return next(
-        base for base in _candidates() if base <= last and _are_free(base + offset for offset in used)
+        base for base in _candidates() if base <= last and all(is_free(base + offset) for offset in used)
     )
 
 
@@ -60,14 +67,3 @@ def _candidates() -> Iterator[int]:
     for _ in range(BLOCK):
         yield _block() + next(_turns())
     raise AssertionError(f"all ports from {_block()} to {_block() + BLOCK - 1} are in use")
-
-
-def _are_free(ports: Iterable[int]) -> bool:
-    for port in ports:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                return False
-    return True
