@@ -83,22 +83,19 @@ class LogDirApis:
                 for number in topic.partitions:
                     results.append(AlterReplicaLogDirPartitionResult(number))
                     undecided.append((topic.name, directory.path, results[-1]))
-        remaining = len(undecided)
+        response, remaining = AlterReplicaLogDirsResponse(0, list(topics.values())), len(undecided)
 
         def decide(result: AlterReplicaLogDirPartitionResult, error: ErrorCode) -> None:
             nonlocal remaining
             result.error_code = int(error)
             remaining -= 1
-            respond_if_decided()
-
-        def respond_if_decided() -> None:
             if remaining == 0:
-                session.respond(request, AlterReplicaLogDirsResponse(0, list(topics.values())))
+                session.respond(request, response)
 
         for name, path, result in undecided:
             self._context.moves.alter(name, result.partition_index, path, partial(decide, result))
         if not undecided:
-            respond_if_decided()
+            session.respond(request, response)
 
 
 def _described(hosted: HostedPartition) -> Iterable[tuple[LogDirectory, DescribeLogDirsPartition]]:

@@ -16,11 +16,12 @@ def has_known_cordons(message: Message, broker_id: int, directories: LogDirector
 
     It may name this broker or all brokers, as in Kafka. Removals need no check.
     """
-    added = [(name, value.strip(), replaces) for name, value, replaces in _additions(message) if value]
-    return any(value for _, value, _ in added) and all(
+    added = [
+        (name, value, replaces) for name, value, replaces in _additions(message) if value and value.strip()
+    ]
+    return bool(added) and all(
         name in ("", str(broker_id)) and _are_known(value, directories, replaces)
         for name, value, replaces in added
-        if value
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -25,10 +25,8 @@ def topic_config(
     definition = TOPIC_CONFIGS.get(name)
     broker_name = definition.broker_name if definition is not None else None
     if broker_name is not None:
-        for resource in ((int(ConfigResourceType.BROKER), str(broker_id)), ALL_BROKERS):
-            value = image.config(resource).get(broker_name)
-            if value is not None:
-                return value
+        for value in _broker_values(image, broker_id, broker_name):
+            return value
     if name in defaults:
         return defaults[name]
     return definition.default if definition is not None else None
@@ -36,8 +34,7 @@ def topic_config(
 
 def move_rate(image: ClusterImage, broker_id: int) -> float:
     """Return the throttle of moves between log directories, in bytes per second; infinite if not set."""
-    for resource in ((int(ConfigResourceType.BROKER), str(broker_id)), ALL_BROKERS):
-        value = image.config(resource).get(MOVE_RATE, "")
+    for value in _broker_values(image, broker_id, MOVE_RATE):
         if value.isdecimal() and int(value) > 0:
             return float(value)
     return inf
@@ -45,11 +42,17 @@ def move_rate(image: ClusterImage, broker_id: int) -> float:
 
 def cordoned_paths(image: ClusterImage, broker_id: int, default: Sequence[str]) -> Sequence[str]:
     """Return `cordoned.log.dirs` of a broker: its own value, that of all brokers, or `default`."""
-    for resource in ((int(ConfigResourceType.BROKER), str(broker_id)), ALL_BROKERS):
-        value = image.config(resource).get(CORDONED_LOG_DIRS)
-        if value is not None:
-            return [path.strip() for path in value.split(",") if path.strip()]
+    for value in _broker_values(image, broker_id, CORDONED_LOG_DIRS):
+        return [path.strip() for path in value.split(",") if path.strip()]
     return default
+
+
+def _broker_values(image: ClusterImage, broker_id: int, name: str) -> Iterator[str]:
+    """The values of a broker config that are set, by precedence: that of the broker, and that of all brokers."""
+    for resource in ((int(ConfigResourceType.BROKER), str(broker_id)), ALL_BROKERS):
+        value = image.config(resource).get(name)
+        if value is not None:
+            yield value
 
 
 class TopicSettings:
