@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log_management.directories import LogDirectory
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.errors import ErrorCode
@@ -96,6 +97,20 @@ def accepted_but_not_replaced(cluster: SimulatedBrokers, path: str) -> None:
     assert id is not None
     cluster.run_until(lambda: cluster.partition(TOPIC).directories[0] == id.id)
     cluster.holds_response = lambda request: False
+
+
+def future_log(cluster: SimulatedBrokers) -> PartitionLog:
+    """The open future log of the replica on broker 1."""
+    future = hosted(cluster).future
+    assert future is not None
+    assert future.log is not None
+    return future.log
+
+
+def deliver_responses(cluster: SimulatedBrokers) -> None:
+    """Deliver the responses that the cluster has held."""
+    for deliver in cluster.held:
+        deliver()
 
 
 def restart(cluster: SimulatedBrokers, change: Callable[[], None] = lambda: None) -> None:

@@ -64,7 +64,9 @@ def test_process_of_another_user_is_unknown(
     assert ProcessIdentity.of(process.pid) is None
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="without /proc")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/stat"), reason="only /proc/PID/stat has other fields after the name"
+)
 def test_name_of_the_program_may_look_like_further_fields() -> None:
     name = "a) S 1 1 1"
     code = f"import ctypes, signal; ctypes.CDLL(None).prctl(15, {name.encode()!r}); print(flush=True); signal.pause()"

@@ -17,8 +17,10 @@ from tests.support.broker.moves import (
     accepted_but_not_replaced,
     alter,
     cluster_of,
+    deliver_responses,
     directory_of,
     folders,
+    future_log,
     hosted,
     is_in,
     other,
@@ -129,10 +131,8 @@ def test_record_that_is_flushed_during_the_last_flush_survives_the_replacement(a
     cluster = cluster_of(1, seed=1, flush_messages="1")
     broker, target = cluster.brokers[1], other(cluster)
     accepted_but_not_replaced(cluster, target)
-    future = hosted(cluster).future
-    assert future is not None
-    assert future.log is not None
-    begin_flush, results = future.log.begin_flush, list[ErrorCode]()
+    future = future_log(cluster)
+    begin_flush, results = future.begin_flush, list[ErrorCode]()
 
     def append_and_flush() -> LogFlush:
         flush = begin_flush()
@@ -140,9 +140,8 @@ def test_record_that_is_flushed_during_the_last_flush_survives_the_replacement(a
             cluster.append(broker, hosted(cluster), b"last", lambda result: results.append(result.error))
         return flush
 
-    future.log.begin_flush = append_and_flush  # type: ignore[method-assign]  # appends at that moment
-    for deliver in cluster.held:
-        deliver()
+    future.begin_flush = append_and_flush  # type: ignore[method-assign]  # appends at that moment
+    deliver_responses(cluster)
     cluster.run_until(lambda: hosted(cluster).directory.path == target)
     cluster.run_for(after_ms)
     broker.kill(loses_power=True)

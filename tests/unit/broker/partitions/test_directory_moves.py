@@ -18,8 +18,10 @@ from tests.support.broker.moves import (
     accepted_but_not_replaced,
     alter,
     cluster_of,
+    deliver_responses,
     directory_of,
     folders,
+    future_log,
     hold_reports,
     hosted,
     is_in,
@@ -147,8 +149,7 @@ def test_cancelled_move_leaves_nothing_behind(is_accepted: bool) -> None:
         cluster.run_for(1_000.0)
     assert alter(cluster, origin) is ErrorCode.NONE
     release_reports(cluster)
-    for deliver in cluster.held:
-        deliver()
+    deliver_responses(cluster)
     cluster.run_for(1_000.0)
     assert is_in(cluster, origin)()
     assert (folders(cluster, origin), folders(cluster, target)) == (["0"], [])
@@ -162,8 +163,7 @@ def test_move_is_given_up_if_its_directory_fails() -> None:
     directory = broker.directories.find(target)
     assert directory is not None
     broker.partitions.fail_directory(directory, "a test")
-    for deliver in cluster.held:
-        deliver()
+    deliver_responses(cluster)
     cluster.run_until(is_in(cluster, origin))
     cluster.run_until(lambda: cluster.partition(TOPIC).leader == 1)
     assert hosted(cluster).future is None
@@ -178,13 +178,11 @@ def test_replica_is_offline_if_its_directory_fails_during_a_move(knows_acceptanc
     failed, future = hosted(cluster).directory, hosted(cluster).future
     assert future is not None
     if knows_acceptance:
-        for deliver in cluster.held:
-            deliver()
+        deliver_responses(cluster)
         cluster.run_until(lambda: future.is_accepted)
     cluster.brokers[1].broker.partitions.fail_directory(failed, "a test")
     if not knows_acceptance:
-        for deliver in cluster.held:
-            deliver()
+        deliver_responses(cluster)
     cluster.run_until(lambda: cluster.partition(TOPIC).leader == 2)
     assert cluster.partition(TOPIC).isr == (2,)
     assert folders(cluster, target) == ["future"]
@@ -277,11 +275,9 @@ def test_sealed_segments_of_a_future_log_are_flushed_during_the_copy() -> None:
     hold_reports(cluster)
     alter(cluster, other(cluster))
     cluster.run_for(5_000.0)
-    future = hosted(cluster).future
-    assert future is not None
-    assert future.log is not None
-    assert future.log.end_offset == hosted(cluster).log.end_offset
-    assert future.log.recovery_point >= future.log.segments()[-1].base_offset > 0
+    future = future_log(cluster)
+    assert future.end_offset == hosted(cluster).log.end_offset
+    assert future.recovery_point >= future.segments()[-1].base_offset > 0
 
 
 def test_records_appended_during_the_last_flush_are_copied_before_the_replacement() -> None:
@@ -289,11 +285,9 @@ def test_records_appended_during_the_last_flush_are_copied_before_the_replacemen
     cluster = cluster_of(1)
     target = other(cluster)
     accepted_but_not_replaced(cluster, target)
-    future = hosted(cluster).future
-    assert future is not None
-    assert future.log is not None
+    future = future_log(cluster)
     begin_flush, values = (
-        future.log.begin_flush,
+        future.begin_flush,
         [b"<%d>" % number + b"." * COPY_BYTES for number in range(3)],
     )
 
@@ -303,9 +297,8 @@ def test_records_appended_during_the_last_flush_are_copied_before_the_replacemen
             cluster.append(cluster.brokers[1], hosted(cluster), values.pop(0), lambda result: None)
         return flush
 
-    future.log.begin_flush = append_and_flush  # type: ignore[method-assign]  # appends at that moment
-    for deliver in cluster.held:
-        deliver()
+    future.begin_flush = append_and_flush  # type: ignore[method-assign]  # appends at that moment
+    deliver_responses(cluster)
     cluster.run_until(is_in(cluster, target))
     assert values == []
     found = records(cluster)
@@ -350,19 +343,16 @@ def test_repeated_acceptance_flushes_the_log_once() -> None:
     cluster = cluster_of(1)
     target = directory_of(cluster, other(cluster))
     accepted_but_not_replaced(cluster, target.path)
-    future = hosted(cluster).future
-    assert future is not None
-    assert future.log is not None
-    begin_flush, flushes = future.log.begin_flush, []
+    future = future_log(cluster)
+    begin_flush, flushes = future.begin_flush, []
 
     def record_flush() -> LogFlush:
         flushes.append(begin_flush())
         cluster.brokers[1].broker.moves.accepted(hosted(cluster), target.id)
         return flushes[-1]
 
-    future.log.begin_flush = record_flush  # type: ignore[method-assign]  # repeats the acceptance at that moment
-    for deliver in cluster.held:
-        deliver()
+    future.begin_flush = record_flush  # type: ignore[method-assign]  # repeats the acceptance at that moment
+    deliver_responses(cluster)
     cluster.run_until(is_in(cluster, target.path))
     assert len(flushes) == 1
 
