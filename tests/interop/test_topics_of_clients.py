@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, NewPartitions, NewTopic
 from confluent_kafka.admin import ConfigResource as ResourceOfConfluent
 from kafka.admin import ConfigResource, KafkaAdminClient
@@ -220,6 +220,17 @@ def test_topics_and_configs_through_confluent_kafka(cluster: Cluster) -> None:
     client.delete_topics([name])[name].result(PATIENCE_S)
 
 
+def is_created(client: AdminClient, topic: str) -> bool:
+    """Create a topic; False if the connection closed meanwhile: librdkafka does not repeat requests under way."""
+    try:
+        client.create_topics([NewTopic(topic, 3, 3)], request_timeout=PATIENCE_S)[topic].result(PATIENCE_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._TRANSPORT:
+            raise
+        return False
+    return True
+
+
 def test_topics_survive_the_leader_and_are_created_under_the_next_one(cluster: Cluster) -> None:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     before, after = f"before-{uuid.uuid4()}", f"after-{uuid.uuid4()}"
@@ -227,7 +238,7 @@ def test_topics_survive_the_leader_and_are_created_under_the_next_one(cluster: C
     old = cluster.leader()
     old.kill()
     try:
-        client.create_topics([NewTopic(after, 3, 3)], request_timeout=PATIENCE_S)[after].result(PATIENCE_S)
+        wait_for("the topic to be created", lambda: is_created(client, after))
         topics = wait_for(
             "both topics",
             lambda: (
