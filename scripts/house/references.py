@@ -25,6 +25,8 @@ _CODE = re.compile(r"\b[SXR]\d{1,2}\b")
 _ROW = re.compile(r"^\| (\d+|[SXR]\d{1,2}) \|(.*)\|\s*$")
 _BOLD = re.compile(r"\*\*([SXR]\d{1,2})\*\*")
 _NAME = re.compile(r"`([^`]+)`")
+_CELLS = re.compile(r"(?<!\\)\|")
+_HELD_BY = re.compile(r"\bHeld by\s((?:`[^`]+`(?:,\s)?)+)")
 _DEFINED = re.compile(r"^ *(?:async )?(?:def|class) (test_\w+|Test\w+)", re.MULTILINE)
 _MODULE = re.compile(r"`([\w/]+\.py)`")
 _ROOM = re.compile(r"^\| `(\w+/)` \|")
@@ -60,7 +62,7 @@ def explained(page: str) -> set[str]:
 
 
 def unresolved_references(root: Path) -> References:
-    """Yield numbers in use that the page does not explain, rows without a test, and names that do not exist."""
+    """Yield numbers in use that the page does not explain, and problems of its rows, tests and names."""
     page = root / PAGE
     text = page.read_text(encoding="utf-8") if page.exists() else ""
     known = explained(text)
@@ -74,8 +76,10 @@ def unresolved_references(root: Path) -> References:
                 yield path, line, f"{label} is not explained in {PAGE}"
     if text:
         names = _names(root)
-        for line, content in enumerate(text.splitlines(), 1):
-            yield from ((PAGE, line, problem) for problem in _problems_of_row(content, names))
+        yield from ((PAGE, line, problem) for line, problem in _problems_of_tables(text, names))
+        for held_by in _HELD_BY.finditer(text):
+            line = text.count("\n", 0, held_by.start()) + 1
+            yield from ((PAGE, line, problem) for problem in _problems_of_names(held_by[1], names))
     yield from _unresolved_walks(root)
 
 
@@ -124,16 +128,29 @@ def _names(root: Path) -> set[str]:
     return found
 
 
-def _problems_of_row(line: str, names: set[str]) -> Iterator[str]:
-    row = _ROW.match(line)
-    if row:
-        held_by = _NAME.findall(row[2].rpartition("|")[2])
-        if not held_by:
-            yield f"{row[1]} names no test"
-    elif "Held by" in line:
-        held_by = _NAME.findall(line.partition("Held by")[2])
-    else:
-        return
-    for name in held_by:
+def _problems_of_tables(text: str, names: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield rows that do not fit the table or section that they are in, or name no test that exists."""
+    section, columns = "", 0
+    tested = {number for name in names for number in numbers_in(name)}
+    for line, content in enumerate(text.splitlines(), 1):
+        if content.startswith("#"):
+            section = content
+        cells = len(_CELLS.findall(content)) if content.startswith("|") else 0
+        columns = columns or cells if cells else 0
+        if cells != columns:
+            yield line, f"{cells - 1} cells in a table of {columns - 1} columns"
+        row = _ROW.match(content)
+        if not row:
+            continue
+        held_by = row[2].rpartition("|")[2]
+        if not _NAME.search(held_by):
+            yield line, f"{row[1]} names no test"
+        if (row[1][0].isalpha() or "Holes" in section) and row[1] in tested - numbers_in(held_by):
+            yield line, f"{row[1]} does not name the tests that carry its number"
+        yield from ((line, problem) for problem in _problems_of_names(held_by, names))
+
+
+def _problems_of_names(held_by: str, names: set[str]) -> Iterator[str]:
+    for name in _NAME.findall(held_by):
         if not any(fnmatch(each, name) for each in names):
             yield f"{name} is not a test, scenario, checker or mutant: name the one that holds this now"

@@ -83,6 +83,23 @@ def test_every_number_and_every_name_resolves(tmp_path: Path) -> None:
     ]
 
 
+def test_rows_fit_their_table_and_name_the_tests_of_their_number(tmp_path: Path) -> None:
+    for folder in ("docs", "tests"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "tests/test_a.py").write_text("def test_hole_7_a(): ...\ndef test_race_7_b(): ...\n")
+    holes = "## Holes\n| hole | decision | held by |\n|---|---|---|\n"
+    overwritten = "| 7 | the draft | quorumd | reason | `test_a.py` |\n"
+    races = "\n## Races\n| | race | held by |\n| R7 | x \\| y | `test_race_7_*` |\n| R8 | x | `test_a.py` |\n"
+    text = "Wrapped. Held by `test_a.py`,\n`test_gone`.\n"
+    (tmp_path / "docs/decisions.md").write_text(holes + overwritten + races + text)
+    found = [(line, text.split(maxsplit=1)[1]) for _, line, text in unresolved_references(tmp_path)]
+    assert found == [
+        (4, "cells in a table of 3 columns"),
+        (4, "does not name the tests that carry its number"),
+        (10, "is not a test, scenario, checker or mutant: name the one that holds this now"),
+    ]
+
+
 def test_modules_and_functions_of_walks_exist(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "quorumd/node").mkdir(parents=True)
