@@ -60,29 +60,62 @@ PURE = tuple(
 TIMELESS_TESTS = ("tests/unit/", "tests/property/")
 
 IMPURE_MODULES = {
-    *("asyncio", "datetime", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "shutil"),
-    *("signal", "socket", "subprocess", "tempfile", "threading", "time", "uuid", "uvloop"),
+    "asyncio",
+    "datetime",
+    "multiprocessing",
+    "os",
+    "pathlib",
+    "random",
+    "secrets",
+    "select",
+    "shutil",
+    "signal",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+    "uuid",
+    "uvloop",
 }
 UNREPEATABLE_CALLS = {"hash", "id", "input", "open"}
 
 TOP_LEVEL = {
-    *(".ci", ".dockerignore", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile"),
-    *(
-        "LICENSE",
-        "Makefile",
-        "README.md",
-        "config",
-        "docs",
-        "pyproject.toml",
-        "quorumd",
-        "schemas",
-        "scripts",
-        "tests",
-    ),
+    ".ci",
+    ".dockerignore",
+    ".github",
+    ".gitignore",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Dockerfile",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "config",
+    "docs",
+    "pyproject.toml",
+    "quorumd",
+    "schemas",
+    "scripts",
+    "tests",
 }
 TEST_FOLDERS = {
-    *("unit", "property", "scenarios", "paper", "simulation", "fuzz", "attacks"),
-    *("interop", "shell", "chaos", "mutants", "mutation", "pipeline", "support", "conftest.py", "README.md"),
+    "unit",
+    "property",
+    "scenarios",
+    "paper",
+    "simulation",
+    "fuzz",
+    "attacks",
+    "interop",
+    "shell",
+    "chaos",
+    "mutants",
+    "mutation",
+    "pipeline",
+    "support",
+    "conftest.py",
+    "README.md",
 }
 NOT_OURS = re.compile(r"^(\.git|\.venv|build|run|dist|__pycache__|\..*_cache|\.hypothesis|.*\.egg-info)$")
 
@@ -145,8 +178,16 @@ def check_tree(root: Path) -> list[Finding]:
 
 
 PAGES = (
-    *("*.md", "docs/*.md", "tests/README.md", "Makefile", "Dockerfile", "pyproject.toml", "config/**/*"),
-    *("scripts/**/*.sh", "scripts/**/*.toml", "tests/**/*.toml"),
+    "*.md",
+    "docs/*.md",
+    "tests/README.md",
+    "Makefile",
+    "Dockerfile",
+    "pyproject.toml",
+    "config/**/*",
+    "scripts/**/*.sh",
+    "scripts/**/*.toml",
+    "tests/**/*.toml",
 )
 """Files besides Python's whose wording is checked."""
 

@@ -55,10 +55,29 @@ def quorumd() -> None:
 
 
 _COMMANDS = (
-    *(dev, format_command, start, cluster, status, quorum),
-    *(topics, partitions, brokers, controllers, configs, features),
-    *(acls, users, quotas, tokens),
-    *(log, snapshot, recover, pipeline, simulate, bench, config),
+    dev,
+    format_command,
+    start,
+    cluster,
+    status,
+    quorum,
+    topics,
+    partitions,
+    brokers,
+    controllers,
+    configs,
+    features,
+    acls,
+    users,
+    quotas,
+    tokens,
+    log,
+    snapshot,
+    recover,
+    pipeline,
+    simulate,
+    bench,
+    config,
 )
 
 for _command in _COMMANDS:

@@ -16,8 +16,18 @@ if TYPE_CHECKING:
     from quorumd.protocol.messages.describe_node_response import DescribeNodeResponse
 
 COLUMNS = (
-    *("Node", "Address", "Role", "Epoch", "Leader", "Vote", "HighWatermark", "Applied", "Lag"),
-    *("Disk", "Snapshot", "Ready"),
+    "Node",
+    "Address",
+    "Role",
+    "Epoch",
+    "Leader",
+    "Vote",
+    "HighWatermark",
+    "Applied",
+    "Lag",
+    "Disk",
+    "Snapshot",
+    "Ready",
 )
 STALE_LEADER_MS = 1000
 """Longer than a follower's fetch can wait for records."""

@@ -120,8 +120,17 @@ class AuditReport:
     def print(self, console: Console) -> None:
         table = Table(title="quorumd pipeline audit on Spark, all cores of this machine", box=box.SIMPLE_HEAD)
         for heading in (
-            *("records\na batch", "copies", "records", "GB", "audit s", "M records/s", "target"),
-            *("GB/s", "of plain\nread + CRC", "command,\ncold, s", "its CPU s"),
+            "records\na batch",
+            "copies",
+            "records",
+            "GB",
+            "audit s",
+            "M records/s",
+            "target",
+            "GB/s",
+            "of plain\nread + CRC",
+            "command,\ncold, s",
+            "its CPU s",
         ):
             table.add_column(heading, justify="right", no_wrap=True)
         for shape in self.shapes:

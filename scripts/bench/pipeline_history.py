@@ -71,8 +71,14 @@ class HistoryReport:
     def print(self, console: Console) -> None:
         table = Table(title="The history of a log to Parquet, on Spark", box=box.SIMPLE_HEAD)
         headings = (
-            *("records", "1 core\nrecords/s", "2 cores\nrecords/s", "2 cores\nover 1", "records/s\nof CPU"),
-            *("log\nB/record", "Parquet\nB/record", "seen after\nmedian s"),
+            "records",
+            "1 core\nrecords/s",
+            "2 cores\nrecords/s",
+            "2 cores\nover 1",
+            "records/s\nof CPU",
+            "log\nB/record",
+            "Parquet\nB/record",
+            "seen after\nmedian s",
         )
         for heading in headings:
             table.add_column(heading, justify="right", no_wrap=True)

@@ -137,8 +137,14 @@ class SnapshotReport:
         title = f"A snapshot of {self.records:,} configs ({self.size / MB:.0f} MB) is built during writes"
         table = Table(title=title, box=box.SIMPLE_HEAD)
         for heading in (
-            *("in flight", "writes/s\nwithout", "\nmeanwhile", "p99 ms\nwithout", "\nmeanwhile"),
-            *("p99 ratio\n(min to max)", "target", "build s"),
+            "in flight",
+            "writes/s\nwithout",
+            "\nmeanwhile",
+            "p99 ms\nwithout",
+            "\nmeanwhile",
+            "p99 ratio\n(min to max)",
+            "target",
+            "build s",
         ):
             table.add_column(heading, justify="right", no_wrap=True)
         for in_flight in LEVELS:

@@ -11,21 +11,21 @@ FIRST = "^Rename to Kafka's, Raft's and Python's vocabulary"
 """The subject of the commit since which subjects are checked."""
 
 IMPERATIVES = {
-    *(
-        "bring",
-        "embed",
-        "exceed",
-        "feed",
-        "focus",
-        "need",
-        "ping",
-        "proceed",
-        "ring",
-        "seed",
-        "shed",
-        "speed",
-    ),
-    *("spring", "string", "swing"),
+    "bring",
+    "embed",
+    "exceed",
+    "feed",
+    "focus",
+    "need",
+    "ping",
+    "proceed",
+    "ring",
+    "seed",
+    "shed",
+    "speed",
+    "spring",
+    "string",
+    "swing",
 }
 """Imperatives that end like another form of a verb."""
 

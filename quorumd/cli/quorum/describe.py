@@ -18,17 +18,16 @@ if TYPE_CHECKING:
     from quorumd.protocol.messages.describe_quorum_response import Node, PartitionData, ReplicaState
 
 REPLICATION_COLUMNS = (
-    *(
-        "ReplicaId",
-        "DirectoryId",
-        "LogEndOffset",
-        "Lag",
-        "LagTimeMs",
-        "LastFetchMs",
-        "LastCaughtUpMs",
-        "Status",
-    ),
-    *("IsReassignTarget", "Endpoints"),
+    "ReplicaId",
+    "DirectoryId",
+    "LogEndOffset",
+    "Lag",
+    "LagTimeMs",
+    "LastFetchMs",
+    "LastCaughtUpMs",
+    "Status",
+    "IsReassignTarget",
+    "Endpoints",
 )
 
 

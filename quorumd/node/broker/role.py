@@ -115,7 +115,7 @@ class NodeBroker:
         self._client = NodeBrokerClient(self._clock, self._access.connect(listener), listener)
         scheduler = SliceScheduler(self._clock.call_soon, SLICE_PARTITIONS)
         ports = BrokerPorts(
-            *(self._clock, self._disk, self._entropy, self._client, self.open_channel), scheduler.begin
+            self._clock, self._disk, self._entropy, self._client, self.open_channel, scheduler.begin
         )
         try:
             record_cluster_id(self._disk, self._folders, cluster_id)

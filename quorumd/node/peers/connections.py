@@ -37,8 +37,13 @@ class PeerConnections:
         if connection is None:
             self._drop_idle()
             connection = PeerConnection(
-                *(self._network, self._clock, host, port),
-                *(self._client_id, self._private_apis, self._peer_listener),
+                self._network,
+                self._clock,
+                host,
+                port,
+                self._client_id,
+                self._private_apis,
+                self._peer_listener,
                 is_quorum=purpose in (Purpose.QUORUM, Purpose.FETCH),
             )
             self._connections[key] = connection

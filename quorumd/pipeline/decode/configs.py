@@ -67,7 +67,14 @@ def _strings(values: npt.NDArray[np.uint8], offsets: Counts, is_there: Mask) -> 
 def _json(types: npt.NDArray[np.int8], resource: pa.Array, name: pa.Array, value: pa.Array) -> pa.Array:
     quoted = pc.binary_join_element_wise('"', value, '"', "").fill_null("null")
     parts = (
-        *('{"resourceType":', pa.array(types).cast(pa.string())),
-        *(',"resourceName":"', resource, '","name":"', name, '","value":', quoted, "}"),
+        '{"resourceType":',
+        pa.array(types).cast(pa.string()),
+        ',"resourceName":"',
+        resource,
+        '","name":"',
+        name,
+        '","value":',
+        quoted,
+        "}",
     )
     return pc.binary_join_element_wise(*parts, "")

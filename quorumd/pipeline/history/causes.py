@@ -30,8 +30,19 @@ from quorumd.pipeline.history.packed import Flags, Ints, PackedLists
 from quorumd.pipeline.history.partition_rows import CREATE, MIN_ISR, NO_LEADER, REMOVE, Rows
 
 CAUSES = (
-    *("deleted", "snapshot", "created", "unclean", "reassign_start", "reassign_done", "reassign_cancelled"),
-    *("leader", "isr_shrink", "isr_expand", "elr", "min_isr", "other"),
+    "deleted",
+    "snapshot",
+    "created",
+    "unclean",
+    "reassign_start",
+    "reassign_done",
+    "reassign_cancelled",
+    "leader",
+    "isr_shrink",
+    "isr_expand",
+    "elr",
+    "min_isr",
+    "other",
 )
 
 

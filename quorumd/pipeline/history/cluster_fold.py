@@ -37,8 +37,19 @@ BROKER_TYPES: Final = (REGISTER_BROKER, UNREGISTER_BROKER, FENCE_BROKER, UNFENCE
 METADATA_TYPES: Final = (*BROKER_TYPES, TOPIC, REMOVE_TOPIC, CONFIG, CLEARED_ELR)
 CONTROL_TYPES: Final = (ControlType.LEADER_CHANGE, ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS)
 COLUMNS: Final = (
-    *("offset", "epoch", "ts", "control", "type", "topic_id", "topic", "broker_id", "broker_epoch", "leader"),
-    *("fenced", "in_controlled_shutdown", "data"),
+    "offset",
+    "epoch",
+    "ts",
+    "control",
+    "type",
+    "topic_id",
+    "topic",
+    "broker_id",
+    "broker_epoch",
+    "leader",
+    "fenced",
+    "in_controlled_shutdown",
+    "data",
 )
 """The columns of the source that these records need."""
 

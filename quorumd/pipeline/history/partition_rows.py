@@ -193,7 +193,7 @@ def arrange(states: pa.Table, records: pa.Table, context: ReplicaContext) -> Row
 
     `states` has the previous states (schemas.PARTITION_STATES, packed), `records` the columns RECORD_COLUMNS.
     """
-    shared = ["topic_id", "partition", *("leader", "leader_epoch", "partition_epoch"), *LISTS]
+    shared = ["topic_id", "partition", "leader", "leader_epoch", "partition_epoch", *LISTS]
     inputs = pa.concat_tables([states.select(shared), records.select(shared)]).combine_chunks()
     topics = inputs["topic_id"].combine_chunks().dictionary_encode() if len(inputs) else None
     topic_ids = topics.dictionary if topics is not None else pa.array([], pa.binary())

@@ -15,8 +15,20 @@ from quorumd.pipeline.history.staging import bucket_of
 from quorumd.pipeline.tables.schemas import Row
 
 STATE_COLUMNS = (
-    *("topic", "partition", "from_ts", "to_ts", "from_offset", "leader", "leader_epoch", "isr", "elr"),
-    *("replicas", "adding", "removing", "cause", "under_min_isr"),
+    "topic",
+    "partition",
+    "from_ts",
+    "to_ts",
+    "from_offset",
+    "leader",
+    "leader_epoch",
+    "isr",
+    "elr",
+    "replicas",
+    "adding",
+    "removing",
+    "cause",
+    "under_min_isr",
 )
 _NO_FLAPS = ["created", "snapshot", "deleted"]
 _KEY = ["topic", "partition", "topic_id"]

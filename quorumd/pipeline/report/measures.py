@@ -19,14 +19,22 @@ Flags = npt.NDArray[np.bool_]
 
 MAX_STEPS = 160
 MAX_LAG_LINES = 8
-TIME_STEPS_S = (
-    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30),
-    *(60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
-    *(86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400, 91 * 86_400, 364 * 86_400),
-)
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
+_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)
+_DAYS = (1, 2, 7, 14, 28, 91, 364)
+TIME_STEPS_S = _SECONDS + tuple(60 * each for each in _MINUTES) + tuple(86_400 * each for each in _DAYS)
 STATE_COLUMNS = (
-    *("topic", "partition", "from_ts", "to_ts", "leader", "leader_before", "isr_left", "isr_joined"),
-    *("cause", "under_replicated", "under_min_isr"),
+    "topic",
+    "partition",
+    "from_ts",
+    "to_ts",
+    "leader",
+    "leader_before",
+    "isr_left",
+    "isr_joined",
+    "cause",
+    "under_replicated",
+    "under_min_isr",
 )
 """Columns of partition_states and partition_current that a report reads."""
 NO_CHANGE = ("created", "snapshot", "deleted")

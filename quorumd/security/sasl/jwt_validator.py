@@ -13,8 +13,16 @@ from quorumd.errors import AuthenticationFailed, ConfigError
 from quorumd.security.sasl.exchange import Proof, user
 
 ALGORITHMS: Final = (
-    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
-    *("ES256", "ES384", "ES512", "EdDSA"),
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
 )
 """Asymmetric signatures only: the key that a node reads verifies and cannot sign."""
 MAX_TIME_S: Final = 1 << 40

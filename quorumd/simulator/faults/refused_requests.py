@@ -228,6 +228,14 @@ def _envelope(random: Random, node: Node) -> Refused:
 
 
 _KINDS: tuple[Callable[[Random, Node], Refused], ...] = (
-    *(_target, _addition, _addition, _removal, _update),
-    *(_controller, _no_controller, _broker, _of_broker, _envelope),
+    _target,
+    _addition,
+    _addition,
+    _removal,
+    _update,
+    _controller,
+    _no_controller,
+    _broker,
+    _of_broker,
+    _envelope,
 )

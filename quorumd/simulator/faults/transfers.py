@@ -116,7 +116,10 @@ def _failed_reads(cluster: Cluster, random: Random, machine: Machine) -> None:
 
 _Disturbance = Callable[[Cluster, Random, Machine], None]
 _ON_FOLLOWER: tuple[_Disturbance, ...] = (
-    *(_damaged_part, _lost_bytes, _full_disk),
-    *(_failed_sync, _failed_directory_sync),
+    _damaged_part,
+    _lost_bytes,
+    _full_disk,
+    _failed_sync,
+    _failed_directory_sync,
 )
 _ON_LEADER: tuple[_Disturbance, ...] = (_restart, _blocked, _failed_reads)

@@ -117,6 +117,14 @@ def _migration(random: Random) -> Message:
 
 
 _KINDS: tuple[Callable[[Random], Message], ...] = (
-    *(_acl, _scram, _no_scram, _quota, _quota),
-    *(_token, _no_token, _controller, _no_controller, _migration),
+    _acl,
+    _scram,
+    _no_scram,
+    _quota,
+    _quota,
+    _token,
+    _no_token,
+    _controller,
+    _no_controller,
+    _migration,
 )

@@ -47,8 +47,12 @@ class ProducerModel:
         if batch.producer_id == NO_PRODUCER or is_known:
             return
         added = ProducerBatch(
-            *(batch.base_offset, batch.producer_id, batch.producer_epoch, batch.last_sequence),
-            *(batch.is_transactional, batch.is_control),
+            batch.base_offset,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.last_sequence,
+            batch.is_transactional,
+            batch.is_control,
         )
         self._batches.append(added)
         self._apply(added)
