@@ -24,6 +24,7 @@ from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.explain.timeline import Timeline
 from quorumd.simulator.faults import ALL_FAULTS
+from quorumd.simulator.inspection.acl_probe import AclProbe
 from quorumd.simulator.inspection.apply_probe import ApplyProbe
 from quorumd.simulator.inspection.election_probe import ElectionProbe
 from quorumd.simulator.inspection.inspector import QUORUM_STATE, Inspector
@@ -89,6 +90,7 @@ class Simulation:
         self._elections = ElectionProbe(self._cluster)
         self._backlogs = ApplyProbe(self._cluster)
         self._leaders = LeaderProbe(self._cluster)
+        self._acls = AclProbe()
         self._has_rare_faults = self._options.fault_interval_ms >= RARE_FAULTS_MS
         self._wire = WireChecks(self._cluster)
         self._cluster.network.on_write = self._wire.written
@@ -198,6 +200,8 @@ class Simulation:
                 self._elections.look(machine)
                 if self._has_rare_faults:
                     self._backlogs.look(machine)
+                if self._options.access_ms:
+                    self._acls.look(machine)
                 if self._cluster.broker_nodes is not None:
                     self._cluster.broker_nodes.look(machine)
                 if self._brokers is not None and machine.node is not None and machine.node.engine.is_leader:

@@ -12,6 +12,8 @@ with the observed contradiction and keeps the history that it needs.
     kept_records    records that quorumd stores but does not interpret
     state           acknowledged writes, committed reads, equal images, saved voters
     administration  what administrators set, deleted and were refused
+    access          rights, quotas and credentials that administrators grant
+    acl_index       the ACLs that authorizers find
     committed_state topics, partitions, brokers and features in the committed log over time
     reads           responses to clients that read the cluster
     linearizability linearizability of register histories
