@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from quorumd.pipeline.spark.session import spark_session
 from quorumd.pipeline.spark.settings import is_local
 from scripts.log_generator import LogShape, generate
-from tests.pipeline.standalone.commands import Commands, write_logs
-from tests.support.processes.standalone_spark import standalone_spark
+from tests.pipeline.standalone.commands import Commands, write_generated_log, write_real_log
+from tests.support.processes.standalone_spark import standalone_spark, started_executors
 
 SHAPE = LogShape(records=100_000, segment_bytes=1_000_000, nodes=2)
 QUESTIONS = {
@@ -39,7 +39,8 @@ def main(command: tuple[str, ...]) -> None:
         with standalone_spark(folder) as master:
             if command:
                 sys.exit(subprocess.call([part.replace("{master}", master) for part in command]))
-            write_logs(folder / "logs")
+            write_generated_log(folder / "logs")
+            write_real_log(folder / "logs")
             on_cluster = responses(folder, master) | outcomes(folder, "cluster", master)
         in_one_process = responses(folder, "local[2]") | outcomes(folder, "process", "local[*]")
     for name, found in in_one_process.items():
@@ -53,18 +54,13 @@ def outcomes(folder: Path, name: str, master: str) -> dict[str, Any]:
     commands = Commands(folder / name, folder / "logs", master)
     found = {}
     for command, run in commands.all().items():
-        before = len(executors(folder))
+        before = started_executors(folder)
         found[command] = run()
-        started = len(executors(folder)) - before
+        started = started_executors(folder) - before
         click.echo(f"{command} on {master}: {commands.seconds:.1f} s", err=True)
         if not started and not is_local(master):
             sys.exit(f"{command} did not run on the cluster")
     return found
-
-
-def executors(folder: Path) -> list[Path]:
-    """The folders of all executors started so far."""
-    return list(folder.glob("work-*/app-*/*"))
 
 
 def responses(folder: Path, master: str) -> dict[str, list[Any]]:

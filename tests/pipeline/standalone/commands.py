@@ -27,13 +27,17 @@ QUERY = """
 """
 
 
-def write_logs(folder: Path) -> None:
-    """Write two logs of three nodes each: `generated`, with one damaged copy, and `real`."""
-    for path in generate(folder / "generated", SHAPE).folders.values():
+def write_generated_log(folder: Path, shape: LogShape = SHAPE) -> None:
+    """Write the log `generated` of three nodes, with one damaged copy."""
+    for path in generate(folder / "generated", shape).folders.values():
         segments = sorted(path.glob("*/*.log"))
     data = bytearray(segments[1].read_bytes())
     data[len(data) // 2] ^= 1
     segments[1].write_bytes(data)
+
+
+def write_real_log(folder: Path) -> None:
+    """Write the log `real` of three running nodes."""
     with running_cluster(folder / "real") as cluster:
         wait_for("a leader", lambda: _set_config(cluster.bootstrap, 0).returncode == 0)
         for number in range(1, 5):
@@ -69,8 +73,8 @@ class Commands:
         return {
             "history build": self.history,
             "history sql": lambda: self._run("history", "sql", QUERY, "--output", "csv"),
-            "audit": lambda: self.audit(self._generated, 1),
-            "audit of a cluster's log": lambda: self.audit(self._real, 0),
+            "audit": self.audit_damaged,
+            "audit of a cluster's log": lambda: self._audit(self._real, 0),
             "plan make": self.plan,
         }
 
@@ -80,7 +84,10 @@ class Commands:
         assert history.manifest.end >= SHAPE.records
         return {table: _sorted(history.read(table)) for table in HISTORY_TABLES}
 
-    def audit(self, log: list[str], code: int) -> Any:
+    def audit_damaged(self) -> tuple[str, Any]:
+        return self._audit(self._generated, 1)
+
+    def _audit(self, log: list[str], code: int) -> tuple[str, Any]:
         findings = self._run("audit", *log, "--report", "audit.json", "--output", "jsonl", code=code)
         report = json.loads((self._folder / "audit.json").read_text())
         assert report.pop("seconds") > 0

@@ -58,6 +58,11 @@ def standalone_spark(folder: Path, workers: int = 2, cores: int = 1) -> Iterator
                 process.wait()
 
 
+def started_executors(folder: Path) -> int:
+    """The number of executors that the workers of `standalone_spark(folder)` have started so far."""
+    return len(list(folder.glob("work-*/app-*/*")))
+
+
 def _start(folder: Path, log: Path, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
     home = Path(pyspark.__file__).parent
     scratch = folder / "scratch"
