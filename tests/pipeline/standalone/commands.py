@@ -20,7 +20,7 @@ from tests.support.processes.daemons import run_quorumd, wait_for
 from tests.support.processes.fixtures import running_cluster
 
 SHAPE = LogShape(records=200_000, segment_bytes=4_000_000, nodes=3)
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 QUERY = """
     SELECT outcome, sum(seconds), (SELECT count(DISTINCT offset) FROM events)
     FROM reassignments GROUP BY ALL ORDER BY 1
