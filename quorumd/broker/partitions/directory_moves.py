@@ -24,7 +24,6 @@ from quorumd.broker.partitions.hosted_partition import FutureLog, HostedPartitio
 from quorumd.broker.partitions.partitions import Partitions
 from quorumd.broker.replication.future_replica import align, is_caught_up
 from quorumd.broker.replication.replica import Transition
-from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock
@@ -59,7 +58,6 @@ class DirectoryMoves:
         self._max_bytes_per_s = max_bytes_per_s
         self._report = report
         self._on_moved = on_moved
-        self._moving: dict[PartitionId, HostedPartition] = {}
 
     # Requests
 
@@ -95,7 +93,7 @@ class DirectoryMoves:
             self._logs.preferred_directories[key] = directory
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if hosted.future is not None and hosted.future.directory is not directory:
-            self._cancel(hosted)
+            self._cancel(hosted, hosted.future)
         if hosted.future is not None:
             return hosted.future
         if hosted.directory is directory:
@@ -129,9 +127,9 @@ class DirectoryMoves:
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """Cancel the moves to a failed directory."""
-        for hosted in list(self._moving.values()):
+        for hosted in self._partitions.all():
             if hosted.future is not None and hosted.future.directory is directory:
-                self._cancel(hosted)
+                self._cancel(hosted, hosted.future)
 
     def accepted(self, hosted: HostedPartition, directory: KafkaUuid) -> None:
         """Continue a move when the controller has recorded the directory of the replica."""
@@ -146,12 +144,11 @@ class DirectoryMoves:
     def _begin(self, hosted: HostedPartition, directory: LogDirectory, name: str) -> FutureLog:
         logger.info("%s: moving from %s to %s", hosted.name, hosted.directory.path, directory.path)
         future = hosted.future = FutureLog(directory)
-        self._moving[hosted.id] = hosted
 
         def opened(outcome: PartitionLog | BaseException) -> None:
             if isinstance(outcome, BaseException):
                 if hosted.future is future:
-                    self._cancel(hosted)
+                    self._cancel(hosted, future)
                 future.created(ErrorCode.KAFKA_STORAGE_ERROR)
                 return
             future.log = outcome
@@ -168,16 +165,13 @@ class DirectoryMoves:
         self._logs.open_future(hosted.id, hosted.topic, directory, name, settings, opened)
         return future
 
-    def _cancel(self, hosted: HostedPartition) -> None:
-        future = hosted.future
-        if future is not None:
-            self._drop(hosted, future)
-            if future.is_assigned:
-                self._report(hosted)
+    def _cancel(self, hosted: HostedPartition, future: FutureLog) -> None:
+        self._drop(hosted, future)
+        if future.is_assigned:
+            self._report(hosted)
 
     def _drop(self, hosted: HostedPartition, future: FutureLog) -> None:
         hosted.future = None
-        self._moving.pop(hosted.id, None)
         if future.log is not None:
             self._release(hosted, future)
 
@@ -283,7 +277,6 @@ class DirectoryMoves:
             return
         log.settings = current.settings
         hosted.replica.log, hosted.directory, hosted.future = log, future.directory, None
-        del self._moving[hosted.id]
         logger.info("%s: moved from %s to %s", hosted.name, previous.path, hosted.directory.path)
         self._on_moved(hosted, previous)
 
@@ -292,5 +285,4 @@ class _CurrentLogFailed(Exception):
     """The current log cannot be read."""
 
     def __init__(self, cause: StorageError) -> None:
-        super().__init__(str(cause))
         self.cause = cause

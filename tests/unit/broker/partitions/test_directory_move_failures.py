@@ -125,6 +125,26 @@ def test_failed_rename_leaves_the_current_log_in_place(
         assert cluster.hosted(1, TOPIC) is None
 
 
+@pytest.mark.stand_in
+def test_rename_on_a_full_disk_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_of(1)
+    target, disk, before = other(cluster), cluster.brokers[1].disk, records(cluster)
+    rename, full = disk.rename, [True, True]
+
+    def fail_twice(source: str, renamed: str) -> None:
+        if source.endswith("-future") and full:
+            full.pop()
+            raise OSError(errno.ENOSPC, "a test")
+        rename(source, renamed)
+
+    monkeypatch.setattr(disk, "rename", fail_twice)
+    alter(cluster, target)
+    cluster.run_until(is_in(cluster, target))
+    assert full == []
+    assert records(cluster) == before
+    assert [each.is_online for each in cluster.brokers[1].broker.directories.all] == [True, True]
+
+
 @pytest.mark.parametrize("after_ms", [0.0, 0.2, 0.4, 0.8, 1.6])
 def test_record_that_is_flushed_during_the_last_flush_survives_the_replacement(after_ms: float) -> None:
     """With the seed a power loss leaves nothing of data that is not flushed."""

@@ -9,8 +9,12 @@ from quorumd.broker.log.offset_checkpoint import RECOVERY_POINTS, OffsetCheckpoi
 from quorumd.broker.log_management.topic_settings import MOVE_RATE
 from quorumd.broker.partitions.directory_moves import COPY_BYTES
 from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
+from quorumd.log.partition_metadata import ensure_partition_metadata
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.broker.moves import (
     FIRST,
     SECOND,
@@ -31,6 +35,8 @@ from tests.support.broker.moves import (
     restart,
 )
 from tests.support.broker.simulated_brokers import SimulatedBrokers
+
+OLDER_ID = KafkaUuid(b"o" * 16)
 
 
 @pytest.mark.parametrize("segment_bytes", ["1073741824", "1048576"])
@@ -137,37 +143,37 @@ def test_future_log_alone_is_not_used_while_a_directory_is_offline() -> None:
     cluster.run_until(lambda: set(cluster.partition(TOPIC).isr) == {1, 2})
 
 
-@pytest.mark.parametrize("is_accepted", [False, True])
-def test_cancelled_move_leaves_nothing_behind(is_accepted: bool) -> None:
+def test_move_needs_no_acceptance_if_the_controller_has_no_directories() -> None:
+    """A partition of a metadata version before 3.7-IV2, whose record has none."""
     cluster = cluster_of(1)
-    origin, target = hosted(cluster).directory.path, other(cluster)
-    if is_accepted:
-        accepted_but_not_replaced(cluster, target)
-    else:
-        hold_reports(cluster)
-        alter(cluster, target)
-        cluster.run_for(1_000.0)
-    assert alter(cluster, origin) is ErrorCode.NONE
-    release_reports(cluster)
-    deliver_responses(cluster)
+    cluster.controller.append(
+        [
+            TopicRecord("older", OLDER_ID),
+            PartitionRecord(0, OLDER_ID, [1], [1], leader=1, leader_epoch=0, partition_epoch=0),
+        ]
+    )
+    cluster.await_leader("older")
+    assert cluster.partition("older").directories == ()
+    found = cluster.hosted(1, "older")
+    assert found is not None
+    target = SECOND if found.directory.path == FIRST else FIRST
+    alter(cluster, target, topic="older")
+    cluster.run_until(lambda: found.directory.path == target)
+
+
+def test_future_folder_in_the_directory_of_its_replica_is_removed() -> None:
+    cluster = cluster_of(1)
+    path, disk = hosted(cluster).directory.path, cluster.brokers[1].disk
+    future = f"{path}/{TOPIC}-0.{'a' * 32}-future"
+
+    def add_future() -> None:
+        disk.make_directory(future)
+        ensure_partition_metadata(disk, future, hosted(cluster).id.topic_id)
+
+    restart(cluster, add_future)
     cluster.run_for(1_000.0)
-    assert is_in(cluster, origin)()
-    assert (folders(cluster, origin), folders(cluster, target)) == (["0"], [])
-
-
-def test_move_is_given_up_if_its_directory_fails() -> None:
-    cluster = cluster_of(1)
-    origin, target = hosted(cluster).directory.path, other(cluster)
-    accepted_but_not_replaced(cluster, target)
-    broker = cluster.brokers[1].broker
-    directory = broker.directories.find(target)
-    assert directory is not None
-    broker.partitions.fail_directory(directory, "a test")
-    deliver_responses(cluster)
-    cluster.run_until(is_in(cluster, origin))
-    cluster.run_until(lambda: cluster.partition(TOPIC).leader == 1)
-    assert hosted(cluster).future is None
-    assert cluster.produce_and_wait(TOPIC).error is ErrorCode.NONE
+    assert hosted(cluster).directory.path == path
+    assert folders(cluster, path) == ["0"]
 
 
 @pytest.mark.parametrize("knows_acceptance", [False, True])
@@ -186,6 +192,9 @@ def test_replica_is_offline_if_its_directory_fails_during_a_move(knows_acceptanc
     cluster.run_until(lambda: cluster.partition(TOPIC).leader == 2)
     assert cluster.partition(TOPIC).isr == (2,)
     assert folders(cluster, target) == ["future"]
+    assert future.log is not None
+    with pytest.raises(ValueError, match="closed file"):
+        future.log.segments()[0].file.size()
 
 
 def test_deleted_topic_leaves_no_future_log() -> None:
@@ -208,6 +217,20 @@ def test_move_waits_for_space() -> None:
     cluster.run_for(10_000.0)
     assert hosted(cluster).directory.path != target
     disk.capacity = 1 << 40
+    cluster.run_until(is_in(cluster, target))
+
+
+def test_last_flush_waits_for_space() -> None:
+    cluster = cluster_of(1)
+    target, disk = other(cluster), cluster.brokers[1].disk
+    accepted_but_not_replaced(cluster, target)
+    future, capacity = future_log(cluster), disk.capacity
+    disk.capacity = disk.used_bytes()
+    deliver_responses(cluster)
+    cluster.run_for(5_000.0)
+    assert future.recovery_point < future.end_offset
+    assert hosted(cluster).directory.path != target
+    disk.capacity = capacity
     cluster.run_until(is_in(cluster, target))
 
 
@@ -357,6 +380,33 @@ def test_repeated_acceptance_flushes_the_log_once() -> None:
     assert len(flushes) == 1
 
 
+@pytest.mark.parametrize(
+    ("flush_messages", "appends", "flushes"), [("1", True, 2), ("1", False, 1), ("", True, 1)]
+)
+def test_replacement_flushes_what_it_copies_only_with_flush_messages(
+    flush_messages: str, appends: bool, flushes: int
+) -> None:
+    """Without it, these records are as durable as in the log that they come from."""
+    cluster = cluster_of(1, **({"flush_messages": flush_messages} if flush_messages else {}))
+    settings, target = hosted(cluster).log.settings, other(cluster)
+    accepted_but_not_replaced(cluster, target)
+    future = future_log(cluster)
+    begin_flush, begun = future.begin_flush, []
+
+    def append_and_flush() -> LogFlush:
+        begun.append(begin_flush())
+        if appends and len(begun) == 1:
+            cluster.append(cluster.brokers[1], hosted(cluster), b"last", lambda result: None)
+        return begun[-1]
+
+    future.begin_flush = append_and_flush  # type: ignore[method-assign]  # appends at that moment
+    deliver_responses(cluster)
+    cluster.run_until(lambda: hosted(cluster).directory.path == target)
+    assert len(begun) == flushes
+    assert hosted(cluster).log.settings == settings
+    assert (b"last" in records(cluster)) is appends
+
+
 def test_acceptance_of_another_directory_does_not_count() -> None:
     """It is that of an earlier report."""
     cluster = cluster_of(1)
@@ -367,16 +417,3 @@ def test_acceptance_of_another_directory_does_not_count() -> None:
     assert future.is_assigned
     cluster.brokers[1].broker.moves.accepted(hosted(cluster), hosted(cluster).directory.id)
     assert not future.is_accepted
-
-
-def test_move_that_is_cancelled_before_its_log_is_open_leaves_nothing_behind() -> None:
-    cluster = cluster_of(1)
-    origin, target = hosted(cluster).directory.path, other(cluster)
-    alter(cluster, target)
-    future = hosted(cluster).future
-    assert future is not None
-    assert future.log is None
-    alter(cluster, origin)
-    cluster.run_for(1_000.0)
-    assert future.log is not None
-    assert (folders(cluster, origin), folders(cluster, target)) == (["0"], [])

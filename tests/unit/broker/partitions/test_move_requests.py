@@ -56,6 +56,24 @@ def test_move_whose_folder_cannot_be_created_is_refused() -> None:
     assert not directory_of(cluster, target).is_online
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_move_whose_folder_has_no_space_is_given_up(is_cancelled: bool) -> None:
+    cluster = cluster_of(1)
+    broker, target, errors = cluster.brokers[1], other(cluster), []
+    disk, capacity = broker.disk, broker.disk.capacity
+    disk.capacity = disk.used_bytes()
+    broker.broker.moves.alter(TOPIC, 0, target, errors.append)
+    if is_cancelled:
+        alter(cluster, hosted(cluster).directory.path)
+    cluster.run_until(lambda: errors)
+    assert errors == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert directory_of(cluster, target).is_online
+    assert hosted(cluster).future is None
+    disk.capacity = capacity
+    alter(cluster, target)
+    cluster.run_until(is_in(cluster, target))
+
+
 def test_request_for_another_directory_ends_the_previous_one() -> None:
     cluster = SimulatedBrokers(log_directories=(FIRST, SECOND, "/third"))
     cluster.start()
