@@ -35,6 +35,8 @@ SOURCES = {
 OWN_SOURCES = {"topic": 1, "broker": 2, "client-metrics": 7, "group": 8}
 """The source of values set on the resource itself."""
 CLUSTER_DEFAULT_SOURCE = 3
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
+"""Set through the broker with the log directories: the leader does not know their paths."""
 
 
 def _resource(command: F) -> F:
@@ -112,9 +114,11 @@ def set_command(servers: Addresses, kind: str, name: str, assignments: tuple[str
       quorumd configs set --bootstrap-server 127.0.0.1:9192 --type group --name orders \\
         consumer.session.timeout.ms=45000 consumer.heartbeat.interval.ms=5000
       quorumd configs set --bootstrap-server 127.0.0.1:9192 --type broker --name "" log.cleaner.threads=2
+      quorumd configs set --bootstrap-server 127.0.0.1:9192 --type broker --name 7 "cordoned.log.dirs=*"
     """
     changes = parse_assignments(assignments)
-    run_admin(servers, lambda admin: admin.alter_configs(TYPES[kind], name, changes))
+    by_broker = kind == "broker" and bool(changes.get(CORDONED_LOG_DIRS))
+    run_admin(servers, lambda admin: admin.alter_configs(TYPES[kind], name, changes, by_broker=by_broker))
     if output == "json":
         print_json({"type": kind, "name": name, "set": changes})
     else:

@@ -15,11 +15,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from quorumd.client.cluster_client import (
-    ClusterClient,
-    Target,
-    raise_on_error,
-)
+from quorumd.client.broker_addresses import broker_address
+from quorumd.client.cluster_client import ClusterClient, Target, raise_on_error
 from quorumd.client.leader_discovery import Address
 from quorumd.errors import ErrorCode, RequestFailed, UnsupportedVersion
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, Endpoint, ReplicaKey
@@ -217,11 +214,18 @@ class AdminClient(ClusterClient):
         return response.results[0].configs
 
     async def alter_configs(
-        self, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
+        self,
+        resource_type: int,
+        name: str,
+        changes: Mapping[str, str | None],
+        *,
+        validate_only: bool = False,
+        by_broker: bool = False,
     ) -> None:
         """Set configs of one resource atomically; None deletes. Returns once they are committed.
 
-        Raises RequestFailed.
+        `by_broker`: through the broker of this name, any for "", which knows its log directories. Raises
+        RequestFailed.
         """
         configs = [
             AlterableConfig(key, _DELETE if value is None else _SET, value) for key, value in changes.items()
@@ -229,7 +233,11 @@ class AdminClient(ClusterClient):
         request = IncrementalAlterConfigsRequest(
             [AlterConfigsResource(resource_type, name, configs)], validate_only
         )
-        response = await self.request(request, IncrementalAlterConfigsResponse, "leader")
+        if by_broker:
+            response = await self.request_at(await self._running_broker(name), request)
+        else:
+            response = await self.request(request, IncrementalAlterConfigsResponse, "leader")
+        assert isinstance(response, IncrementalAlterConfigsResponse)
         for result in response.responses:
             raise_on_error(
                 result.error_code, result.error_message, f"configs of {_resource(resource_type, name)}"
@@ -410,6 +418,12 @@ class AdminClient(ClusterClient):
             )
         raise_on_error(response.error_code, response.error_message, "DescribeCluster")
         return response
+
+    async def _running_broker(self, name: str) -> Address:
+        for broker in (await self.describe_brokers()).brokers:
+            if name in ("", str(broker.broker_id)) and not broker.is_fenced:
+                return broker_address(broker)
+        raise RequestFailed(f"broker {name!r} is not running; start it first")
 
     async def describe_log_dirs(self, broker: Address) -> list[DescribeLogDirsResult]:
         """The log directories of the broker at this address, with the size of each replica. Raises RequestFailed,

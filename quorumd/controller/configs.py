@@ -241,8 +241,8 @@ def _check_cordons_are_fewer(
         if added:
             return RequestError(
                 ErrorCode.INVALID_CONFIG,
-                f"Controllers can only remove entries from {CORDONED_LOG_DIRS}; add {quoted(sorted(added)[0])} "
-                "through the broker that has it in log.dirs.",
+                f"Only a broker that has {quoted(sorted(added)[0])} in log.dirs can add it to {CORDONED_LOG_DIRS}, "
+                "and the request was not sent to one; controllers can only remove entries.",
             )
     return None
 

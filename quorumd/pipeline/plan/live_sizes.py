@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from quorumd.client.broker_addresses import broker_address
 from quorumd.errors import ErrorCode, InputIncomplete, RequestFailed, UnsupportedVersion
 from quorumd.pipeline.plan.arrays import NONE, Ints
 from quorumd.pipeline.plan.state import ClusterState
@@ -37,7 +38,7 @@ async def request_sizes(
 ) -> Reported:
     """Request the sizes of their replicas from these brokers. Raises RequestFailed if they cannot be found."""
     cluster = await admin.describe_brokers()
-    addresses = {broker.broker_id: (broker.host, broker.port) for broker in cluster.brokers}
+    addresses = {broker.broker_id: broker_address(broker) for broker in cluster.brokers}
     limit, by_broker = asyncio.Semaphore(_REQUESTS_AT_ONCE), dict[int, ReplicaSizes]()
     wanted = sorted(brokers)
     failures: dict[int, list[str]] = {}

@@ -44,7 +44,7 @@ class TwoDirectories(BrokerDaemon):
     def described(self, directory: Path) -> DescribeLogDirsResult:
         """A log directory as the broker describes it."""
         address = ("127.0.0.1", self.clients)
-        response = request_once(address, DescribeLogDirsRequest(None), 4, DescribeLogDirsResponse)
+        response = request_once(address, DescribeLogDirsRequest(None), 5, DescribeLogDirsResponse)
         return next(each for each in response.results if each.log_dir == str(directory))
 
     def all_numbers(self) -> set[int]:

@@ -35,8 +35,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
             if key in values
         ]
 
-    def alter(kind: int, name: str, changes: dict[str, str | None]) -> None:
-        made.append(("alter", kind, name, changes))
+    def alter(kind: int, name: str, changes: dict[str, str | None], *, by_broker: bool = False) -> None:
+        made.append(("alter by a broker" if by_broker else "alter", kind, name, changes))
 
     def send(servers: object, question: Callable[[Any], Any]) -> Any:
         return question(SimpleNamespace(describe_configs=describe, alter_configs=alter))
@@ -62,6 +62,22 @@ def test_set_and_delete_send_one_request_each(calls: list[tuple[Any, ...]]) -> N
         ("alter", 32, "orders", {"a": "1", "b": "2"}),
         ("alter", 32, "orders", {"a": None}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "sent"),
+    [
+        ("broker", "cordoned.log.dirs=/a", "alter by a broker"),
+        ("broker", "cordoned.log.dirs=", "alter"),
+        ("broker", "log.cleaner.threads=2", "alter"),
+        ("group", "cordoned.log.dirs=/a", "alter"),
+    ],
+)
+def test_only_cordons_are_set_through_the_broker(
+    kind: str, change: str, sent: str, calls: list[tuple[Any, ...]]
+) -> None:
+    assert run(["configs", "set", *RESOURCE[:2], "--type", kind, "--name", "7", change]) == 0
+    assert [call[0] for call in calls] == [sent]
 
 
 def test_set_and_delete_print_changes_as_json(

@@ -58,6 +58,7 @@ class FakeQuorum:
         self.leader = 0
         self.silent: set[int] = set()
         self.config_error = (0, "")
+        self.brokers = [DescribeClusterBroker(7, "host-7", 9092)]
 
     def respond(self, node: int, request: Request) -> Message | None:
         if node in self.silent:
@@ -72,8 +73,9 @@ class FakeQuorum:
             if request.message.endpoint_type == 1:
                 if ApiKey.METADATA not in self.nodes[node].supported_versions:
                     return DescribeClusterResponse(0, ErrorCode.MISMATCHED_ENDPOINT_TYPE, "controllers only")
-                brokers = [DescribeClusterBroker(7, "host-7", 9092)]
-                return DescribeClusterResponse(cluster_id="c", controller_id=self.leader, brokers=brokers)
+                return DescribeClusterResponse(
+                    cluster_id="c", controller_id=self.leader, brokers=self.brokers
+                )
             listed = [DescribeClusterBroker(*address) for address in addresses]
             return DescribeClusterResponse(
                 endpoint_type=2, cluster_id="c", controller_id=self.leader, brokers=listed
@@ -87,7 +89,8 @@ class FakeQuorum:
             code, text = self.config_error
             return DescribeConfigsResponse(0, [DescribeConfigsResult(code, text, 2, "orders", [config])])
         if request.api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
-            code, text = self.config_error if leads else (ErrorCode.NOT_CONTROLLER, "not here")
+            forwards = self.nodes[node].address in [(each.host, each.port) for each in self.brokers]
+            code, text = self.config_error if leads or forwards else (ErrorCode.NOT_CONTROLLER, "not here")
             return IncrementalAlterConfigsResponse(0, [AlterConfigsResourceResponse(code, text, 2, "orders")])
         raise ConnectionError
 
@@ -340,6 +343,26 @@ async def test_configs_are_described_and_altered() -> None:
             ("a", 0, "1"),
             ("b", 1, None),
         ]
+
+
+@pytest.mark.parametrize("name", ["8", ""])
+async def test_configs_that_only_a_broker_can_check_are_sent_to_one(name: str) -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        made.brokers = [
+            DescribeClusterBroker(7, *made.nodes[1].address, is_fenced=True),
+            DescribeClusterBroker(8, *made.nodes[2].address),
+        ]
+        await admin.alter_configs(ConfigResourceType.BROKER, name, {"a": "1"}, by_broker=True)
+        assert made.request_counts(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [0, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["7", "9"])
+async def test_broker_that_checks_configs_must_run(name: str) -> None:
+    async with quorum() as made, client(made, 0) as admin:
+        made.brokers = [DescribeClusterBroker(7, *made.nodes[1].address, is_fenced=True)]
+        with pytest.raises(RequestFailed, match=f"broker '{name}' is not running"):
+            await admin.alter_configs(ConfigResourceType.BROKER, name, {"a": "1"}, by_broker=True)
+        assert made.request_counts(ApiKey.INCREMENTAL_ALTER_CONFIGS) == [0, 0, 0]
 
 
 async def test_config_error_is_reported_with_message() -> None:

@@ -16,7 +16,11 @@ from quorumd.pipeline.plan.live_sizes import Reported, request_sizes, sizes_of_p
 from quorumd.pipeline.plan.planner import make_plan
 from quorumd.pipeline.plan.planning import Changes, Outcome, make_outcome
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows
-from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+from quorumd.protocol.messages.describe_cluster_response import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+    Listener,
+)
 from quorumd.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsPartition,
     DescribeLogDirsResult,
@@ -50,14 +54,16 @@ def directory(path: str, sizes: dict[tuple[str, int], int], error: int = 0) -> D
 
 
 class Admin:
-    """Three brokers, one of them without a registration; broker 3 has an offline and a future log."""
+    """Three brokers, the first of which is also a voter; broker 3 has an offline and a future log."""
 
     def __init__(self, unreachable: Sequence[int] = ()) -> None:
         self._unreachable = unreachable
 
     async def describe_brokers(self) -> DescribeClusterResponse:
         response = DescribeClusterResponse()
-        response.brokers = [DescribeClusterBroker(broker, f"host-{broker}", 9092) for broker in (1, 2, 3)]
+        response.brokers = [DescribeClusterBroker(broker, f"host-{broker}", 9092) for broker in (2, 3)]
+        clients = Listener("CLIENTS", "host-1", 9092, 0)
+        response.brokers.append(DescribeClusterBroker(1, "host-of-controller-1", 9093, listeners=[clients]))
         return response
 
     async def describe_log_dirs(self, address: tuple[str, int]) -> list[DescribeLogDirsResult]:
