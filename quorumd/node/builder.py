@@ -12,13 +12,13 @@ from quorumd.log.folder_lock import lock_folder
 from quorumd.node.api.context import (
     ApiContext,
     MetadataParts,
-    NodeBasics,
     PeerParts,
     QuorumParts,
     create_api_context,
 )
 from quorumd.node.api.envelopes import CLIENT_ID_PREFIX
 from quorumd.node.api.families import add_routes
+from quorumd.node.basics import NodeBasics
 from quorumd.node.broker.clients import ClientListeners
 from quorumd.node.broker.controller_channel import ControllerAccess
 from quorumd.node.broker.log_folders import lock_folders
@@ -50,6 +50,7 @@ from quorumd.node.peers.leader_request import LeaderCaller
 from quorumd.node.recovered_data import RecoveredData, recover_data
 from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.connections import IncomingConnections
+from quorumd.node.sessions.context import SessionContext
 from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
@@ -102,6 +103,7 @@ class _Builder:
         self.settings = settings
         self.ports = ports
         self.statistics = statistics = NodeStatistics()
+        self.node = NodeBasics(settings=settings, clock=clock, statistics=statistics)
         self.tick = Tick(clock.call_soon, clock.now_ms, statistics.event_processing_ms)
         self.lifecycle = Lifecycle(clock, on_stop)
         self.recovered = recovered = recover_data(disk, settings)
@@ -142,11 +144,17 @@ class _Builder:
             *(clock, engine, log, self.runner, self.proposals, self.checkpointer, self.role, self.lifecycle)
         )
         self.router = RequestRouter(settings.private_apis)
-        sessions = (clock, statistics, self.tick, self._authenticator(), FairShares.of(clock), self._quotas())
-        self.incoming = IncomingConnections(self.router, settings, *sessions)
+        self.sessions = SessionContext(
+            node=self.node,
+            tick=self.tick,
+            authenticator=self._authenticator(),
+            shares=FairShares.of(clock),
+            quotas=self._quotas(),
+        )
+        self.incoming = IncomingConnections(self.router, self.sessions)
         self.clients = None
         if settings.broker is not None:
-            self.clients = ClientListeners(settings, self.router, self.incoming, *sessions)
+            self.clients = ClientListeners(settings.broker, self.sessions, self.router, self.incoming)
 
     def start(self, lock: File) -> Node:
         """Bind the listeners, build the parts that need their addresses, and start everything."""
@@ -370,7 +378,7 @@ class _Builder:
     ) -> ApiContext:
         controller = self.controller
         return create_api_context(
-            NodeBasics(settings=self.settings, clock=self.ports.clock, statistics=self.statistics),
+            self.node,
             QuorumParts(
                 engine=self.engine,
                 log=self.log,
@@ -392,7 +400,7 @@ class _Builder:
                 call_leader=LeaderCaller(self.engine, peers, self.settings.node_id).call,
             ),
             router=self.router,
-            quotas=self.incoming.quotas,
+            quotas=self.sessions.quotas,
         )
 
     def _broker(

@@ -12,6 +12,7 @@ from quorumd.node.api.error_responses import counted_error_responses
 from quorumd.node.api.forwarding import Forwarder
 from quorumd.node.api.large_requests import LargeRequests
 from quorumd.node.api.purgatory import ResponsePurgatory
+from quorumd.node.basics import NodeBasics
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder
 from quorumd.node.health.quorum_monitor import QuorumMonitor
@@ -21,26 +22,14 @@ from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
-from quorumd.node.settings import NodeSettings
 from quorumd.node.state.committed_image import CommittedImage
 from quorumd.node.state.metadata_writer import MetadataWriter
 from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine
-from quorumd.node.statistics import NodeStatistics
-from quorumd.ports import Clock
 from quorumd.quotas.client_quotas import ClientQuotas
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import Event, ReadRequested
 from quorumd.security.authorizer import Authorizer
-
-
-@dataclass(frozen=True, slots=True)
-class NodeBasics:
-    """The parts that do not depend on the cluster."""
-
-    settings: NodeSettings
-    clock: Clock
-    statistics: NodeStatistics
 
 
 @dataclass(frozen=True, slots=True)

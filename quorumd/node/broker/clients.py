@@ -24,16 +24,13 @@ from quorumd.node.api.sasl import SaslApis
 from quorumd.node.api.security import SecurityApis
 from quorumd.node.api.topics import TopicApis
 from quorumd.node.api.voters import VoterApis
+from quorumd.node.broker.settings import BrokerRoleSettings
 from quorumd.node.listeners import BoundListeners
-from quorumd.node.sessions.authentication import Authenticator
 from quorumd.node.sessions.connections import IncomingConnections, RejectedConnection
+from quorumd.node.sessions.context import SessionContext
 from quorumd.node.sessions.delegating_session import DelegatingSession
-from quorumd.node.sessions.fair_shares import FairShares
 from quorumd.node.sessions.router import RequestRouter
-from quorumd.node.settings import NodeSettings
-from quorumd.node.statistics import NodeStatistics
-from quorumd.node.tick import Tick
-from quorumd.ports import Clock, Connection
+from quorumd.ports import Connection
 from quorumd.protocol.apis import FORWARDABLE, ApiKey, request_class
 from quorumd.protocol.connection import Request
 from quorumd.protocol.endpoint_type import EndpointType
@@ -41,7 +38,6 @@ from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRe
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.routes import Handler, Route, Session
 from quorumd.protocol.wire import Message
-from quorumd.quotas.client_quotas import ClientQuotas
 from quorumd.security.authorizer import Access
 
 PUBLIC_APIS: Final = FORWARDABLE | {
@@ -102,28 +98,20 @@ class ClientListeners:
 
     def __init__(
         self,
-        settings: NodeSettings,
+        settings: BrokerRoleSettings,
+        context: SessionContext,
         quorum_router: RequestRouter,
         quorum_connections: IncomingConnections,
-        clock: Clock,
-        statistics: NodeStatistics,
-        tick: Tick,
-        authenticator: Authenticator,
-        shares: FairShares,
-        quotas: ClientQuotas,
     ) -> None:
-        assert settings.broker is not None
         self.is_open = False
         self.router = quorum_router
-        self.quotas = quotas
+        self.quotas = context.quotas
         self._authorization: RequestAuthorization | None = None
-        self._listen = settings.broker.listen
+        self._listen = settings.listen
         self._connections = quorum_connections
         if self._listen:
             self.router = RequestRouter()
-            self._connections = IncomingConnections(
-                self.router, settings, clock, statistics, tick, authenticator, shares, quotas
-            )
+            self._connections = IncomingConnections(self.router, context)
 
     def accept(self, listener: str) -> Connection:
         """Create the session of a connection that is being accepted by the listener with this name."""

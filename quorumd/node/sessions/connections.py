@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quorumd.node.sessions.authentication import Authenticator
-from quorumd.node.sessions.fair_shares import FairShares
+from quorumd.node.sessions.context import SessionContext
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.server_session import ServerSession
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
-from quorumd.node.sessions.throttle import Throttle
-from quorumd.node.settings import NodeSettings
-from quorumd.node.statistics import NodeStatistics
-from quorumd.node.tick import Tick
-from quorumd.ports import Clock, Connection, Transport
-from quorumd.quotas.client_quotas import ClientQuotas
+from quorumd.ports import Connection, Transport
 
 
 class RejectedConnection:
@@ -34,29 +28,13 @@ class IncomingConnections:
     `serves(listener)`: whether connections to a listener are accepted yet.
     """
 
-    def __init__(
-        self,
-        router: RequestRouter,
-        settings: NodeSettings,
-        clock: Clock,
-        statistics: NodeStatistics,
-        tick: Tick,
-        authenticator: Authenticator,
-        shares: FairShares,
-        quotas: ClientQuotas,
-    ) -> None:
+    def __init__(self, router: RequestRouter, context: SessionContext) -> None:
         self.next_number = 0
         self.serves: Callable[[str], bool] = lambda listener: True
         self._router = router
-        self._max_request_bytes = settings.max_request_bytes
-        self._large_request_bytes = settings.large_request_bytes
-        self._clock = clock
-        self._statistics = statistics
-        self._tick = tick
-        self._authenticator = authenticator
-        self._shares = shares
-        self.quotas = quotas
-        self._scheduler = SliceScheduler(clock.call_soon, settings.slice_partitions)
+        self._context = context
+        node = context.node
+        self._scheduler = SliceScheduler(node.clock.call_soon, node.settings.slice_partitions)
         self._sessions: dict[ServerSession, None] = {}
 
     def allocate_number(self) -> int:
@@ -68,21 +46,9 @@ class IncomingConnections:
         """Create the session of a connection that is being accepted by the listener with this name."""
         if not self.serves(listener):
             return RejectedConnection()
+        number = self.allocate_number()
         session = ServerSession(
-            self._router.route,
-            self._router.supported_versions,
-            self._max_request_bytes,
-            self._clock,
-            self._statistics,
-            self._tick,
-            self._scheduler,
-            self._closed,
-            self.allocate_number(),
-            self._large_request_bytes,
-            listener,
-            self._authenticator.for_connection(listener),
-            self._shares,
-            Throttle(self.quotas, self._clock),
+            self._context, self._router, self._scheduler, listener, number, on_closed=self._closed
         )
         self._sessions[session] = None
         return session

@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.node.sessions.authentication import SessionAuthentication, versions_before_authentication
+from quorumd.node.sessions.context import SessionContext
 from quorumd.node.sessions.decoding_task import DecodingTask
-from quorumd.node.sessions.fair_shares import FairShares
+from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.sessions.throttle import Throttle
-from quorumd.node.statistics import Histogram, NodeStatistics
-from quorumd.node.tick import Tick
-from quorumd.ports import Clock, Transport
-from quorumd.protocol.connection import LARGE_REQUEST, Request, ServerConnection, VersionRanges
+from quorumd.node.statistics import Histogram
+from quorumd.ports import Transport
+from quorumd.protocol.connection import Request, ServerConnection
 from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
-from quorumd.protocol.routes import Origin, Session
+from quorumd.protocol.routes import Origin
 from quorumd.protocol.wire import Message
 from quorumd.security.acls import host_of_peer
 
@@ -45,37 +45,31 @@ class ServerSession:
 
     def __init__(
         self,
-        route: Callable[[Session, Request[Message]], None],
-        supported_versions: VersionRanges,
-        max_request_bytes: int,
-        clock: Clock,
-        statistics: NodeStatistics,
-        tick: Tick,
+        context: SessionContext,
+        router: RequestRouter,
         scheduler: SliceScheduler,
-        on_closed: Callable[[ServerSession], None],
+        listener: str,
         number: int,
-        large_request_bytes: int = LARGE_REQUEST,
-        listener: str = "",
-        authentication: SessionAuthentication | None = None,
-        shares: FairShares | None = None,
-        throttle: Throttle | None = None,
+        on_closed: Callable[[ServerSession], None],
     ) -> None:
+        settings = context.node.settings
         self.origin = Origin("?", "", number, listener)
-        self._route = route
-        self._supported_versions = supported_versions
-        self._max_request_bytes = max_request_bytes
-        self._authentication = authentication
-        self._connection = ServerConnection(max_request_bytes, supported_versions, large_request_bytes)
-        if authentication is not None:
-            versions = versions_before_authentication(supported_versions)
-            self._connection.serve(authentication.max_request_bytes, versions)
-        self._clock = clock
-        self._statistics = statistics
-        self._tick = tick
+        self._router = router
+        self._max_request_bytes = settings.max_request_bytes
+        self._authentication = context.authenticator.for_connection(listener)
+        self._connection = ServerConnection(
+            settings.max_request_bytes, router.supported_versions, settings.large_request_bytes
+        )
+        if self._authentication is not None:
+            versions = versions_before_authentication(router.supported_versions)
+            self._connection.serve(self._authentication.max_request_bytes, versions)
+        self._clock = context.node.clock
+        self._statistics = context.node.statistics
+        self._tick = context.tick
         self._scheduler = scheduler
         self._on_closed = on_closed
-        self._shares = shares if shares is not None else FairShares.of(clock)
-        self._throttle = throttle
+        self._shares = context.shares
+        self._throttle = Throttle(context.quotas, context.node.clock)
         self._transport: Transport | None = None
         self._received_at: dict[int, float] = {}
         self._is_flush_scheduled = False
@@ -94,7 +88,7 @@ class ServerSession:
         self.origin.principal = transport.principal
         self.origin.host = host_of_peer(transport.peer)
         self._statistics.connections_open += 1
-        if self._throttle is not None and self._throttle.is_enabled:
+        if self._throttle.is_enabled:
             delay_ms = self._throttle.connected(self.origin.host)
             if delay_ms > 0:
                 self._is_closing = True
@@ -209,18 +203,17 @@ class ServerSession:
 
     def _handle(self, request: Request[Message]) -> None:
         throttle = self._throttle
-        if throttle is None or not throttle.is_enabled:
-            self._route(self, request)
+        if not throttle.is_enabled:
+            self._router.route(self, request)
             return
         throttle.begin(self, request)
-        self._route(self, request)
+        self._router.route(self, request)
         throttle.end(self)
         self._mute()
 
     def _mute(self) -> None:
         """Stop reading and handling requests while the client is throttled."""
         throttle, transport = self._throttle, self._transport
-        assert throttle is not None
         if throttle.remaining_ms <= 0 or self._is_muted or transport is None:
             return
         self._is_muted = True
@@ -242,7 +235,7 @@ class ServerSession:
         if authentication.proof is not None:
             self.origin.principal = authentication.proof.principal
             self.origin.token_authenticated = authentication.proof.is_token
-            self._connection.serve(self._max_request_bytes, self._supported_versions)
+            self._connection.serve(self._max_request_bytes, self._router.supported_versions)
         self._connection.reads_plain_tokens = authentication.expects_plain_tokens
         if reply.message is None or (is_plain_token and reply.closes):
             self.close()
@@ -341,7 +334,7 @@ class ServerSession:
         """Queue the response. Returns False if the connection is closed or the response cannot be encoded."""
         if self._transport is None:
             return False
-        if self._throttle is not None and self._throttle.is_enabled:
+        if self._throttle.is_enabled:
             self._throttle.apply(self, request, message)
             self._mute()
         try:
@@ -360,7 +353,7 @@ class ServerSession:
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         if self._transport is not None:
-            if self._throttle is not None and self._throttle.is_enabled:
+            if self._throttle.is_enabled:
                 response = self._throttle.apply_encoded(self, request, response)
                 self._mute()
             self._connection.respond_encoded(request, response)

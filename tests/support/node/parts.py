@@ -7,9 +7,12 @@ from functools import cached_property
 from random import Random
 
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.basics import NodeBasics
 from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.settings import NodeSettings
 from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.node.statistics import NodeStatistics
@@ -29,6 +32,7 @@ from tests.support.node.nodes import EVEN_LINKS
 from tests.support.node.virtual_time import VirtualTime
 
 CLUSTER_ID = "c" * 22
+OWN_ENDPOINT = Endpoint("CONTROLLER", "me", 9092)
 GROUP = (int(ConfigResourceType.GROUP), "g")
 """The resource whose configs `append` writes."""
 
@@ -52,6 +56,14 @@ class NodeParts:
     @cached_property
     def time(self) -> VirtualTime:
         return VirtualTime()
+
+    @cached_property
+    def settings(self) -> NodeSettings:
+        return NodeSettings(1, "/data", OWN_ENDPOINT, OWN_ENDPOINT)
+
+    @cached_property
+    def basics(self) -> NodeBasics:
+        return NodeBasics(self.settings, self.time.clock, self.statistics)
 
     @cached_property
     def tick(self) -> Tick:

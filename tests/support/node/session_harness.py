@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from random import Random
 from typing import Any
 
-from quorumd.node.sessions.authentication import SessionAuthentication
+from quorumd.node.sessions.authentication import Authenticator
+from quorumd.node.sessions.context import SessionContext
+from quorumd.node.sessions.fair_shares import FairShares
+from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.server_session import ServerSession
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
-from quorumd.node.sessions.throttle import Throttle
-from quorumd.protocol.apis import ApiKey
+from quorumd.node.settings import NodeSettings
+from quorumd.protocol.apis import ApiKey, request_class
 from quorumd.protocol.connection import ClientConnection, Request
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
-from quorumd.protocol.routes import Session
+from quorumd.protocol.routes import Route, Session
 from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
+from quorumd.security.credentials import NoCredentials
+from quorumd.security.sasl.settings import ListenerSasl
+from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.node.parts import NodeParts
 
+LISTENER = "CLIENTS"
 SLICE = 100
+MAX_REQUEST_BYTES = 1 << 20
 SPOKEN = {
     int(ApiKey.API_VERSIONS): (0, 4),
     int(ApiKey.METADATA): (0, 13),
@@ -58,31 +69,42 @@ class RecordingTransport:
 
 
 class SessionHarness(NodeParts):
-    """A session on a recording transport, with a client that encodes requests and decodes responses."""
+    """A session on a recording transport, with a client that encodes requests and decodes responses. `sasl`: by the
+    name of the listener; the session is one of LISTENER."""
+
+    @cached_property
+    def settings(self) -> NodeSettings:
+        return replace(NodeParts().settings, max_request_bytes=MAX_REQUEST_BYTES)
 
     def __init__(
-        self, quotas: ClientQuotas = NO_QUOTAS, authentication: SessionAuthentication | None = None
+        self, quotas: ClientQuotas = NO_QUOTAS, sasl: Mapping[str, ListenerSasl] | None = None
     ) -> None:
         super().__init__()
+        authenticator = Authenticator(
+            sasl or {}, NoCredentials(), self.time.clock, SimulatedEntropy(Random(1)), self.statistics
+        )
+        shares = FairShares.of(self.time.clock)
         self.client = ClientConnection("client")
         self.requests: list[Request] = []
         self.route: Callable[[Session, Request], None] = lambda session, request: None
         self.forgotten: list[ServerSession] = []
+        self.context = SessionContext(self.basics, self.tick, authenticator, shares, quotas)
         self.session = ServerSession(
-            self._route,
-            SPOKEN,
-            1 << 20,
-            self.time.clock,
-            self.statistics,
-            self.tick,
+            self.context,
+            self._router(),
             SliceScheduler(self.time.clock.call_soon, SLICE),
-            self.forgotten.append,
-            1,
-            authentication=authentication,
-            throttle=Throttle(quotas, self.time.clock),
+            LISTENER,
+            number=1,
+            on_closed=self.forgotten.append,
         )
         self.transport = RecordingTransport()
         self.session.connected(self.transport)
+
+    def _router(self) -> RequestRouter:
+        router = RequestRouter()
+        router.add(Route(request_class(key), self._route) for key in SPOKEN)
+        router.supported_versions = SPOKEN
+        return router
 
     def _route(self, session: Session, request: Request) -> None:
         self.requests.append(request)

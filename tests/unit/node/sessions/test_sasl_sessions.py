@@ -21,9 +21,10 @@ from quorumd.security.credentials import NoCredentials
 from quorumd.security.sasl.settings import ClientSasl, ListenerSasl, ServerSasl
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.node.parts import NodeParts
-from tests.support.node.session_harness import SPOKEN, SessionHarness
+from tests.support.node.session_harness import LISTENER, SPOKEN, SessionHarness
 
 USERS = {"alice": "secret"}
+SERVER = ServerSasl(("PLAIN", "SCRAM-SHA-256"), USERS)
 ALICE = b"\0alice\0secret"
 
 
@@ -32,9 +33,8 @@ class Harness(NodeParts):
 
     def __init__(self) -> None:
         super().__init__()
-        server = ServerSasl(("PLAIN", "SCRAM-SHA-256"), USERS)
         self.authenticator = Authenticator(
-            {"SASL": ListenerSasl(server), "CLIENTS": ListenerSasl(None, ClientSasl("PLAIN"))},
+            {"SASL": ListenerSasl(SERVER), "CLIENTS": ListenerSasl(None, ClientSasl("PLAIN"))},
             NoCredentials(),
             self.time.clock,
             SimulatedEntropy(Random(1)),
@@ -68,7 +68,7 @@ def test_clients_may_negotiate_versions_before_they_authenticate() -> None:
 
 
 def session_with_sasl() -> SessionHarness:
-    return SessionHarness(authentication=Harness().authentication)
+    return SessionHarness(sasl={LISTENER: ListenerSasl(SERVER)})
 
 
 def test_session_speaks_for_the_client_that_authenticated() -> None:

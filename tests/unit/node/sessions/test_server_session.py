@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from quorumd.node.sessions import server_session as module
 from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.decoding_task import STEPS_PER_UNIT
+from quorumd.node.sessions.router import RequestRouter
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse
@@ -358,11 +358,8 @@ def test_latency_of_an_immediate_response_is_measured_too(harness: SessionHarnes
     assert sum(harness.statistics.request_latency_ms[ApiKey.METADATA].counts) == 1
 
 
-def test_sessions_are_numbered_in_the_order_of_their_connections() -> None:
-    unused: Any = SimpleNamespace(
-        max_request_bytes=0, large_request_bytes=0, call_soon=None, slice_partitions=1
-    )
-    connections = IncomingConnections(*[unused] * 8)
+def test_sessions_are_numbered_in_the_order_of_their_connections(harness: SessionHarness) -> None:
+    connections = IncomingConnections(RequestRouter(), harness.context)
     assert [connections.allocate_number(), connections.allocate_number(), connections.next_number] == [
         0,
         1,
