@@ -1,18 +1,38 @@
-"""The parts of a node that do not depend on the cluster; most other parts are built from them."""
+"""The parts of a node that most of its other parts are built from."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from quorumd.ids import ReplicaKey
+from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.settings import NodeSettings
 from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock
+from quorumd.raft.engine import RaftEngine
+from quorumd.raft.events import Event
 
 
 @dataclass(frozen=True, slots=True)
 class NodeBasics:
-    """Settings, clock and counters of one node."""
+    """The parts that do not depend on the cluster."""
 
     settings: NodeSettings
     clock: Clock
     statistics: NodeStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumParts:
+    """The Raft engine with its log, and the node's place in the quorum: the replica `own`. `step` passes an event to
+    the engine."""
+
+    own: ReplicaKey
+    engine: RaftEngine
+    log: SegmentedLog
+    identity: ClusterIdentity
+    role: LeaderRole
+    step: Callable[[Event], None]

@@ -7,18 +7,17 @@ from functools import partial
 from typing import NamedTuple
 
 from quorumd.errors import ConfigError
-from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.ids import ReplicaKey
 from quorumd.log.folder_lock import lock_folder
 from quorumd.node.api.context import (
     ApiContext,
     MetadataParts,
     PeerParts,
-    QuorumParts,
     create_api_context,
 )
 from quorumd.node.api.envelopes import CLIENT_ID_PREFIX
 from quorumd.node.api.families import add_routes
-from quorumd.node.basics import NodeBasics
+from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.broker.clients import ClientListeners
 from quorumd.node.broker.controller_channel import ControllerAccess
 from quorumd.node.broker.log_folders import lock_folders
@@ -111,15 +110,20 @@ class _Builder:
         self.log = log
         self.identity = _identity(recovered, entropy)
         self.own = own = ReplicaKey(settings.node_id, saved.meta.directory_id)
-        self.engine = engine = RaftEngine(
-            *(settings.engine_settings, own, saved.quorum_state, log),
-            *(recovered.voter_history(), entropy.randrange),
-        )
+        self.engine = engine = self._engine()
         self.founding = Founding(own, settings, engine, self.identity, recovered.founders)
         self.role = LeaderRole(engine, settings.node_id)
         call_later = partial(self.lifecycle.call_later, APPLY_DELAY_MS)
         self.state_machine = StateMachine(log, clock, call_later, self.lifecycle.call_soon)
         self.runner = self._runner()
+        self.quorum = QuorumParts(
+            own=own,
+            engine=engine,
+            log=log,
+            identity=self.identity,
+            role=self.role,
+            step=self.runner.step,
+        )
         self.checkpointer = HighWatermarkCheckpointer(
             disk,
             settings.data_directory,
@@ -127,30 +131,16 @@ class _Builder:
             self._durable_high_watermark,
             self.lifecycle.file_written,
         )
-        self.snapshots = SnapshotManager(
-            *(disk, clock, log, settings.log, settings.data_directory, statistics),
-            lambda: self.state_machine.needed_offset,
+        self.snapshots = SnapshotManager(self.node, disk, log, lambda: self.state_machine.needed_offset)
+        self.proposals = self._proposals()
+        self.controller = ControllerRunner(
+            self.node, self.quorum, self.state_machine, self.proposals, entropy
         )
-        appender = LogAppender(engine, log, clock, self.state_machine, statistics, self.runner.propose)
-        self.proposals = Proposals(
-            appender.append,
-            self.tick.defer,
-            lambda: not self.runner.is_flushing,
-            clock.now_ms,
-            statistics.commit_latency_ms.observe,
-        )
-        self.controller = self._controller()
         self.shutdown = GracefulShutdown(
             *(clock, engine, log, self.runner, self.proposals, self.checkpointer, self.role, self.lifecycle)
         )
         self.router = RequestRouter(settings.private_apis)
-        self.sessions = SessionContext(
-            node=self.node,
-            tick=self.tick,
-            authenticator=self._authenticator(),
-            shares=FairShares.of(clock),
-            quotas=self._quotas(),
-        )
+        self.sessions = self._sessions()
         self.incoming = IncomingConnections(self.router, self.sessions)
         self.clients = None
         if settings.broker is not None:
@@ -183,15 +173,15 @@ class _Builder:
         endpoints = tuple(map(listeners.reachable, settings.quorum_listeners))
         endpoint = endpoints[0]
         connections = self._connections(settings.controller_listener_name, settings.private_apis)
-        discovery = self._discovery(connections)
+        discovery = Discovery(self.node, self.quorum, self.founding, self.ports.entropy, connections.call)
         voter_log = self._voter_log(discovery)
-        peers = self._peers(connections, discovery, voter_log, endpoints)
+        peers = PeerClient(self.node, self.quorum, connections, discovery, voter_log.fetched, endpoints)
         monitor = self._monitor(peers)
         context = self._context(connections, discovery, peers, monitor)
         add_routes(context)
         self.incoming.serves = context.gates.authorization.serves
         broker = self._broker(context, discovery, listeners)
-        membership = create_membership_manager(context, self.own, self.ports.entropy, endpoints)
+        membership = create_membership_manager(context, self.ports.entropy, endpoints)
         boot_timestamp = next_boot_timestamp(self.ports.disk, settings.data_directory, clock.wall_ms())
         node = self._node(boot_timestamp, discovery, connections, membership, monitor, listeners, broker)
         if broker is not None:
@@ -218,8 +208,7 @@ class _Builder:
             self.runner.step(ReplayStarted())
         self.founding.start(endpoint)
         own_address = Address(endpoint.host, endpoint.port, boot_timestamp, self.own.directory_id)
-        seeds = [seed for seed in settings.voter_addresses if seed[0] != settings.node_id]
-        discovery.start(own_address, seeds + self.founding.seeds(), endpoints)
+        discovery.start(own_address, endpoints)
         voter_log.update_addresses()
         monitor.start()
         membership.start()
@@ -258,15 +247,39 @@ class _Builder:
     def _durable_high_watermark(self) -> int:
         return min(self.engine.high_watermark, self.runner.durable_offset)
 
-    def _quotas(self) -> ClientQuotas:
-        return ClientQuotas(
-            self.settings.quotas, lambda: self.state_machine.image.security.quotas, self.statistics.quotas
+    def _engine(self) -> RaftEngine:
+        recovered = self.recovered
+        return RaftEngine(
+            self.settings.engine_settings,
+            self.own,
+            recovered.saved.quorum_state,
+            recovered.log,
+            recovered.voter_history(),
+            self.ports.entropy.randrange,
         )
 
-    def _authenticator(self) -> Authenticator:
-        credentials = ImageCredentials(lambda: self.state_machine.image, self.settings.token_secret_key)
-        clock, entropy = self.ports.clock, self.ports.entropy
-        return Authenticator(self.ports.sasl, credentials, clock, entropy, self.statistics)
+    def _proposals(self) -> Proposals:
+        appender = LogAppender(self.node, self.quorum, self.state_machine, self.runner.propose)
+        return Proposals(
+            appender.append,
+            self.tick.defer,
+            lambda: not self.runner.is_flushing,
+            self.ports.clock.now_ms,
+            self.statistics.commit_latency_ms.observe,
+        )
+
+    def _sessions(self) -> SessionContext:
+        settings, ports = self.settings, self.ports
+        credentials = ImageCredentials(lambda: self.state_machine.image, settings.token_secret_key)
+        return SessionContext(
+            node=self.node,
+            tick=self.tick,
+            authenticator=Authenticator(ports.sasl, credentials, ports.clock, ports.entropy, self.statistics),
+            shares=FairShares.of(ports.clock),
+            quotas=ClientQuotas(
+                settings.quotas, lambda: self.state_machine.image.security.quotas, self.statistics.quotas
+            ),
+        )
 
     def _runner(self) -> RaftRunner:
         states = QuorumStateStore(
@@ -288,41 +301,6 @@ class _Builder:
             self.lifecycle.fail,
         )
 
-    def _controller(self) -> ControllerRunner:
-        controller = ControllerRunner(
-            self.settings.controller,
-            self.ports.clock,
-            self.ports.entropy,
-            self.identity,
-            self.log,
-            self.state_machine,
-            self.proposals,
-            self.statistics,
-            self.role,
-        )
-        if self.settings.registers:
-            controller.controller.other_voters = lambda: [
-                voter for voter in self.engine.voters.current.ids if voter != self.own.id
-            ]
-        return controller
-
-    def _discovery(self, connections: PeerConnections) -> Discovery:
-        settings, clock = self.settings, self.ports.clock
-        return Discovery(
-            self.own,
-            settings.controller_listener_name,
-            settings.bootstrap_servers,
-            clock,
-            self.ports.entropy,
-            self.identity,
-            connections.call,
-            self.runner.step,
-            lambda: self.engine.should_probe_leader(clock.now_ms()),
-            lambda: self.founding.voter_ids,
-            self.founding,
-            settings.request_timeout_ms,
-        )
-
     def _voter_log(self, discovery: Discovery) -> VoterLog:
         return VoterLog(
             self.engine,
@@ -334,26 +312,6 @@ class _Builder:
             self.settings.data_directory,
             self.recovered.saved.meta,
             self.lifecycle,
-        )
-
-    def _peers(
-        self,
-        connections: PeerConnections,
-        discovery: Discovery,
-        voter_log: VoterLog,
-        endpoints: tuple[Endpoint, ...],
-    ) -> PeerClient:
-        return PeerClient(
-            connections,
-            discovery,
-            self.ports.clock,
-            self.log,
-            self.identity,
-            self.statistics,
-            self.runner.step,
-            voter_log.fetched,
-            endpoints,
-            self.settings.request_timeout_ms,
         )
 
     def _monitor(self, peers: PeerClient) -> QuorumMonitor:
@@ -379,13 +337,7 @@ class _Builder:
         controller = self.controller
         return create_api_context(
             self.node,
-            QuorumParts(
-                engine=self.engine,
-                log=self.log,
-                identity=self.identity,
-                role=self.role,
-                step=self.runner.step,
-            ),
+            self.quorum,
             MetadataParts(
                 state_machine=self.state_machine,
                 proposals=self.proposals,
@@ -397,7 +349,7 @@ class _Builder:
                 discovery=discovery,
                 connections=connections,
                 monitor=monitor,
-                call_leader=LeaderCaller(self.engine, peers, self.settings.node_id).call,
+                call_leader=LeaderCaller(self.quorum, peers).call,
             ),
             router=self.router,
             quotas=self.sessions.quotas,
@@ -439,7 +391,10 @@ class _Builder:
         broker: NodeBroker | None,
     ) -> RunnerOutputs:
         leadership = Leadership(
-            *(self.role, self.engine, self.log, self.state_machine, self.proposals, self.controller),
+            self.quorum,
+            self.state_machine,
+            self.proposals,
+            self.controller,
             self.recovered.bootstrap,
             lambda: self.incoming.next_number,
         )

@@ -6,17 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quorumd.controller.controller import Controller
-from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.error_responses import counted_error_responses
 from quorumd.node.api.forwarding import Forwarder
 from quorumd.node.api.large_requests import LargeRequests
 from quorumd.node.api.purgatory import ResponsePurgatory
-from quorumd.node.basics import NodeBasics
-from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder
 from quorumd.node.health.quorum_monitor import QuorumMonitor
-from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.peers.connection import Call
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
@@ -28,19 +25,8 @@ from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.quotas.client_quotas import ClientQuotas
 from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import Event, ReadRequested
+from quorumd.raft.events import ReadRequested
 from quorumd.security.authorizer import Authorizer
-
-
-@dataclass(frozen=True, slots=True)
-class QuorumParts:
-    """The Raft engine with its log, and the node's place in the quorum. `step` passes an event to the engine."""
-
-    engine: RaftEngine
-    log: SegmentedLog
-    identity: ClusterIdentity
-    role: LeaderRole
-    step: Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.basics import QuorumParts
 from quorumd.node.controller.runner import ControllerRunner
 from quorumd.node.state.bootstrap_records import propose_bootstrap_records
 from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine
 from quorumd.protocol.wire import Message
-from quorumd.raft.engine import RaftEngine
 
 
 class Leadership:
@@ -24,9 +22,7 @@ class Leadership:
 
     def __init__(
         self,
-        role: LeaderRole,
-        engine: RaftEngine,
-        log: SegmentedLog,
+        quorum: QuorumParts,
         state_machine: StateMachine,
         proposals: Proposals,
         controller: ControllerRunner,
@@ -35,9 +31,9 @@ class Leadership:
     ) -> None:
         self._is_leading = False
         self._is_bootstrapped = False
-        self._role = role
-        self._engine = engine
-        self._log = log
+        self._role = quorum.role
+        self._engine = quorum.engine
+        self._log = quorum.log
         self._state_machine = state_machine
         self._proposals = proposals
         self._controller = controller

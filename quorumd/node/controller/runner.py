@@ -7,24 +7,21 @@ from collections.abc import Sequence
 
 from quorumd.controller.broker import Broker
 from quorumd.controller.broker_lifecycle import completes_fencing, elect_broker, fence
-from quorumd.controller.controller import Controller, ControllerSettings
+from quorumd.controller.controller import Controller
 from quorumd.controller.delegation_tokens import MAX_SWEPT, expired_tokens
 from quorumd.controller.elections import (
     MAX_SWEEP_RECORDS,
     UncleanElection,
     elect_unclean_leaders,
 )
-from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder
 from quorumd.node.controller.leader_balancer import LeaderBalancer
 from quorumd.node.controller.no_op_writer import NoOpWriter
-from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.state.metadata_writer import MetadataWriter
 from quorumd.node.state.proposals import Proposals, ignore_commit
 from quorumd.node.state.state_machine import StateMachine
-from quorumd.node.statistics import NodeStatistics
-from quorumd.ports import Clock, Entropy, Timer
+from quorumd.ports import Entropy, Timer
 
 logger = logging.getLogger("quorumd.controller")
 
@@ -41,40 +38,44 @@ class ControllerRunner:
 
     def __init__(
         self,
-        settings: ControllerSettings,
-        clock: Clock,
-        entropy: Entropy,
-        identity: ClusterIdentity,
-        log: SegmentedLog,
+        node: NodeBasics,
+        quorum: QuorumParts,
         state_machine: StateMachine,
         proposals: Proposals,
-        statistics: NodeStatistics,
-        role: LeaderRole,
+        entropy: Entropy,
     ) -> None:
+        settings, clock, log = node.settings.controller, node.clock, quorum.log
         self.controller = Controller(
             settings,
-            lambda: identity.cluster_id,
+            lambda: quorum.identity.cluster_id,
             clock.now_ms,
             lambda: log.end_offset + proposals.pending_records,
             entropy.uuid,
             clock.wall_ms,
         )
+        if node.settings.registers:
+            self.controller.other_voters = self._other_voters
         self.order = AlterPartitionOrder()
         self.writer = MetadataWriter(log.has_free_space, state_machine, proposals, self._on_unclean_elections)
         self._clock = clock
+        self._quorum = quorum
+        self._role = quorum.role
         self._state_machine = state_machine
-        self._statistics = statistics
-        self._role = role
+        self._statistics = node.statistics
         self._check_interval_ms = min(
             settings.broker_session_timeout_ms / SESSION_CHECKS_PER_TIMEOUT, MAX_CHECK_INTERVAL_MS
         )
-        self._balancer = LeaderBalancer(self.controller, clock, self.writer, statistics, self.can_write)
+        self._balancer = LeaderBalancer(self.controller, clock, self.writer, node.statistics, self.can_write)
         self._no_op_writer = NoOpWriter(
             settings.max_idle_interval_ms, clock, proposals, self.writer, self.can_write
         )
         self._session_timer: Timer | None = None
         self._sweep_timer: Timer | None = None
         self._token_timer: Timer | None = None
+
+    def _other_voters(self) -> list[int]:
+        quorum = self._quorum
+        return [voter for voter in quorum.engine.voters.current.ids if voter != quorum.own.id]
 
     def lead(self, next_session: int) -> None:
         """Begin a leadership. `next_session`: number of the next connection that is accepted."""

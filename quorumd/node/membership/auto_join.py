@@ -12,18 +12,16 @@ from collections.abc import Callable
 from math import inf
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import Endpoint, ReplicaKey
-from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.ids import Endpoint
+from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.peers.leader_request import LeaderRequest
-from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import add_raft_voter_request
 from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
 from quorumd.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
 from quorumd.protocol.wire import Message
-from quorumd.raft.engine import RaftEngine
 
 logger = logging.getLogger("quorumd.node")
 
@@ -32,28 +30,24 @@ PERIOD_IN_FETCH_TIMEOUTS = 3.0
 
 
 class AutoJoin:
-    """Requests a vote for the replica `own`.
+    """Requests a vote for this node's replica.
 
     `call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node.
     """
 
     def __init__(
         self,
-        engine: RaftEngine,
-        clock: Clock,
-        identity: ClusterIdentity,
-        own: ReplicaKey,
+        node: NodeBasics,
+        quorum: QuorumParts,
         call_leader: Callable[[Call], bool],
-        fetch_timeout_ms: float,
-        request_timeout_ms: int,
     ) -> None:
-        self._engine = engine
-        self._clock = clock
-        self._identity = identity
-        self._own = own
-        self._request = LeaderRequest(clock, call_leader, request_timeout_ms)
-        self._period_ms = PERIOD_IN_FETCH_TIMEOUTS * fetch_timeout_ms
-        self._request_timeout_ms = request_timeout_ms
+        self._engine = quorum.engine
+        self._clock = node.clock
+        self._identity = quorum.identity
+        self._own = quorum.own
+        self._request_timeout_ms = node.settings.request_timeout_ms
+        self._request = LeaderRequest(node.clock, call_leader, self._request_timeout_ms)
+        self._period_ms = PERIOD_IN_FETCH_TIMEOUTS * node.settings.raft.fetch_timeout_ms
         self._requested_ms = -inf
 
     def update(self, endpoints: tuple[Endpoint, ...]) -> None:

@@ -8,20 +8,18 @@ changes the image; the node then registers again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import inf
 
-from quorumd.controller.controller import Controller
 from quorumd.controller.controller_registration import plan_controller_registration
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, KafkaUuid
+from quorumd.node.api.context import MetadataParts
+from quorumd.node.basics import NodeBasics
 from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.peers.leader_request import LeaderRequest
-from quorumd.node.state.metadata_writer import MetadataWriter
-from quorumd.node.state.state_machine import StateMachine
-from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import controller_registration_request as wire
 from quorumd.protocol.messages.controller_registration_response import ControllerRegistrationResponse
@@ -44,26 +42,22 @@ class ControllerRegistration:
 
     def __init__(
         self,
-        node_id: int,
         incarnation_id: KafkaUuid,
-        clock: Clock,
-        state_machine: StateMachine,
-        controller: Controller,
-        writer: MetadataWriter,
+        node: NodeBasics,
         role: LeaderRole,
-        security_protocols: Mapping[str, int],
+        metadata: MetadataParts,
         call_leader: Callable[[Call], bool],
-        request_timeout_ms: float,
     ) -> None:
+        settings = node.settings
         self.incarnation_id = incarnation_id
-        self._node_id = node_id
-        self._clock = clock
-        self._state_machine = state_machine
-        self._controller = controller
-        self._writer = writer
+        self._node_id = settings.node_id
+        self._clock = node.clock
+        self._state_machine = metadata.state_machine
+        self._controller = metadata.controller
+        self._writer = metadata.writer
         self._role = role
-        self._security_protocols = security_protocols
-        self._to_leader = LeaderRequest(clock, call_leader, request_timeout_ms)
+        self._security_protocols = settings.security_protocols
+        self._to_leader = LeaderRequest(node.clock, call_leader, settings.request_timeout_ms)
         self._is_writing = False
         self._requested_ms = -inf
         self._wait_ms = FIRST_WAIT_MS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.ids import Endpoint, ReplicaKey
+from quorumd.ids import Endpoint
 from quorumd.node.api.context import ApiContext
 from quorumd.node.membership.auto_join import AutoJoin
 from quorumd.node.membership.controller_registration import ControllerRegistration
@@ -54,42 +54,17 @@ class MembershipManager:
 
 
 def create_membership_manager(
-    context: ApiContext, own: ReplicaKey, entropy: Entropy, own_endpoints: tuple[Endpoint, ...]
+    context: ApiContext, entropy: Entropy, own_endpoints: tuple[Endpoint, ...]
 ) -> MembershipManager:
     """Create the manager of a node, with the tasks that its settings enable."""
-    clock, settings = context.node.clock, context.node.settings
-    quorum, metadata, call_leader = context.quorum, context.metadata, context.peers.call_leader
-    voter = VoterEndpointUpdate(
-        engine=quorum.engine,
-        clock=clock,
-        identity=quorum.identity,
-        own=own,
-        call_leader=call_leader,
-        request_timeout_ms=settings.request_timeout_ms,
-        step=quorum.step,
-    )
+    node, quorum, call_leader = context.node, context.quorum, context.peers.call_leader
+    voter = VoterEndpointUpdate(node, quorum, call_leader)
     registration = auto_join = None
-    if settings.registers:
+    if node.settings.registers:
+        incarnation_id = entropy.uuid()
         registration = ControllerRegistration(
-            node_id=own.id,
-            incarnation_id=entropy.uuid(),
-            clock=clock,
-            state_machine=metadata.state_machine,
-            controller=metadata.controller,
-            writer=metadata.writer,
-            role=quorum.role,
-            security_protocols=settings.security_protocols,
-            call_leader=call_leader,
-            request_timeout_ms=settings.request_timeout_ms,
+            incarnation_id, node, quorum.role, context.metadata, call_leader
         )
-    if settings.auto_join:
-        auto_join = AutoJoin(
-            engine=quorum.engine,
-            clock=clock,
-            identity=quorum.identity,
-            own=own,
-            call_leader=call_leader,
-            fetch_timeout_ms=settings.raft.fetch_timeout_ms,
-            request_timeout_ms=settings.request_timeout_ms,
-        )
-    return MembershipManager(clock, own_endpoints, voter, registration, auto_join)
+    if node.settings.auto_join:
+        auto_join = AutoJoin(node, quorum, call_leader)
+    return MembershipManager(node.clock, own_endpoints, voter, registration, auto_join)

@@ -13,18 +13,16 @@ import logging
 from collections.abc import Callable
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import Endpoint, ReplicaKey
-from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.ids import Endpoint
+from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.peers.leader_request import LeaderRequest
-from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import update_raft_voter_request as wire
 from quorumd.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
 from quorumd.protocol.wire import Message
 from quorumd.raft.effects import VoterChangeResult
-from quorumd.raft.engine import RaftEngine
-from quorumd.raft.events import Event, UpdateVoter, VoterChangeRequested
+from quorumd.raft.events import UpdateVoter, VoterChangeRequested
 from quorumd.raft.voters import Voter
 
 logger = logging.getLogger("quorumd.node")
@@ -33,27 +31,22 @@ LOWEST_KRAFT_VERSION, HIGHEST_KRAFT_VERSION = 0, 1
 
 
 class VoterEndpointUpdate:
-    """Updates the endpoint of the replica `own`.
+    """Updates the endpoints of this node's replica.
 
-    `call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node. `step` passes
-    an event to the engine.
+    `call_leader(call) -> bool` sends to the leader; False if no leader is known, or if it is this node.
     """
 
     def __init__(
         self,
-        engine: RaftEngine,
-        clock: Clock,
-        identity: ClusterIdentity,
-        own: ReplicaKey,
+        node: NodeBasics,
+        quorum: QuorumParts,
         call_leader: Callable[[Call], bool],
-        request_timeout_ms: float,
-        step: Callable[[Event], None],
     ) -> None:
-        self._engine = engine
-        self._identity = identity
-        self._own = own
-        self._request = LeaderRequest(clock, call_leader, request_timeout_ms)
-        self._step = step
+        self._engine = quorum.engine
+        self._identity = quorum.identity
+        self._own = quorum.own
+        self._request = LeaderRequest(node.clock, call_leader, node.settings.request_timeout_ms)
+        self._step = quorum.step
         self._is_appending = False
 
     def update(self, endpoints: tuple[Endpoint, ...]) -> None:

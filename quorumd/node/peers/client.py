@@ -9,17 +9,15 @@ from typing import Any
 
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.ids import Endpoint
-from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.consensus.voter_records import VoterRecord, voter_records
-from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.basics import NodeBasics, QuorumParts
+from quorumd.node.consensus.fetched_records import decode_fetched
+from quorumd.node.consensus.voter_records import VoterRecord
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.connection import Call, Failure, Purpose
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.contacts import PeerContacts
 from quorumd.node.peers.discovery import Discovery
-from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
-from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import (
     begin_quorum_epoch_response,
@@ -30,14 +28,12 @@ from quorumd.protocol.messages import (
     vote_response,
 )
 from quorumd.protocol.messages.describe_node_request import DescribeNodeRequest
-from quorumd.protocol.record_batch import validate
 from quorumd.protocol.wire import Message
 from quorumd.raft.effects import Send
-from quorumd.raft.events import Event, PeerRequestFailed, ResponseReceived
+from quorumd.raft.events import PeerRequestFailed, ResponseReceived
 from quorumd.raft.messages import (
     BeginEpochRequest,
     EndEpochRequest,
-    FetchedBatch,
     FetchRequest,
     FetchResponse,
     Request,
@@ -65,28 +61,24 @@ class PeerClient:
 
     def __init__(
         self,
+        node: NodeBasics,
+        quorum: QuorumParts,
         connections: PeerConnections,
         discovery: Discovery,
-        clock: Clock,
-        log: SegmentedLog,
-        identity: ClusterIdentity,
-        statistics: NodeStatistics,
-        step: Callable[[Event], None],
         on_voter_records: Callable[[list[VoterRecord]], None],
         own_endpoints: tuple[Endpoint, ...],
-        request_timeout_ms: float,
     ) -> None:
         self.contacts = PeerContacts()
         self._connections = connections
         self._discovery = discovery
-        self._clock = clock
-        self._log = log
-        self._identity = identity
-        self._statistics = statistics
-        self._step = step
+        self._clock = node.clock
+        self._log = quorum.log
+        self._identity = quorum.identity
+        self._statistics = node.statistics
+        self._step = quorum.step
         self._on_voter_records = on_voter_records
         self._own_endpoints = own_endpoints
-        self._request_timeout_ms = request_timeout_ms
+        self._request_timeout_ms = node.settings.request_timeout_ms
         self._reported_refusals: dict[int, ErrorCode] = {}
         """The last logged error of each peer, so that it is not logged again."""
         self._prepared: tuple[Send, Call] | None = None
@@ -258,38 +250,24 @@ class PeerClient:
 
     def _on_fetch_response(self, peer: int, request: Request, response: FetchResponse) -> None:
         """Validate the records of a leader before the engine gets them."""
-        if response.records:
-            found: list[VoterRecord] = []
-            try:
-                headers = validate(response.records)
-                batches = []
-                for header in headers:
-                    voters = list(voter_records(response.records, header)) if header.is_control else []
-                    found += voters
-                    batches.append(
-                        FetchedBatch(
-                            header.base_offset,
-                            header.end_offset,
-                            header.epoch,
-                            header.position,
-                            tuple((voter.offset, voter.assignment) for voter in voters),
-                        )
-                    )
-            except MalformedMessage as error:
-                logger.error("node %d sent invalid records: %s", peer, error)
-                self._step(PeerRequestFailed(peer, request))
-                return
-            response.batches = tuple(batches)
-            before = self._log.end_offset
+        if not response.records:
             self._step(ResponseReceived(peer, request, response))
-            appended = range(before, self._log.end_offset)
-            self._statistics.fetched_records += len(appended)
-            # The engine may have rejected the batches: only voter records that were appended count.
-            found = [record for record in found if record.offset in appended]
-            if found:
-                self._on_voter_records(found)
-        else:
-            self._step(ResponseReceived(peer, request, response))
+            return
+        try:
+            fetched = decode_fetched(response.records)
+        except MalformedMessage as error:
+            logger.error("node %d sent invalid records: %s", peer, error)
+            self._step(PeerRequestFailed(peer, request))
+            return
+        response.batches = fetched.batches
+        before = self._log.end_offset
+        self._step(ResponseReceived(peer, request, response))
+        appended = range(before, self._log.end_offset)
+        self._statistics.fetched_records += len(appended)
+        # The engine may have rejected the batches: only voter records that were appended count.
+        found = [record for record in fetched.voter_records if record.offset in appended]
+        if found:
+            self._on_voter_records(found)
 
 
 def _purpose(request: Request) -> Purpose:

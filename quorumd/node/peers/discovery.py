@@ -18,11 +18,11 @@ from math import inf
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, NO_NODE, ZERO_UUID, Endpoint, ReplicaKey
-from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.identity.founding import Founding
 from quorumd.node.peers.address_book import Address, AddressBook, is_same_place
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.ports import Clock, Entropy, Timer
+from quorumd.ports import Entropy, Timer
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest, Listener
@@ -31,7 +31,7 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest, Metadata
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
-from quorumd.raft.events import Event, FoundingPermitted, LeaderReported, PeerDiscovered
+from quorumd.raft.events import FoundingPermitted, LeaderReported, PeerDiscovered
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter
 
@@ -55,39 +55,33 @@ class Discovery:
     """Finds the addresses of nodes, and steps the engine with each new address (PeerDiscovered) and each reported
     leader.
 
-    `call(host, port, call)` sends to any address. The interval between rounds depends on `needs_leader()` and
-    `missing_voters()`. `voter_ids()`: the voters of the local log, or the configured ones before it has any.
+    `call(host, port, call)` sends to any address. The interval between rounds depends on `missing_voters()`, and on
+    whether the engine needs another leader.
     """
 
     def __init__(
         self,
-        own: ReplicaKey,
-        listener_name: str,
-        bootstrap_servers: Sequence[tuple[str, int]],
-        clock: Clock,
-        entropy: Entropy,
-        identity: ClusterIdentity,
-        call: Callable[[str, int, Call], None],
-        step: Callable[[Event], None],
-        needs_leader: Callable[[], bool],
-        voter_ids: Callable[[], Sequence[int]],
+        node: NodeBasics,
+        quorum: QuorumParts,
         founding: Founding,
-        request_timeout_ms: float,
+        entropy: Entropy,
+        call: Callable[[str, int, Call], None],
     ) -> None:
-        self._own = own
-        self._listener_name = listener_name
-        self._bootstrap_servers = list(bootstrap_servers)
-        self._clock = clock
+        settings = node.settings
+        self._own = quorum.own
+        self._listener_name = settings.controller_listener_name
+        self._bootstrap_servers = list(settings.bootstrap_servers)
+        self._voter_addresses = [seed for seed in settings.voter_addresses if seed[0] != quorum.own.id]
+        self._clock = node.clock
         self._entropy = entropy
-        self._identity = identity
+        self._engine = quorum.engine
+        self._identity = quorum.identity
         self._call = call
-        self._step = step
-        self._needs_leader = needs_leader
-        self._request_timeout_ms = request_timeout_ms
+        self._step = quorum.step
+        self._request_timeout_ms = settings.request_timeout_ms
         self._book = AddressBook()
         self._own_address = Address("", 0)
         self._own_endpoints: Sequence[Endpoint] = ()
-        self._voter_ids = voter_ids
         self._founding = founding
         self._seeds: list[tuple[str, int]] = []
         self._recorded_addresses: list[tuple[str, int]] = []
@@ -100,23 +94,19 @@ class Discovery:
         """The leader until it has responded; after that it knows this node's address."""
         self._timer: Timer | None = None
 
-    def start(
-        self,
-        own_address: Address,
-        seeds: Sequence[tuple[int, str, int]],
-        own_endpoints: Sequence[Endpoint] = (),
-    ) -> None:
-        """Start querying. `seeds`: the other nodes of `quorum.voters`.
+    def start(self, own_address: Address, own_endpoints: Sequence[Endpoint] = ()) -> None:
+        """Start querying.
 
-        Seeds are always queried, even if the log has other addresses, but enter the address book only while they are
-        voters.
+        The other nodes of `quorum.voters` and the other founders are always queried, even if the log has other
+        addresses, but enter the address book only while they are voters.
         """
         self._own_address = own_address
         self._own_endpoints = own_endpoints
+        seeds = self._voter_addresses + self._founding.seeds()
         self._seeds = [(host, port) for _, host, port in seeds]
         self.learn(self._own.id, own_address)
         for node_id, host, port in seeds:
-            if node_id in self._voter_ids():
+            if node_id in self._founding.voter_ids:
                 self.learn(node_id, Address(host, port))
         self._poll()
 
@@ -162,7 +152,7 @@ class Discovery:
             self._send_discovery(address.host, address.port)
 
     def _record(self, node_id: int, address: Address) -> None:
-        if self._book.learn(node_id, address, node_id in self._voter_ids()):
+        if self._book.learn(node_id, address, node_id in self._founding.voter_ids):
             key = ReplicaKey(node_id, address.directory_id)
             self._step(PeerDiscovered(key, Endpoint(self._listener_name, address.host, address.port)))
 
@@ -248,7 +238,7 @@ class Discovery:
 
     def missing_voters(self) -> list[int]:
         """Voters without a known address: the KIP's number-unknown-voter-connections."""
-        return [node_id for node_id in self._voter_ids() if self._book.get(node_id) is None]
+        return [node_id for node_id in self._founding.voter_ids if self._book.get(node_id) is None]
 
     def routes(self) -> Iterable[Route]:
         return (Route(DiscoverBrokersRequest, self.discover_brokers),)
@@ -281,7 +271,7 @@ class Discovery:
             node_id != self._own.id
             and key not in self._unverified
             and self._has_slot(node_id, announced.host == host)
-            and self._book.accepts(node_id, announced, node_id in self._voter_ids())
+            and self._book.accepts(node_id, announced, node_id in self._founding.voter_ids)
         )
         if is_new:
             self._unverified[key] = announced
@@ -289,7 +279,7 @@ class Discovery:
 
     def _has_slot(self, node_id: int, is_own_host: bool) -> bool:
         """Whether one more announced address of the node may be verified now."""
-        voters = self._voter_ids()
+        voters = self._founding.voter_ids
         if node_id in voters:
             used = sum(1 for each, _, _ in self._unverified if each == node_id)
             return used < MAX_UNVERIFIED_PER_VOTER + is_own_host
@@ -311,6 +301,9 @@ class Discovery:
         listeners = [Endpoint(each.name, each.host, each.port) for each in message.listeners]
         default = Endpoint(self._listener_name, message.host, message.port)
         return next((each for each in listeners if each.name == self._listener_name), default)
+
+    def _needs_leader(self) -> bool:
+        return self._engine.should_probe_leader(self._clock.now_ms())
 
     def _poll(self) -> None:
         """Query nodes if that is due. Called more often, since the leader can be lost at any time."""
@@ -349,7 +342,7 @@ class Discovery:
 
     def _trusted(self) -> list[tuple[str, int]]:
         """The addresses of voters, as configured, recorded and verified."""
-        voters = [address for node_id in self._voter_ids() if (address := self._book.get(node_id))]
+        voters = [address for node_id in self._founding.voter_ids if (address := self._book.get(node_id))]
         known = [(address.host, address.port) for address in voters]
         return [*self._bootstrap_servers, *self._seeds, *self._recorded_addresses, *known]
 
@@ -401,7 +394,7 @@ class Discovery:
         """Record whether observers are reachable, and forget those that were unreachable twice. Voters are marked by
         the engine's own requests."""
         for node_id in self._book.nodes_at(host, port):
-            if node_id == self._own.id or node_id in self._voter_ids():
+            if node_id == self._own.id or node_id in self._founding.voter_ids:
                 continue
             if reachable or self._book.is_reachable(node_id):
                 self._book.mark_reachable(node_id, reachable)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from quorumd.node.basics import QuorumParts
 from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.connection import Call, Failure, Purpose
 from quorumd.ports import Clock
 from quorumd.protocol.wire import Message
-from quorumd.raft.engine import RaftEngine
 
 
 class LeaderCaller:
     """Sends calls to the current leader."""
 
-    def __init__(self, engine: RaftEngine, peers: PeerClient, own_id: int) -> None:
-        self._engine = engine
+    def __init__(self, quorum: QuorumParts, peers: PeerClient) -> None:
+        self._quorum = quorum
         self._peers = peers
-        self._own_id = own_id
 
     def call(self, call: Call) -> bool:
         """Send a call. Return False, with nothing sent, if no leader is known, or if it is this node."""
-        leader_id = self._engine.leader_id
-        if leader_id < 0 or leader_id == self._own_id:
+        leader_id = self._quorum.engine.leader_id
+        if leader_id < 0 or leader_id == self._quorum.own.id:
             return False
         return self._peers.call_node(leader_id, call, Purpose.FORWARD)
 

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from functools import partial
 
 from quorumd.errors import StorageError
-from quorumd.log import LogSettings
 from quorumd.log.retention import new_log_start
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.basics import NodeBasics
 from quorumd.node.snapshots.builder import BuiltSnapshot, build_snapshot
-from quorumd.node.statistics import NodeStatistics
-from quorumd.ports import MIN_DUTY_CYCLE, Clock, Disk
+from quorumd.ports import MIN_DUTY_CYCLE, Disk
 
 logger = logging.getLogger("quorumd.node")
 
@@ -37,25 +36,22 @@ class SnapshotManager:
 
     def __init__(
         self,
+        node: NodeBasics,
         disk: Disk,
-        clock: Clock,
         log: SegmentedLog,
-        settings: LogSettings,
-        data_directory: str,
-        statistics: NodeStatistics,
         needed_offset: Callable[[], int],
     ) -> None:
         self._disk = disk
-        self._clock = clock
+        self._clock = node.clock
         self._log = log
-        self._settings = settings
-        self._data_directory = data_directory
-        self._statistics = statistics
+        self._settings = node.settings.log
+        self._data_directory = node.settings.data_directory
+        self._statistics = node.statistics
         self._needed_offset = needed_offset
         self._is_building = False
         self._is_stopped = False
         self._newest = log.latest_snapshot
-        self._newest_since_ms = clock.now_ms()
+        self._newest_since_ms = node.clock.now_ms()
         self._failures = 0
         self._retry_after_ms = 0.0
         self._update_statistics()

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.state.state_machine import StateMachine
-from quorumd.node.statistics import NodeStatistics
-from quorumd.ports import Clock
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.raft.engine import RaftEngine
 
 
 class LogAppender:
@@ -17,18 +14,16 @@ class LogAppender:
 
     def __init__(
         self,
-        engine: RaftEngine,
-        log: SegmentedLog,
-        clock: Clock,
+        node: NodeBasics,
+        quorum: QuorumParts,
         state_machine: StateMachine,
-        statistics: NodeStatistics,
         propose: Callable[[bytes, int], bool],
     ) -> None:
-        self._engine = engine
-        self._log = log
-        self._clock = clock
+        self._engine = quorum.engine
+        self._log = quorum.log
+        self._clock = node.clock
         self._state_machine = state_machine
-        self._statistics = statistics
+        self._statistics = node.statistics
         self._propose = propose
 
     def append(self, values: Sequence[bytes]) -> int | None:

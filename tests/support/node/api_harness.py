@@ -228,6 +228,7 @@ class ApiHarness:
         return {
             "settings": settings,
             "clock": self.time.clock,
+            "own": ReplicaKey(settings.node_id),
             "engine": self.engine,
             "log": None,
             "statistics": self.statistics,

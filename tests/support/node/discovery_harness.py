@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
-from quorumd.ids import ZERO_UUID, Endpoint, KafkaUuid, ReplicaKey
+from quorumd.ids import NO_NODE, ZERO_UUID, KafkaUuid, ReplicaKey
 from quorumd.node.identity.founding import Founding
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.connection import Call, Failure
@@ -20,13 +23,13 @@ from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRe
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
 from quorumd.protocol.routes import Origin
 from quorumd.raft.events import Event
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.node.parts import NodeParts
-from tests.support.raft.single_engine import EngineHarness
+from tests.support.node.parts import OWN, NodeParts
 
 OURS, THEIRS = "o" * 22, "t" * 22
-DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
-OWN = Address("me", 9092, 77, DIRECTORY)
+DIRECTORY = OWN.directory_id
+OWN_ADDRESS = Address("me", 9092, 77, DIRECTORY)
 
 
 class DiscoveryHarness(NodeParts):
@@ -37,25 +40,29 @@ class DiscoveryHarness(NodeParts):
         self.calls: list[tuple[str, int, Call]] = []
         self.events: list[Event] = []
         self.needs_leader = False
-        self.voter_ids = (1, 2, 3)
-        own, endpoint = ReplicaKey(1, DIRECTORY), Endpoint("CONTROLLER", "me", 9092)
-        settings = NodeSettings(1, "/data", endpoint, endpoint)
-        engine = EngineHarness((1,), me=own).engine
-        self.discovery = Discovery(
-            own,
-            "CONTROLLER",
-            [("seed", 1)],
-            self.time.clock,
-            SimulatedEntropy(Random(1)),
-            self.identity,
-            lambda host, port, call: self.calls.append((host, port, call)),
-            self.events.append,
-            lambda: self.needs_leader,
-            lambda: self.voter_ids,
-            Founding(own, settings, engine, self.identity, None),
-            500.0,
+        self.engine: Any = SimpleNamespace(
+            should_probe_leader=lambda now: self.needs_leader,
+            voters=voters_of(1, 2, 3),
+            founders=VoterSet(),
+            log_is_empty=False,
+            leader_id=NO_NODE,
+            epoch=1,
+            is_voter=False,
         )
-        self.discovery.start(OWN, [(2, "two", 9092)])
+        self.discovery = Discovery(
+            self.basics,
+            self.quorum(self.engine, step=self.events.append),
+            Founding(OWN, self.settings, self.engine, self.identity, None),
+            SimulatedEntropy(Random(1)),
+            lambda host, port, call: self.calls.append((host, port, call)),
+        )
+        self.discovery.start(OWN_ADDRESS)
+
+    @cached_property
+    def settings(self) -> NodeSettings:
+        return replace(
+            NodeParts().settings, bootstrap_servers=(("seed", 1),), voter_addresses=((2, "two", 9092),)
+        )
 
     def queried(self, api_key: int) -> list[tuple[str, int]]:
         return [(host, port) for host, port, call in self.calls if call.api_key == api_key]
@@ -83,6 +90,10 @@ class DiscoveryHarness(NodeParts):
         self.time.pass_ms(STABLE_INTERVAL_MS * 2)
         self.calls.clear()
         self.events.clear()
+
+
+def voters_of(*ids: int) -> VoterAssignment:
+    return VoterAssignment(VoterSet(tuple(Voter(ReplicaKey(node_id), ()) for node_id in ids)))
 
 
 def report_of(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from random import Random
+from typing import Any
 
 from quorumd.controller.cluster_image import ClusterImage
-from quorumd.ids import Endpoint
+from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.basics import NodeBasics
+from quorumd.node.basics import NodeBasics, QuorumParts
+from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.settings import NodeSettings
 from quorumd.node.state.proposals import Proposals
@@ -32,6 +34,7 @@ from tests.support.node.nodes import EVEN_LINKS
 from tests.support.node.virtual_time import VirtualTime
 
 CLUSTER_ID = "c" * 22
+OWN = ReplicaKey(1, KafkaUuid(bytes(15) + b"\x42"))
 OWN_ENDPOINT = Endpoint("CONTROLLER", "me", 9092)
 GROUP = (int(ConfigResourceType.GROUP), "g")
 """The resource whose configs `append` writes."""
@@ -59,11 +62,17 @@ class NodeParts:
 
     @cached_property
     def settings(self) -> NodeSettings:
-        return NodeSettings(1, "/data", OWN_ENDPOINT, OWN_ENDPOINT)
+        return NodeSettings(OWN.id, "/data", OWN_ENDPOINT, OWN_ENDPOINT, request_timeout_ms=500)
 
     @cached_property
     def basics(self) -> NodeBasics:
         return NodeBasics(self.settings, self.time.clock, self.statistics)
+
+    def quorum(self, engine: Any, **parts: Any) -> QuorumParts:
+        """The place of replica OWN in the quorum of an engine; `parts` replaces other parts than the engine."""
+        role = parts.pop("role", None) or LeaderRole(engine, OWN.id)
+        found = {"own": OWN, "log": None, "identity": self.identity, "step": None} | parts
+        return QuorumParts(engine=engine, role=role, **found)
 
     @cached_property
     def tick(self) -> Tick:

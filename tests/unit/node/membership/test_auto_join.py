@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
-from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.membership.auto_join import AutoJoin
 from quorumd.node.node import Node
 from quorumd.node.peers.connection import Call, Failure
-from quorumd.raft.engine import RaftEngine
 from quorumd.raft.voters import Voter, VoterSet
 from tests.support.node.nodes import PORT, Cluster, directory_of, host_of
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.node.parts import NodeParts
 
 
 def voters(node: Node) -> list[tuple[int, int]]:
@@ -93,11 +91,11 @@ def test_voter_sends_no_request() -> None:
     assert cluster.leader().engine.voters_offset == offset
 
 
-class Scripted:
+class Scripted(NodeParts):
     """Auto join of node 2 with a scripted engine and leader."""
 
     def __init__(self) -> None:
-        self.time = VirtualTime()
+        super().__init__()
         self.calls: list[Call] = []
         self.engine = SimpleNamespace(
             leader_id=1,
@@ -107,12 +105,8 @@ class Scripted:
             contact_ms=lambda now: 0.0,
             voters=SimpleNamespace(current=VoterSet((Voter(ReplicaKey(1), ()),))),
         )
-        engine, identity = (
-            cast(RaftEngine, self.engine),
-            cast(ClusterIdentity, SimpleNamespace(cluster_id="c")),
-        )
-        own = ReplicaKey(2, KafkaUuid(b"a new directory."))
-        self.auto_join = AutoJoin(engine, self.time.clock, identity, own, self._call, 1000.0, 500)
+        quorum = self.quorum(self.engine, own=ReplicaKey(2, KafkaUuid(b"a new directory.")))
+        self.auto_join = AutoJoin(self.basics, quorum, self._call)
 
     def _call(self, call: Call) -> bool:
         self.calls.append(call)

@@ -11,6 +11,7 @@ import pytest
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, KafkaUuid
+from quorumd.node.api.context import MetadataParts
 from quorumd.node.membership.controller_registration import (
     FIRST_WAIT_MS,
     MAX_WAIT_MS,
@@ -23,7 +24,7 @@ from quorumd.protocol.messages.unregister_controller_request import UnregisterCo
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
 from tests.support.node.nodes import Cluster, host_of
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.node.parts import NodeParts
 
 DEAD = KafkaUuid(b"dead incarnation")
 
@@ -124,11 +125,11 @@ def test_no_registration_is_sent_without_a_leader(cluster: Cluster) -> None:
     cluster.run_until(lambda: all_are_registered(cluster))
 
 
-class Scripted:
+class Scripted(NodeParts):
     """A registration with a scripted image, leader and writer."""
 
     def __init__(self, *, is_active: bool = False) -> None:
-        self.time = VirtualTime()
+        super().__init__()
         self.calls: list[Call] = []
         self.has_free_space = True
         self.commits: list[Callable[[bool], None]] = []
@@ -138,9 +139,8 @@ class Scripted:
         machine: Any = SimpleNamespace(image=self.image)
         role: Any = SimpleNamespace(is_active_controller=is_active)
         controller: Any = SimpleNamespace(image=self.image, next_offset=lambda: 5) if is_active else unused
-        self.registration = ControllerRegistration(
-            1, DEAD, self.time.clock, machine, controller, writer, role, {}, self._call, 500.0
-        )
+        metadata = MetadataParts(machine, unused, controller, writer, unused)
+        self.registration = ControllerRegistration(DEAD, self.basics, role, metadata, self._call)
 
     def _call(self, call: Call) -> bool:
         self.calls.append(call)

@@ -40,13 +40,7 @@ class EndpointHarness(NodeParts):
         self.steps: list[Event] = []
         self.has_leader = True
         self.own_voter = VoterEndpointUpdate(
-            engine,  # type: ignore[arg-type]  # only what is read
-            self.time.clock,
-            self.identity,
-            OWN,
-            self._call_leader,
-            500.0,
-            self.steps.append,
+            self.basics, self.quorum(engine, own=OWN, step=self.steps.append), self._call_leader
         )
 
     def _call_leader(self, call: Call) -> bool:

@@ -6,7 +6,6 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
@@ -93,16 +92,12 @@ class ClientHarness(NodeParts):
             self.network.host("me"), self.time.clock, "quorumd-1", private_apis
         )
         self.requests = PeerClient(
+            self.basics,
+            self.quorum(None, log=self.received_log, step=self._step),
             self.connections,
             cast(Discovery, self.addresses),
-            self.time.clock,
-            cast(SegmentedLog, self.received_log),
-            self.identity,
-            self.statistics,
-            self._step,
             self.voter_records.extend,
             (OWN,),
-            500.0,
         )
 
     def send(self, request: Any, peer: int = 2) -> None:

@@ -23,12 +23,13 @@ from quorumd.raft.voters import Voter
 from tests.support.node.discovery_harness import (
     DIRECTORY,
     OURS,
-    OWN,
+    OWN_ADDRESS,
     THEIRS,
     DiscoveryHarness,
     RecordingSession,
     report_of,
     request_of,
+    voters_of,
 )
 
 
@@ -118,7 +119,7 @@ def test_hole_3_unknown_cluster_id_is_empty_and_addresses_of_other_clusters_are_
 
 def test_own_address_is_not_learned_from_other_nodes(harness: DiscoveryHarness) -> None:
     harness.respond_with(Broker(1, 1 << 60, "impostor", 9092, ZERO_UUID))
-    assert harness.discovery.address_of(1) == OWN
+    assert harness.discovery.address_of(1) == OWN_ADDRESS
 
 
 def test_hole_27_gossip_does_not_show_liveness(harness: DiscoveryHarness) -> None:
@@ -230,16 +231,16 @@ def test_moved_voter_is_queried_at_its_recorded_address_despite_an_announcement(
 def test_removed_voters_are_forgotten_unless_they_announced_an_address(harness: DiscoveryHarness) -> None:
     harness.discovery.learn_voters([voter(2, "two"), voter(3, "three"), voter(4, "four")], 50)
     harness.respond_with(Broker(4, 9, "four", 9092, DIRECTORY))
-    harness.voter_ids = (2,)
+    harness.engine.voters = voters_of(2)
     harness.discovery.learn_voters([voter(2, "two")], 60)
     assert [node_id for node_id, _ in harness.discovery.addresses()] == [1, 2, 4]
 
 
 def test_voters_without_address_are_counted_among_the_current_voters(harness: DiscoveryHarness) -> None:
     assert harness.discovery.missing_voters() == [3]
-    harness.voter_ids = (1, 2)
+    harness.engine.voters = voters_of(1, 2)
     assert harness.discovery.missing_voters() == []
-    harness.voter_ids = (1, 2, 7)
+    harness.engine.voters = voters_of(1, 2, 7)
     assert harness.discovery.missing_voters() == [7]
 
 

@@ -38,19 +38,16 @@ class SnapshotHarness(NodeParts):
 
     def __init__(self, settings: LogSettings = BY_SIZE) -> None:
         super().__init__()
+        self.settings = replace(self.settings, data_directory=FOLDER, log=settings)
         self.log = self.configs.log
         self.needed_offset: int | None = None
-        self.settings = settings
         self.start()
 
     def start(self) -> None:
         self.manager = SnapshotManager(
+            self.basics,
             self.disk,
-            self.time.clock,
             self.log,
-            self.settings,
-            FOLDER,
-            self.statistics,
             lambda: self.log.end_offset if self.needed_offset is None else self.needed_offset,
         )
 
@@ -169,7 +166,7 @@ def test_log_is_deleted_down_to_the_retention_limit(caplog: pytest.LogCaptureFix
             harness.grow(2)
             harness.maintain()
     assert harness.statistics.snapshots_built > 10
-    assert sum(segment.size for segment in harness.log.segments()) < 3 * harness.settings.retention_bytes
+    assert sum(segment.size for segment in harness.log.segments()) < 3 * BY_SIZE.retention_bytes
     assert harness.log.start_offset in [snapshot.offset for snapshot in harness.log.snapshots.ids]
     assert shows(caplog.text, "deleted", f"offset {harness.log.start_offset}")
     assert harness.statistics.snapshot_end_offset == harness.log.snapshots.ids[-1].offset

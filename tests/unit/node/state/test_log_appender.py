@@ -19,10 +19,11 @@ class Harness:
         self.statistics: Any = SimpleNamespace(appended_records=0)
         engine: Any = SimpleNamespace(epoch=4, is_leader=True)
         self.engine = engine
-        log: Any = SimpleNamespace(end_offset=10)
-        clock: Any = SimpleNamespace(wall_ms=lambda: 1000)
+        clock = SimpleNamespace(wall_ms=lambda: 1000)
+        node: Any = SimpleNamespace(clock=clock, statistics=self.statistics)
+        quorum: Any = SimpleNamespace(engine=engine, log=SimpleNamespace(end_offset=10))
         machine: Any = SimpleNamespace(appended=self.appended.append)
-        self.appender = LogAppender(engine, log, clock, machine, self.statistics, self._propose)
+        self.appender = LogAppender(node, quorum, machine, self._propose)
 
     def _propose(self, batch: bytes, end_offset: int) -> bool:
         self.batches.append(batch)
