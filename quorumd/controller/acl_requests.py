@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.request_context import NO_CONTEXT, RequestContext
+from quorumd.controller.steps import select_sorted
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
@@ -51,6 +52,7 @@ _COMPARISONS_PER_DELETION: Final = 16
 """ACLs that can be compared with a filter in the time in which one is deleted."""
 Selected = tuple[DeleteAclsFilter, list[KafkaUuid]]
 """A filter, and the ids of ACLs that it selects."""
+_UNKNOWN: Final = "The filter has an unknown resource type, pattern type, operation or permission."
 DISABLED: Final = "No authorizer is configured: set authorizer.class.name on every node."
 
 
@@ -156,8 +158,7 @@ def plan_delete_acls(
         if not controller.settings.has_authorizer:
             results.append(DeleteAclsFilterResult(int(ErrorCode.SECURITY_DISABLED), DISABLED))
         elif not selected.is_known:
-            text = "The filter has an unknown resource type, pattern type, operation or permission."
-            results.append(DeleteAclsFilterResult(int(ErrorCode.INVALID_REQUEST), text))
+            results.append(DeleteAclsFilterResult(int(ErrorCode.INVALID_REQUEST), _UNKNOWN))
         else:
             matching: list[DeleteAclsMatchingAcl] = []
             ids = (id for id, acl in acls.items() if selected.matches(acl))
@@ -253,18 +254,25 @@ def acl_filter(requested: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
     )
 
 
-def describe_acls(image: ClusterImage, message: DescribeAclsRequest) -> DescribeAclsResponse:
-    """List the ACLs that the filter selects, by pattern."""
+def describe_acls(
+    image: ClusterImage, message: DescribeAclsRequest
+) -> Generator[None, None, DescribeAclsResponse]:
+    """List the present ACLs that the filter selects, by pattern, in two steps per ACL."""
+    return _describe(list(image.security.acls.acls.values()), message)
+
+
+def _describe(
+    acls: Sequence[Acl], message: DescribeAclsRequest
+) -> Generator[None, None, DescribeAclsResponse]:
     selected = acl_filter(message)
     if not selected.is_known:
-        text = "The filter has an unknown resource type, pattern type, operation or permission."
-        return DescribeAclsResponse(0, int(ErrorCode.INVALID_REQUEST), text)
-    by_pattern: dict[Pattern, list[AclDescription]] = {}
-    for acl in sorted(acl for acl in image.security.acls.acls.values() if selected.matches(acl)):
-        described = AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
-        by_pattern.setdefault(acl.pattern, []).append(described)
-    resources = [
-        DescribeAclsResource(kind, name, pattern_type, acls)
-        for (kind, pattern_type, name), acls in by_pattern.items()
-    ]
+        return DescribeAclsResponse(0, int(ErrorCode.INVALID_REQUEST), _UNKNOWN)
+    resources: list[DescribeAclsResource] = []
+    pattern: Pattern | None = None
+    for acl in (yield from select_sorted(acls, selected.matches, lambda acl: acl)):
+        if acl.pattern != pattern:
+            pattern = acl.pattern
+            resources.append(DescribeAclsResource(acl.resource_type, acl.name, acl.pattern_type))
+        resources[-1].acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
+        yield
     return DescribeAclsResponse(0, 0, None, resources)

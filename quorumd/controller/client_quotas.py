@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -11,6 +11,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.security_records import quota_entity
+from quorumd.controller.steps import select_sorted
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages import alter_client_quotas_response, client_quota_record
 from quorumd.protocol.messages import describe_client_quotas_response as described
@@ -44,6 +45,8 @@ _KEYS: Final[dict[str, int | None]] = {
 """The quotas of users and clients: the largest whole number, None for a fraction."""
 _IP_KEYS: Final[dict[str, int | None]] = {CONNECTION_RATE: _INT}
 _FRACTION: Final = 1e-6
+_Quotas = tuple[QuotaEntity, tuple[tuple[str, float], ...]]
+"""An entity with its quotas by key."""
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 """Match types of the components of a filter."""
 
@@ -139,25 +142,35 @@ def _records(image: ClusterImage, entry: EntryData) -> list[Message]:
 
 def describe_client_quotas(
     image: ClusterImage, message: DescribeClientQuotasRequest
-) -> described.DescribeClientQuotasResponse:
-    """List the quotas of the entities that the filter selects."""
+) -> Generator[None, None, described.DescribeClientQuotasResponse]:
+    """List the present quotas of the entities that the filter selects, in two steps per entity."""
+    quotas = [(entity, tuple(values.items())) for entity, values in image.security.quotas.items()]
+    return _describe(quotas, message)
+
+
+def _describe(
+    quotas: Sequence[_Quotas], message: DescribeClientQuotasRequest
+) -> Generator[None, None, described.DescribeClientQuotasResponse]:
     problem = _filter_problem(message.components)
     if problem is not None:
         error, text = problem
         return described.DescribeClientQuotasResponse(0, int(error), text, None)
-    entries = [
-        described.EntryData(
-            [described.EntityData(kind, name) for kind, name in entity],
-            [described.ValueData(key, value) for key, value in sorted(values.items())],
+    entries: list[described.EntryData] = []
+    for entity, values in (
+        yield from select_sorted(
+            quotas, lambda each: _selects(message, dict(each[0])), lambda each: _order(each[0])
         )
-        for entity, values in sorted(image.security.quotas.items(), key=lambda item: _order(item[0]))
-        if _selects(message, dict(entity))
-    ]
+    ):
+        parts = [described.EntityData(kind, name) for kind, name in entity]
+        entries.append(
+            described.EntryData(parts, [described.ValueData(key, value) for key, value in sorted(values)])
+        )
+        yield
     return described.DescribeClientQuotasResponse(0, 0, None, entries)
 
 
-def _order(entity: QuotaEntity) -> list[tuple[str, bool, str]]:
-    return [(kind, name is not None, name or "") for kind, name in entity]
+def _order(entity: QuotaEntity) -> tuple[tuple[str, bool, str], ...]:
+    return tuple((kind, name is not None, name or "") for kind, name in entity)
 
 
 def _filter_problem(components: list[ComponentData]) -> tuple[ErrorCode, str] | None:

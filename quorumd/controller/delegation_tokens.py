@@ -5,7 +5,7 @@ A token's HMAC, its password, is derived from its id and a secret that all nodes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Final
 
 from quorumd.controller.cluster_image import ClusterImage
@@ -13,6 +13,7 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.request_context import NO_CONTEXT, RequestContext, Requester
 from quorumd.controller.security_records import Token
+from quorumd.controller.steps import select_sorted
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from quorumd.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
@@ -170,21 +171,38 @@ def describe_delegation_tokens(
     secret_key: str,
     requester: Requester,
     may_see: Callable[[Token], bool],
-) -> DescribeDelegationTokenResponse:
-    """List the tokens of the owners, those that the requester owns, requested, may renew or `may_see`."""
+) -> Generator[None, None, DescribeDelegationTokenResponse]:
+    """List the present tokens of the owners, those that the requester owns, requested, may renew or `may_see`, in
+    two steps per token."""
+    tokens = list(image.security.tokens.values())
+    return _describe(tokens, message, secret_key, requester, may_see)
+
+
+def _describe(
+    tokens: Sequence[Token],
+    message: DescribeDelegationTokenRequest,
+    secret_key: str,
+    requester: Requester,
+    may_see: Callable[[Token], bool],
+) -> Generator[None, None, DescribeDelegationTokenResponse]:
     if not requester.may_use_tokens:
         return DescribeDelegationTokenResponse(int(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
     if not secret_key:
         return DescribeDelegationTokenResponse(int(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
-    owners = None
+    owners: set[str] | None = None
     if message.owners is not None:
         owners = {f"{each.principal_type}:{each.principal_name}" for each in message.owners}
-    shown = [
-        _described(token, secret_key)
-        for _, token in sorted(image.security.tokens.items())
-        if (owners is None or not owners.isdisjoint(_holders(token)))
-        and (requester.principal in _holders(token) or may_see(token))
-    ]
+
+    def is_shown(token: Token) -> bool:
+        holders = _holders(token)
+        return (owners is None or not owners.isdisjoint(holders)) and (
+            requester.principal in holders or may_see(token)
+        )
+
+    shown: list[DescribedDelegationToken] = []
+    for token in (yield from select_sorted(tokens, is_shown, lambda token: (token.id,))):
+        shown.append(_described(token, secret_key))
+        yield
     return DescribeDelegationTokenResponse(0, shown)
 
 

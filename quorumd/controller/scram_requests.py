@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator, Sequence
 from typing import Final
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.scram_credentials import credential
+from quorumd.controller.steps import select_sorted
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.alter_user_scram_credentials_request import (
     AlterUserScramCredentialsRequest,
@@ -29,6 +31,7 @@ from quorumd.protocol.messages.describe_user_scram_credentials_response import (
 )
 from quorumd.protocol.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
 from quorumd.protocol.wire import Message
+from quorumd.security.credentials import ScramCredential
 from quorumd.security.sasl.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS
 
 _BY_TYPE: Final = {mechanism.type: mechanism for mechanism in MECHANISMS}
@@ -83,14 +86,25 @@ def _record(change: _Change) -> Message:
 
 def describe_user_scram_credentials(
     image: ClusterImage, message: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
-    """List mechanisms and iterations of the users, of all without a list of users."""
+) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
+    """List the present mechanisms and iterations of the users, of all without a list of users, in two steps per
+    credential and one per user."""
+    credentials = [(user, mechanism, found) for (mechanism, user), found in image.security.scram.items()]
+    return _describe(credentials, message)
+
+
+def _describe(
+    credentials: Sequence[tuple[str, int, ScramCredential]], message: DescribeUserScramCredentialsRequest
+) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
     infos: dict[str, list[CredentialInfo]] = {}
-    for (mechanism, user), found in sorted(image.security.scram.items()):
+    for user, mechanism, found in (
+        yield from select_sorted(credentials, lambda each: True, lambda each: each[:2])
+    ):
         infos.setdefault(user, []).append(CredentialInfo(mechanism, found.iterations))
+        yield
     names = Counter(user.name for user in message.users or ())
-    results = []
-    for name in names or sorted(infos):
+    results: list[DescribeUserScramCredentialsResult] = []
+    for name in names or infos:
         result = DescribeUserScramCredentialsResult(name, 0, None, infos.get(name, []))
         if names[name] > 1:
             result = DescribeUserScramCredentialsResult(
@@ -100,4 +114,5 @@ def describe_user_scram_credentials(
             result.error_code = int(ErrorCode.RESOURCE_NOT_FOUND)
             result.error_message = "The user has no SCRAM credential."
         results.append(result)
+        yield
     return DescribeUserScramCredentialsResponse(0, 0, None, results)

@@ -14,7 +14,6 @@ from quorumd.errors import ErrorCode
 from quorumd.node.api.forwarding import READ_ONLY_APIS, ResponseHook
 from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.consensus.leader_role import LeaderRole
-from quorumd.node.sessions.encoding_task import EncodingTask
 from quorumd.node.sessions.request_splitting import (
     MAX_PARTITIONS_PER_PART,
     SPLIT_RULES,
@@ -22,6 +21,7 @@ from quorumd.node.sessions.request_splitting import (
     merge,
     parts_of,
 )
+from quorumd.node.sessions.response_task import ResponseTask, built
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.protocol.connection import Request
 from quorumd.protocol.routes import Session
@@ -161,7 +161,7 @@ class SplitRequestTask:
         request = self._request
         responses = [self._responses[number] for number in range(len(self._parts))]
         response = merge(SPLIT_RULES[request.api_key], self._parts, responses)
-        self._requests.scheduler.begin(EncodingTask(self._session, request, response))
+        self._requests.scheduler.begin(ResponseTask(self._session, request, built(response)))
 
     def part_refused(self) -> None:
         """Skip the remaining parts: this node no longer leads, and a part had no effect."""

@@ -2,5 +2,6 @@
 
 `server_session` reads frames and sends responses in the order of the requests; `router` finds the handler of an API
 key; `slice_scheduler` bounds the part of long tasks that one iteration of the event loop executes: `decoding_task`
-decodes large requests in slices and `request_splitting` splits large controller requests.
+decodes large requests in slices, `request_splitting` splits large controller requests, and `response_task` builds and
+encodes large responses in slices.
 """

@@ -31,6 +31,7 @@ from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.wire import Message
 from tests.support.client.fake_admin import SERVER
+from tests.support.protocol.steps import run_steps
 from tests.support.security.controllers import SecurityController
 
 ADMIN = Requester("User:admin")
@@ -67,13 +68,15 @@ class Admin:
     def _handle(self, key: int, message: Any, version: int) -> Message:
         image, controller = self.cluster.image, self.cluster.controller
         if key == ApiKey.DESCRIBE_ACLS:
-            return describe_acls(image, message)
+            return run_steps(describe_acls(image, message))[1]
         if key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
-            return describe_client_quotas(image, message)
+            return run_steps(describe_client_quotas(image, message))[1]
         if key == ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
-            return describe_user_scram_credentials(image, message)
+            return run_steps(describe_user_scram_credentials(image, message))[1]
         if key == ApiKey.DESCRIBE_DELEGATION_TOKEN:
-            return describe_delegation_tokens(image, message, "secret", ADMIN, lambda token: True)
+            return run_steps(describe_delegation_tokens(image, message, "secret", ADMIN, lambda token: True))[
+                1
+            ]
         options = (RequestContext(ADMIN),) if key in WITH_REQUESTER else ()
         made: Message = self.cluster.commit(PLANNERS[key](controller, message, version, *options)).response
         return made

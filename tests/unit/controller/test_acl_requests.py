@@ -11,6 +11,7 @@ from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from quorumd.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from quorumd.protocol.messages.describe_acls_request import DescribeAclsRequest
+from tests.support.protocol.steps import run_steps
 from tests.support.security.controllers import SecurityController
 
 
@@ -99,12 +100,13 @@ def test_filters_delete_what_they_select(controller: SecurityController) -> None
 def test_acls_are_described_by_pattern(controller: SecurityController) -> None:
     create(controller, creation(), creation(principal="User:bob"), creation(resource_pattern_type=4))
     everything = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
-    response = describe_acls(controller.image, everything)
+    _, response = run_steps(describe_acls(controller.image, everything))
     found = [(each.pattern_type, [acl.principal for acl in each.acls]) for each in response.resources]
     assert found == [(3, ["User:alice", "User:bob"]), (4, ["User:alice"])]
-    assert describe_acls(controller.image, DescribeAclsRequest(3, None, 1, None, None, 1, 1)).resources == []
+    none = DescribeAclsRequest(3, None, 1, None, None, 1, 1)
+    assert run_steps(describe_acls(controller.image, none))[1].resources == []
     unknown = DescribeAclsRequest(77, None, 1, None, None, 1, 1)
-    assert describe_acls(controller.image, unknown).error_code == ErrorCode.INVALID_REQUEST
+    assert run_steps(describe_acls(controller.image, unknown))[1].error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_without_an_authorizer_acls_cannot_be_changed() -> None:

@@ -13,6 +13,7 @@ from quorumd.protocol.messages.describe_client_quotas_request import (
     ComponentData,
     DescribeClientQuotasRequest,
 )
+from tests.support.protocol.steps import run_steps
 from tests.support.security.controllers import SecurityController
 from tests.support.text import CountedName
 
@@ -100,7 +101,8 @@ def describe(
     controller: SecurityController, *components: ComponentData, strict: bool = False
 ) -> list[Entity] | int:
     request = DescribeClientQuotasRequest(list(components), strict)
-    response: Any = describe_client_quotas(controller.image, request)
+    response: Any
+    _, response = run_steps(describe_client_quotas(controller.image, request))
     if response.error_code:
         code: int = response.error_code
         return code

@@ -29,6 +29,7 @@ from quorumd.protocol.messages.describe_delegation_token_request import (
 from quorumd.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from quorumd.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from quorumd.security.tokens import token_hmac
+from tests.support.protocol.steps import run_steps
 from tests.support.security.controllers import SecurityController
 
 ALICE, BOB = Requester("User:alice"), Requester("User:bob")
@@ -158,13 +159,16 @@ def test_sweep_removes_expired_tokens_in_steps(controller: SecurityController) -
 
 def describe(controller: SecurityController, requester: Requester, owners: list[str] | None = None) -> Any:
     named = None if owners is None else [DescribeDelegationTokenOwner("User", name) for name in owners]
-    return describe_delegation_tokens(
-        controller.image,
-        DescribeDelegationTokenRequest(named),
-        controller.controller.settings.token_secret_key,
-        requester,
-        lambda token: requester.principal == "User:admin",
+    _, response = run_steps(
+        describe_delegation_tokens(
+            controller.image,
+            DescribeDelegationTokenRequest(named),
+            controller.controller.settings.token_secret_key,
+            requester,
+            lambda token: requester.principal == "User:admin",
+        )
     )
+    return response
 
 
 def test_holders_see_their_tokens(controller: SecurityController) -> None:

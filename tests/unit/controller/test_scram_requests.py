@@ -19,6 +19,7 @@ from quorumd.protocol.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
+from tests.support.protocol.steps import run_steps
 from tests.support.security.controllers import SecurityController
 from tests.support.text import CountedName
 
@@ -79,7 +80,8 @@ def test_user_is_altered_once_per_request() -> None:
 
 def describe(controller: SecurityController, *names: str) -> dict[str, tuple[int, list[int]]]:
     users = [UserName(name) for name in names] or None
-    response = describe_user_scram_credentials(controller.image, DescribeUserScramCredentialsRequest(users))
+    request = DescribeUserScramCredentialsRequest(users)
+    _, response = run_steps(describe_user_scram_credentials(controller.image, request))
     return {
         each.user: (each.error_code, [info.mechanism for info in each.credential_infos])
         for each in response.results

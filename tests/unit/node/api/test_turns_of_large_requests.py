@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -26,6 +24,7 @@ from quorumd.protocol.messages.create_topics_request import (
 )
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from quorumd.protocol.wire import Message
+from tests.support.call_counter import CallCounter
 from tests.support.node.nodes import Cluster
 
 PARTITIONS = MAX_PARTITIONS_PER_REQUEST
@@ -44,7 +43,7 @@ FEATURES = (
 
 
 class CountedNode:
-    """A node that leads, and a client of it. `longest_turn`: the most calls of one turn of the node."""
+    """A node that leads, and a client of it. `calls`: those of each turn of the node."""
 
     def __init__(self) -> None:
         settings = ControllerSettings(broker_session_timeout_ms=1e9)
@@ -53,18 +52,12 @@ class CountedNode:
         self._client = self._cluster.client()
         for broker in BROKERS:
             self._register(broker, leader.identity.cluster_id)
-        self.longest_turn = 0
-        self._calls = 0
+        self.calls = CallCounter()
         step = self._cluster.heap.step
 
         def counted_step(until_ms: float) -> bool:
-            self._calls = 0
-            sys.setprofile(self._count)
-            try:
+            with self.calls.counted():
                 return step(until_ms)
-            finally:
-                sys.setprofile(None)
-                self.longest_turn = max(self.longest_turn, self._calls)
 
         self._counted_step = counted_step
 
@@ -91,10 +84,6 @@ class CountedNode:
     def request(self, message: Message, version: int) -> Any:
         self._cluster.heap.step = self._counted_step  # type: ignore[method-assign]  # to count each turn
         return self._client.request(message, version)
-
-    def _count(self, frame: FrameType, event: str, argument: object) -> None:
-        del frame, argument
-        self._calls += event in ("call", "c_call")
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +114,7 @@ def test_turns_of_topics_of_ten_thousand_partitions_are_bounded(node: CountedNod
     for name in ("placed", "assigned"):
         deletion = DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=60_000)
         assert errors(node.request(deletion, 6).responses) == [0]
-    assert 0 < node.longest_turn <= CALLS_PER_TURN
+    assert 0 < node.calls.longest <= CALLS_PER_TURN
 
 
 def test_turns_of_ten_thousand_more_partitions_are_bounded(node: CountedNode) -> None:
@@ -133,4 +122,4 @@ def test_turns_of_ten_thousand_more_partitions_are_bounded(node: CountedNode) ->
     for name, assigned in (("grows", None), ("grows-as-assigned", assignments)):
         assert create(node, CreatableTopic(name, 1, 3)) == [0]
         assert add_partitions(node, CreatePartitionsTopic(name, 1 + PARTITIONS, assigned)) == [0]
-    assert 0 < node.longest_turn <= CALLS_PER_TURN
+    assert 0 < node.calls.longest <= CALLS_PER_TURN

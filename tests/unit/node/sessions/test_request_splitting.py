@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from math import ceil
 from typing import Any
 
@@ -275,6 +276,28 @@ def test_acls_are_created_in_parts(cluster: ControllerHarness) -> None:
     take_turns(cluster)
     (response,) = session.responses
     assert len(response.results) == COUNT
+
+
+def test_results_of_acls_are_in_the_order_of_the_request() -> None:
+    """A result has no name: clients match it by its position."""
+    harness = with_acls(0)
+    ids = count(1)
+    harness.controller.new_uuid = lambda: KafkaUuid(next(ids).to_bytes(16, "big"))
+    invalid = {0, 7, MAX_PARTITIONS_PER_PART - 1, MAX_PARTITIONS_PER_PART, COUNT - 1}
+    creations = [
+        AclCreation(2, "" if number in invalid else f"t{number}", 3, "User:alice", "*", 3, 3)
+        for number in range(COUNT)
+    ]
+    session = harness.request(CreateAclsRequest(creations))
+    take_turns(harness)
+    assert len(harness.batches) == 3
+    assert max(map(len, harness.batches)) <= MAX_PARTITIONS_PER_PART
+    harness.commit()
+    harness.confirm()
+    take_turns(harness)
+    (response,) = session.responses
+    refused = {position for position, result in enumerate(response.results) if result.error_code}
+    assert (len(response.results), refused) == (COUNT, invalid)
 
 
 EVERY_ACL = DeleteAclsFilter(1, None, 1, None, None, 1, 1)

@@ -1,0 +1,29 @@
+"""Work on many items in steps of a few microseconds, so that its caller can pause after any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from heapq import merge
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+RUN: Final = 128
+"""The number of items that are sorted in one step."""
+
+
+def select_sorted(
+    items: Sequence[T], selects: Callable[[T], bool], key: Callable[[T], tuple[object, ...]]
+) -> Generator[None, None, Iterator[T]]:
+    """Return the items that `selects(item)` accepts, sorted by `key(item)`, in one step per item; to take one from
+    the iterator is a step, too."""
+    runs: list[list[T]] = []
+    for begin in range(0, len(items), RUN):
+        run: list[T] = []
+        for item in items[begin : begin + RUN]:
+            if selects(item):
+                run.append(item)
+            yield
+        run.sort(key=key)
+        runs.append(run)
+    return merge(*runs, key=key)
