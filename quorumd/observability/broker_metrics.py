@@ -57,6 +57,13 @@ BROKER_METRICS: Final[tuple[NodeMetric, ...]] = (
         kip=("OfflineLogDirectoryCount",),
     ),
     NodeMetric(
+        "quorumd_broker_cordoned_log_directories",
+        "gauge",
+        "Log directories that get no new replicas (cordoned.log.dirs).",
+        _value(lambda figures: figures.cordoned_directories),
+        kip=("CordonedLogDirectoryCount",),
+    ),
+    NodeMetric(
         "quorumd_broker_log_bytes",
         "gauge",
         "Size of the logs of all partitions on this broker.",

@@ -17,6 +17,7 @@ class BrokerStatistics(NamedTuple):
     under_replicated: int
     under_min_isr: int
     offline_directories: int
+    cordoned_directories: int
     log_bytes: int
     messages_in: int
 
@@ -34,7 +35,7 @@ def collect_broker_statistics(node: Node) -> BrokerStatistics | None:
     state = int(node.broker.state)
     broker = node.broker.broker
     if broker is None:
-        return BrokerStatistics(state, 0, 0, 0, 0, 0, 0, 0)
+        return BrokerStatistics(state, 0, 0, 0, 0, 0, 0, 0, 0)
     hosted = broker.partitions.all()
     leaders = under_replicated = under_min_isr = log_bytes = 0
     for each in hosted:
@@ -51,6 +52,7 @@ def collect_broker_statistics(node: Node) -> BrokerStatistics | None:
         under_replicated,
         under_min_isr,
         sum(not directory.is_online for directory in broker.directories.all),
+        sum(directory.is_cordoned for directory in broker.directories.all),
         log_bytes,
         node.broker.counters.messages_in,
     )

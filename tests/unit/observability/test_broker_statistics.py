@@ -22,6 +22,12 @@ def test_broker_statistics_count_replicas() -> None:
     assert [figures.partitions for figures in found if figures is not None] == [4, 4]
     assert sum(figures.leaders for figures in found if figures is not None) == 4
     assert all(figures is not None and figures.under_replicated == 0 for figures in found)
+    broker = nodes[0].broker
+    assert broker is not None
+    assert broker.broker is not None
+    broker.broker.directories.cordon(["*"])
+    found = [collect_broker_statistics(node) for node in nodes]
+    assert [figures.cordoned_directories for figures in found if figures is not None] == [1, 0]
     cluster.kill(2)
     cluster.run(1000)
     assert collect_broker_statistics(nodes[0]) is not None

@@ -104,6 +104,7 @@ BROKER_OF_KAFKA = [
     "UnderReplicatedPartitions",
     "UnderMinIsrPartitionCount",
     "OfflineLogDirectoryCount",
+    "CordonedLogDirectoryCount",
     "MessagesInPerSec",
 ]
 ALL_KIP_NAMES = KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE + CONTROLLER_OF_KAFKA + BROKER_OF_KAFKA
@@ -311,7 +312,7 @@ def test_requests_and_errors_carry_names() -> None:
 
 
 def test_broker_metrics_are_reported_with_that_role_only() -> None:
-    figures = BrokerStatistics(3, 40, 20, 2, 1, 0, 5000, 77)
+    figures = BrokerStatistics(3, 40, 20, 2, 1, 0, 6, 5000, 77)
     samples = scrape(make_node(), SampledState(broker=figures))
     assert samples["quorumd_broker_state", ()] == 3
     assert samples["quorumd_broker_partitions", ()] == 40
@@ -319,6 +320,7 @@ def test_broker_metrics_are_reported_with_that_role_only() -> None:
     assert samples["quorumd_broker_under_replicated_partitions", ()] == 2
     assert samples["quorumd_broker_under_min_isr_partitions", ()] == 1
     assert samples["quorumd_broker_offline_log_directories", ()] == 0
+    assert samples["quorumd_broker_cordoned_log_directories", ()] == 6
     assert samples["quorumd_broker_log_bytes", ()] == 5000
     assert samples["quorumd_broker_messages_in_total", ()] == 77
     assert ("quorumd_broker_state", ()) not in scrape(make_node())
