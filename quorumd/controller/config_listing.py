@@ -30,13 +30,13 @@ _ORDER: Final = (
 
 
 def list_config_resources(
-    image: ClusterImage, message: ListConfigResourcesRequest, version: int
+    image: ClusterImage, message: ListConfigResourcesRequest, version: int, listener: str
 ) -> ListConfigResourcesResponse:
     """List the resources of the requested types, each type in order of names; of all types if none is requested.
 
     Topics and brokers are listed without configs of their own too; groups and client metrics subscriptions exist
-    here only through theirs. A type that the version cannot list makes the response UNSUPPORTED_VERSION without
-    resources.
+    here only through theirs. `listener`: that of the client; brokers without an endpoint of it are not listed. A type
+    that the version cannot list makes the response UNSUPPORTED_VERSION without resources.
     """
     listed = _LISTED_TYPES[version]
     requested = set(message.resource_types) or listed
@@ -46,14 +46,24 @@ def list_config_resources(
         ConfigResource(name, int(kind))
         for kind in _ORDER
         if kind in requested
-        for name in _names(image, kind)
+        for name in _names(image, kind, listener)
     ]
     return ListConfigResourcesResponse(0, 0, resources)
 
 
-def _names(image: ClusterImage, kind: ConfigResourceType) -> Iterable[str]:
+def _names(image: ClusterImage, kind: ConfigResourceType, listener: str) -> Iterable[str]:
     if kind is ConfigResourceType.TOPIC:
         return sorted(image.topic_ids)
     if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
-        return [str(broker_id) for broker_id in sorted(image.brokers)]
+        return map(str, _brokers(image, listener))
     return sorted(name for each, name in image.configs if each == kind)
+
+
+def _brokers(image: ClusterImage, listener: str) -> Iterable[int]:
+    """The brokers with an endpoint of a listener; all for the listener of controllers, which no broker has."""
+    reachable = (
+        broker_id
+        for broker_id, broker in image.brokers.items()
+        if any(endpoint.name == listener for endpoint in broker.endpoints)
+    )
+    return sorted(reachable) or sorted(image.brokers)

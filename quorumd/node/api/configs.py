@@ -55,11 +55,11 @@ class ConfigApis:
 
     def list_config_resources(self, session: Session, request: Request[ListConfigResourcesRequest]) -> None:
         """List the resources of the committed image; see `quorumd.controller.config_listing`."""
-        machine = self._state_machine
+        machine, listener = self._state_machine, session.origin.listener
         self._committed_image.respond(
             session,
             request,
-            lambda: list_config_resources(machine.image, request.message, request.api_version),
+            lambda: list_config_resources(machine.image, request.message, request.api_version, listener),
         )
 
     def describe_configs(self, session: Session, request: Request[DescribeConfigsRequest]) -> None:

@@ -10,7 +10,7 @@ from quorumd.errors import ErrorCode
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
-from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.controller.requests import TOPIC_ID
 
@@ -28,8 +28,10 @@ def image() -> ClusterImage:
     return image
 
 
-def listed(image: ClusterImage, *kinds: int, version: int = 1) -> list[tuple[int, str]]:
-    response = list_config_resources(image, ListConfigResourcesRequest(list(kinds)), version)
+def listed(
+    image: ClusterImage, *kinds: int, version: int = 1, listener: str = "CLIENTS"
+) -> list[tuple[int, str]]:
+    response = list_config_resources(image, ListConfigResourcesRequest(list(kinds)), version, listener)
     assert response.error_code == 0
     return [(each.resource_type, each.resource_name) for each in response.config_resources]
 
@@ -66,6 +68,20 @@ def test_brokers_are_listed_in_order_of_numbers(image: ClusterImage) -> None:
     assert [name for _, name in listed(image, BROKER)] == ["3", "12"]
 
 
+@pytest.mark.parametrize("kind", [BROKER, LOGGER])
+@pytest.mark.parametrize(
+    ("listener", "names"), [("CLIENTS", ["3", "12"]), ("INTERNAL", ["3"]), ("CONTROLLER", ["3", "4", "12"])]
+)
+def test_brokers_are_those_of_the_listener(
+    image: ClusterImage, kind: int, listener: str, names: list[str]
+) -> None:
+    """A listener that no broker has, such as that of the controllers, lists all."""
+    clients, internal = (BrokerEndpoint(name, "host", 9092, 0) for name in ("CLIENTS", "INTERNAL"))
+    for broker_id, endpoints in ((3, [internal, clients]), (4, []), (12, [clients])):
+        image.apply(RegisterBrokerRecord(broker_id, end_points=endpoints), [])
+    assert [name for _, name in listed(image, kind, listener=listener)] == names
+
+
 def test_version_0_lists_client_metrics_only(image: ClusterImage) -> None:
     assert listed(image, version=0) == [(METRICS, "m")]
 
@@ -74,7 +90,7 @@ def test_version_0_lists_client_metrics_only(image: ClusterImage) -> None:
 def test_type_that_the_version_cannot_list_is_an_error(
     image: ClusterImage, kinds: list[int], version: int
 ) -> None:
-    response = list_config_resources(image, ListConfigResourcesRequest(kinds), version)
+    response = list_config_resources(image, ListConfigResourcesRequest(kinds), version, "CLIENTS")
     assert (response.error_code, response.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])
 
 

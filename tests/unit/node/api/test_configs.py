@@ -21,6 +21,7 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from quorumd.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.node.api_harness import ApiHarness, ScriptedCommits
 from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
@@ -315,6 +316,16 @@ def test_any_node_lists_committed_resources(harness: ConfigApiHarness) -> None:
     (on_commit,) = harness.commits.waiting
     on_commit(True)
     assert [each.resource_name for each in session.responses[0].config_resources] == ["g"]
+
+
+def test_brokers_of_the_listener_of_the_client_are_listed(harness: ConfigApiHarness) -> None:
+    session = RecordingSession()
+    for broker_id, listener in ((3, "OTHER"), (4, session.origin.listener)):
+        harness.image.apply(
+            RegisterBrokerRecord(broker_id, end_points=[BrokerEndpoint(listener, "host", 9092, 0)]), []
+        )
+    harness.configs.list_config_resources(session, request_of(ListConfigResourcesRequest([BROKER]), 1))
+    assert [each.resource_name for each in session.responses[0].config_resources] == ["4"]
 
 
 def test_version_0_of_listing_is_of_client_metrics(harness: ConfigApiHarness) -> None:
