@@ -4,6 +4,7 @@
     --only authorizer   100,000 decisions of Kafka's StandardAuthorizer, compared with quorumd's
     --only brokers      plans, killed brokers, and the resulting log, read by both sides
     --only controllers  a stock controller among the voters while leaders are killed
+    --only directories  moves between log directories of quorumd's brokers, and cordons
     --only folders      Kafka's clients on a broker of quorumd, whose folder a stock broker takes over
     --only mixed        brokers of Kafka and of quorumd that follow each other
     --only kills        VerifiableProducer while leaders are killed
@@ -33,6 +34,7 @@ from tests.interop.stock_tools.brokers import ORDERS, Brokers
 from tests.interop.stock_tools.claims import BROKEN, HOLDS, Verdict, judge, show
 from tests.interop.stock_tools.configs import RELEASE, Configs
 from tests.interop.stock_tools.controllers import Controllers
+from tests.interop.stock_tools.directories import Directories
 from tests.interop.stock_tools.folders import Folders
 from tests.interop.stock_tools.kafka_brokers import kafka_brokers
 from tests.interop.stock_tools.kafka_controller import KafkaController
@@ -54,17 +56,21 @@ from tests.interop.stock_tools.tools import StockTools, ToolsMissing, stock_tool
 from tests.interop.stock_tools.traffic import Traffic
 from tests.support.processes.daemons import QUICK
 from tests.support.processes.fixtures import running_cluster, without_traceback
+from tests.support.processes.log_directories import DirectoryCluster
 
 JARS = Path("build/stock-tools")
 BROKERS = (101, 102, 103, 104)
 RACKS = ("a", "b", "c", "c")
 DAEMONS = "metadata.log.segment.bytes=64KiB\nbroker.session.timeout.ms=15000\n"
 """Small segments, so that there are several, and a short session timeout for killed brokers."""
+QUICK_REPORTS = "broker.heartbeat.interval.ms=200\n"
+"""Brokers report cordons with heartbeats."""
 PARTS = (
     "authorizer",
     "brokers",
     "configs",
     "controllers",
+    "directories",
     "folders",
     "histories",
     "kills",
@@ -128,6 +134,7 @@ def main(
         "brokers": lambda: on_brokers(tools, folder),
         "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), folder).steps())], report),
         "controllers": lambda: with_a_controller(tools, folder, seconds),
+        "directories": lambda: with_two_directories(tools, folder / "directories"),
         "folders": lambda: with_a_folder(tools, folder / "folders"),
         "histories": lambda: judge(
             [("histories", of_stock_clusters(folder, histories, seed).steps())], report
@@ -166,6 +173,13 @@ def with_a_folder(tools: StockTools, folder: Path) -> list[Verdict]:
         return judge([("folders", folders.steps())], report)
     finally:
         folders.stop()
+
+
+def with_two_directories(tools: StockTools, folder: Path) -> list[Verdict]:
+    """Run three nodes of quorumd with two log directories each."""
+    folder.mkdir()
+    with DirectoryCluster(folder, 3, QUICK_REPORTS).running() as cluster:
+        return judge([("directories", Directories(tools, cluster, folder).steps())], report)
 
 
 def on_a_hurt_cluster(tools: StockTools, folder: Path, seconds: float, seed: int) -> list[Verdict]:

@@ -20,14 +20,21 @@ import click
 
 from tests.interop.stock_tools.claims import ClaimBroken
 from tests.interop.stock_tools.kafka_process import HEAP
-from tests.interop.stock_tools.tools import KAFKA, STORAGE, TOPICS, StockTools, ToolsMissing, stock_tools
+from tests.interop.stock_tools.tools import (
+    CONFIGS,
+    KAFKA,
+    STORAGE,
+    TOPICS,
+    StockTools,
+    ToolsMissing,
+    stock_tools,
+)
 from tests.support.processes.ports import free_port
 
 JARS = Path("build/stock-tools")
 DATA = Path(__file__).resolve().parents[2] / "support" / "data"
 PARTITION = "__cluster_metadata-0"
 CLUSTER_ID = "bWFkZSBmb3IgdGVzdHMhIQ"
-CONFIGS = "kafka.admin.ConfigCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 SNAPSHOT_EVERY_MS = 5000

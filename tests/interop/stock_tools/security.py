@@ -22,12 +22,11 @@ from tests.interop.stock_tools.secured import (
     password,
 )
 from tests.interop.stock_tools.tool_server import Done, ToolServer
-from tests.interop.stock_tools.tools import CONSUMER, PRODUCER, TOPICS, StockTools
+from tests.interop.stock_tools.tools import CONFIGS, CONSUMER, PRODUCER, TOPICS, StockTools
 from tests.interop.stock_tools.traffic import Traffic
 from tests.support.processes.daemons import wait_for
 
 ACLS = "org.apache.kafka.tools.AclCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 TOPIC, SECRET_TOPIC, METERED_TOPIC = "orders", "salaries", "metered"

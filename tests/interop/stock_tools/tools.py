@@ -32,10 +32,12 @@ USUAL_JAVA = (
 """Default options of kafka-run-class."""
 QUICK = tuple(QUICK_JAVA.split())
 """Options for short runs."""
+CONFIGS = "kafka.admin.ConfigCommand"
 KAFKA = "kafka.Kafka"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
