@@ -18,6 +18,8 @@ from quorumd.client.cluster_client import ClusterClient
 from quorumd.errors import ErrorCode, RequestFailed
 from scripts.bench.broker_fleet import BrokerStub
 from tests.support.processes.daemons import Cluster, wait_for
+from tests.support.processes.requests import Refused
+from tests.support.processes.wire import Wire
 
 Address = tuple[str, int]
 
@@ -60,10 +62,16 @@ class BrokerStandIn:
         self._is_over.set()
         self._thread.join()
         if unregister:
-            request = unregister_broker.UnregisterBrokerRequest(broker_id=BrokerId(self.broker_id))
-            with self._cluster.leader().connect() as wire:
-                response = wire.request(request)
-            assert response.error_code == 0, response
+            self._cluster.at_leader(self._unregister)
+
+    def _unregister(self, leader: Wire) -> None:
+        response = leader.request(
+            unregister_broker.UnregisterBrokerRequest(broker_id=BrokerId(self.broker_id))
+        )
+        if response.error_code in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
+            raise Refused(str(response))
+        # A leader that died may have committed an earlier attempt.
+        assert response.error_code in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED), response
 
     async def _live(self) -> None:
         cluster_id = await asyncio.to_thread(self._cluster.cluster_id)
