@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage, Topic
 from quorumd.controller.partition import NO_LEADER, Partition, Replicas
 from quorumd.controller.topic_names import invalid_name_reason
@@ -48,7 +49,7 @@ def metadata_partitions(
     described: list[MetadataResponsePartition] = []
     for number in numbers:
         partition = partitions[number]
-        leader, offline = _reachability(image, partition)
+        leader, offline = _reachability(image.brokers, partition)
         described.append(
             MetadataResponsePartition(
                 int(ErrorCode.NONE if leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE),
@@ -70,34 +71,26 @@ def _shared_list(shared: SharedLists, replicas: Replicas) -> list[int]:
     return known
 
 
-def described_partitions(
-    image: ClusterImage, topic: Topic, numbers: range
-) -> list[DescribeTopicPartitionsResponsePartition]:
-    """Describe those of the numbered partitions that exist."""
-    described: list[DescribeTopicPartitionsResponsePartition] = []
-    for number in numbers:
-        partition = topic.partitions.get(number)
-        if partition is None:
-            continue
-        leader, offline = _reachability(image, partition)
-        described.append(
-            DescribeTopicPartitionsResponsePartition(
-                0,
-                number,
-                leader,
-                partition.leader_epoch,
-                list(partition.replicas),
-                list(partition.isr),
-                list(partition.elr),
-                list(partition.last_known_elr),
-                list(offline),
-            )
-        )
-    return described
+def described_partition(
+    brokers: Mapping[int, Broker], number: int, partition: Partition
+) -> DescribeTopicPartitionsResponsePartition:
+    """Describe one partition."""
+    leader, offline = _reachability(brokers, partition)
+    return DescribeTopicPartitionsResponsePartition(
+        0,
+        number,
+        leader,
+        partition.leader_epoch,
+        list(partition.replicas),
+        list(partition.isr),
+        list(partition.elr),
+        list(partition.last_known_elr),
+        list(offline),
+    )
 
 
-def _reachability(image: ClusterImage, partition: Partition) -> _Reachability:
-    brokers, directories = image.brokers, partition.directories
+def _reachability(brokers: Mapping[int, Broker], partition: Partition) -> _Reachability:
+    directories = partition.directories
     offline: list[int] = []
     for position, replica in enumerate(partition.replicas):
         broker = brokers.get(replica)

@@ -147,6 +147,10 @@ class ExtendedSession(DelegatingSession):
         self._hook(message)
         self.outer.respond_immediately(request, message)
 
+    def extend(self, message: Message) -> Session:
+        self._hook(message)
+        return self.outer.extend(message)
+
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         try:
             message = decode_response(request, response)

@@ -54,6 +54,9 @@ class EnvelopeSession:
             return
         self.respond_encoded(request, response)
 
+    def extend(self, message: Message) -> Session:
+        return self
+
     def respond_nothing(self, request: Request[Message]) -> None:
         raise AssertionError(f"{request!r} has a response, as every forwarded request has")
 

@@ -195,6 +195,9 @@ class _PartSession:
         del request, message
         self._whole.part_refused()
 
+    def extend(self, message: Message) -> Session:
+        return self
+
     def respond_nothing(self, request: Request[Message]) -> None:
         raise AssertionError(f"{request!r} is part of a request, and every part has a response")
 

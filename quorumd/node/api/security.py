@@ -7,7 +7,7 @@ its content is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Iterable
 
 from quorumd.controller.acl_requests import DISABLED, describe_acls
 from quorumd.controller.client_quotas import describe_client_quotas
@@ -17,7 +17,7 @@ from quorumd.controller.scram_requests import describe_user_scram_credentials
 from quorumd.controller.security_records import Token
 from quorumd.errors import ErrorCode
 from quorumd.node.api.context import ApiContext
-from quorumd.node.sessions.response_task import ResponseTask
+from quorumd.node.api.sliced_responses import SlicedResponses
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_acls_request import DescribeAclsRequest
 from quorumd.protocol.messages.describe_acls_response import DescribeAclsResponse
@@ -27,7 +27,6 @@ from quorumd.protocol.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
 )
 from quorumd.protocol.routes import Route, Session
-from quorumd.protocol.wire import Message
 from quorumd.security.acls import Operation, ResourceType
 
 
@@ -36,8 +35,7 @@ class SecurityApis:
 
     def __init__(self, context: ApiContext) -> None:
         self._state_machine = context.metadata.state_machine
-        self._committed_image = context.execution.committed_image
-        self._scheduler = context.execution.scheduler
+        self._responses = SlicedResponses(context)
         self._authorization = context.gates.authorization
         self._secret_key = context.node.settings.controller.token_secret_key
 
@@ -55,15 +53,17 @@ class SecurityApis:
             session.respond(request, DescribeAclsResponse(0, error, DISABLED))
             return
         machine = self._state_machine
-        self._respond(session, request, lambda: describe_acls(machine.image, request.message))
+        self._responses.respond(session, request, lambda: describe_acls(machine.image, request.message))
 
     def describe_client_quotas(self, session: Session, request: Request[DescribeClientQuotasRequest]) -> None:
         machine = self._state_machine
-        self._respond(session, request, lambda: describe_client_quotas(machine.image, request.message))
+        self._responses.respond(
+            session, request, lambda: describe_client_quotas(machine.image, request.message)
+        )
 
     def describe_scram(self, session: Session, request: Request[DescribeUserScramCredentialsRequest]) -> None:
         machine = self._state_machine
-        self._respond(
+        self._responses.respond(
             session, request, lambda: describe_user_scram_credentials(machine.image, request.message)
         )
 
@@ -81,29 +81,10 @@ class SecurityApis:
                 or access.allows(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
             )
 
-        self._respond(
+        self._responses.respond(
             session,
             request,
             lambda: describe_delegation_tokens(
                 self._state_machine.image, request.message, self._secret_key, requester, may_see
             ),
         )
-
-    def _respond(
-        self,
-        session: Session,
-        request: Request[Message],
-        describe: Callable[[], Generator[None, None, Message]],
-    ) -> None:
-        """Respond in slices with what `describe()` has taken from the image, once that is committed; if it may be
-        lost, take it again."""
-        task = ResponseTask(session, request, describe())
-        session.block(request, task.cancel)
-
-        def on_commit(committed: bool) -> None:
-            if committed:
-                self._scheduler.begin(task)
-            else:
-                self._respond(session, request, describe)
-
-        self._committed_image.when_committed(on_commit)

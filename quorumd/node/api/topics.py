@@ -6,17 +6,20 @@ until their content is committed or rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Mapping
+from typing import NamedTuple
 
 from quorumd.broker.api.topic_messages import (
     INTERNAL_TOPICS,
-    described_partitions,
+    described_partition,
     missing_topic_error,
 )
+from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
 from quorumd.node.api.context import ApiContext
-from quorumd.node.api.topic_listing import begin_when_readable
+from quorumd.node.api.sliced_responses import SlicedResponses
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from quorumd.protocol.messages.describe_topic_partitions_response import (
@@ -35,8 +38,7 @@ class TopicApis:
 
     def __init__(self, context: ApiContext) -> None:
         self._state_machine = context.metadata.state_machine
-        self._committed_image = context.execution.committed_image
-        self._scheduler = context.execution.scheduler
+        self._responses = SlicedResponses(context)
 
     def routes(self) -> Iterable[Route]:
         return (Route(DescribeTopicPartitionsRequest, self.describe_topic_partitions),)
@@ -49,37 +51,7 @@ class TopicApis:
         if _is_invalid(message):
             session.respond(request, _invalid_cursor(message))
         else:
-            begin_when_readable(self._state_machine, self._scheduler, _PageTask(self, session, request))
-
-    def respond_with_page(self, session: Session, request: Request[DescribeTopicPartitionsRequest]) -> int:
-        """Respond once the page is committed; returns the number of partitions in it."""
-        message = request.message
-        response = _page(self._state_machine.image, message)
-
-        def on_commit(committed: bool) -> None:
-            if committed:
-                session.respond(request, response)
-            else:
-                self.describe_topic_partitions(session, request)
-
-        self._committed_image.when_committed(on_commit)
-        return sum(len(topic.partitions) for topic in response.topics)
-
-
-class _PageTask:
-    """Builds one page of DescribeTopicPartitions as a single slice, since many may be requested at once."""
-
-    def __init__(
-        self, requests: TopicApis, session: Session, request: Request[DescribeTopicPartitionsRequest]
-    ) -> None:
-        self.is_done = False
-        self._requests = requests
-        self._session = session
-        self._request = request
-
-    def advance(self, budget: int) -> int:
-        self.is_done = True
-        return self._requests.respond_with_page(self._session, self._request)
+            self._responses.respond(session, request, lambda: _page(self._state_machine.image, message))
 
 
 def _is_invalid(message: DescribeTopicPartitionsRequest) -> bool:
@@ -100,26 +72,56 @@ def _invalid_cursor(message: DescribeTopicPartitionsRequest) -> DescribeTopicPar
     )
 
 
-def _page(image: ClusterImage, message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """Build one page of partitions, with the cursor of the next page."""
+class _PageTopic(NamedTuple):
+    """A topic of a page without its partitions, and these by number."""
+
+    head: DescribeTopicPartitionsResponseTopic
+    partitions: list[tuple[int, Partition]]
+
+
+def _page(
+    image: ClusterImage, message: DescribeTopicPartitionsRequest
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
+    """Take one page of partitions from the image, with the cursor of the next page, and describe it in one step per
+    partition."""
+    topics: list[_PageTopic] = []
+    cursor = _collect(image, message, topics)
+    return _described(dict(image.brokers), topics, cursor)
+
+
+def _collect(
+    image: ClusterImage, message: DescribeTopicPartitionsRequest, topics: list[_PageTopic]
+) -> Cursor | None:
     requested = [topic.name for topic in message.topics]
     first_name = message.cursor.topic_name if message.cursor is not None else ""
     remaining = max(1, min(message.response_partition_limit, MAX_PARTITIONS))
-    topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in sorted({name for name in requested or image.topic_ids if name >= first_name}):
         if not remaining:
-            return DescribeTopicPartitionsResponse(0, topics, Cursor(name, 0))
+            return Cursor(name, 0)
         topic = image.topic_by_name(name)
         if topic is None:
-            topics.append(DescribeTopicPartitionsResponseTopic(int(missing_topic_error(name)), name))
+            missing = DescribeTopicPartitionsResponseTopic(int(missing_topic_error(name)), name)
+            topics.append(_PageTopic(missing, []))
             continue
         first = message.cursor.partition_index if message.cursor is not None and name == first_name else 0
         end = min(len(topic.partitions), first + remaining)
-        described = described_partitions(image, topic, range(first, end))
-        topics.append(
-            DescribeTopicPartitionsResponseTopic(0, name, topic.id, name in INTERNAL_TOPICS, described)
-        )
+        head = DescribeTopicPartitionsResponseTopic(0, name, topic.id, name in INTERNAL_TOPICS)
+        numbers = [number for number in range(first, end) if number in topic.partitions]
+        topics.append(_PageTopic(head, [(number, topic.partitions[number]) for number in numbers]))
         if end < len(topic.partitions):
-            return DescribeTopicPartitionsResponse(0, topics, Cursor(name, end))
-        remaining -= len(described)
-    return DescribeTopicPartitionsResponse(0, topics)
+            return Cursor(name, end)
+        remaining -= len(numbers)
+    return None
+
+
+def _described(
+    brokers: Mapping[int, Broker], topics: Iterable[_PageTopic], cursor: Cursor | None
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
+    response = DescribeTopicPartitionsResponse(0, [], cursor)
+    for head, partitions in topics:
+        for number, partition in partitions:
+            head.partitions.append(described_partition(brokers, number, partition))
+            yield
+        response.topics.append(head)
+        yield
+    return response

@@ -46,6 +46,9 @@ class LocalSession:
             return
         self.respond(request, message)
 
+    def extend(self, message: Message) -> LocalSession:
+        return self
+
     def respond_nothing(self, request: Request[Message]) -> None:
         self._handler.on_refused(request, "the request has no response")
 

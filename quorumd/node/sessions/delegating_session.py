@@ -25,6 +25,9 @@ class DelegatingSession:
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         self.outer.respond_encoded(request, response)
 
+    def extend(self, message: Message) -> Session:
+        return self.outer.extend(message)
+
     def respond_nothing(self, request: Request[Message]) -> None:
         self.outer.respond_nothing(request)
 

@@ -30,6 +30,7 @@ class ResponseTask:
 
     def _build_and_encode(self, build: Generator[None, None, Message]) -> Generator[None, None, bytes]:
         message = self._message = yield from build
+        self._session = self._session.extend(message)
         return (yield from encode_response_in_steps(self._request, message))
 
     def cancel(self) -> None:

@@ -359,6 +359,9 @@ class ServerSession:
             self._connection.respond_encoded(request, response)
             self._schedule_flush(request)
 
+    def extend(self, message: Message) -> ServerSession:
+        return self
+
     def respond_nothing(self, request: Request[Message]) -> None:
         if self._transport is not None:
             self._connection.respond_nothing(request)

@@ -111,7 +111,7 @@ class ScriptedImage:
 
 @dataclass
 class ScriptedCommits(CommittedImage):
-    """Callbacks wait while `is_behind`."""
+    """Callbacks wait while `is_behind`, or the image is not readable."""
 
     state: ScriptedImage = field(default_factory=ScriptedImage)
     is_behind: bool = False
@@ -121,7 +121,9 @@ class ScriptedCommits(CommittedImage):
         return FinalizedFeatures(self.state.image.features, self.state.committed_offset)
 
     def when_committed(self, callback: Callable[[bool], None]) -> None:
-        if self.is_behind:
+        if not self.state.is_readable:
+            self.state.when_readable(lambda: callback(False))
+        elif self.is_behind:
             self.waiting.append(callback)
         else:
             callback(True)

@@ -38,6 +38,9 @@ class RecordingSession:
         self.respond(request, message)
         self.refusals += 1
 
+    def extend(self, message: Message) -> RecordingSession:
+        return self
+
     def respond_nothing(self, request: Request) -> None:
         self.completed.append(request)
 

@@ -13,6 +13,7 @@ from quorumd.node.api import topic_listing
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.api.topic_listing import NodeTopics
 from quorumd.node.api.topics import MAX_PARTITIONS, TopicApis
+from quorumd.node.sessions.response_task import STEPS_PER_UNIT
 from quorumd.protocol.connection import Request, encode_response
 from quorumd.protocol.messages.describe_topic_partitions_request import (
     Cursor,
@@ -23,21 +24,22 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest, Metadata
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
+from tests.support.call_counter import CallCounter
 from tests.support.controller.topic_harness import a_broker, directory_of
 from tests.support.node.api_harness import ApiHarness, ScriptedCommits, ScriptedImage
-from tests.support.node.recording_session import request_of
+from tests.support.node.recording_session import RecordingSession, request_of
 
 SLICE_PARTITIONS = 10
+CALLS_PER_STEP = 40
 
 
 class TopicApiHarness(ApiHarness):
     """Brokers 1 and 2 are registered, 3 is fenced, 4 is not registered. Nothing is committed before `finish`."""
 
     def __init__(self) -> None:
-        self.commits = ScriptedCommits(is_behind=True)
-        super().__init__(
-            state_machine=ScriptedImage(), committed_image=self.commits, slice_partitions=SLICE_PARTITIONS
-        )
+        image = ScriptedImage()
+        self.commits = ScriptedCommits(image, is_behind=True)
+        super().__init__(state_machine=image, committed_image=self.commits, slice_partitions=SLICE_PARTITIONS)
         self.apis = TopicApis(self.context)
         self.listings = NodeTopics(self.context)
         for broker in (a_broker(1), a_broker(2), a_broker(3, fenced=True)):
@@ -57,9 +59,11 @@ class TopicApiHarness(ApiHarness):
         message = DescribeTopicPartitionsRequest(
             [TopicRequest(name) for name in names], limit, Cursor(*cursor) if cursor is not None else None
         )
-        self.apis.describe_topic_partitions(self.session, request_of(message, 0))
+        request = request_of(message, 0)
+        self.apis.describe_topic_partitions(self.session, request)
         self.finish()
-        return self.session.responses[-1]
+        response = self.session.responses[-1]
+        return decode_response(request, response) if isinstance(response, bytes) else response
 
     def finish(self, is_committed: bool = True) -> None:
         """Commit, or roll back, the proposed records and run all slices."""
@@ -197,19 +201,22 @@ def test_topics_wait_for_a_readable_image(harness: TopicApiHarness) -> None:
     for callback in harness.machine.readers:
         callback()
     harness.finish()
-    described, _ = harness.session.responses
+    described: Any = decode_response(page, harness.session.responses[0])
     assert [len(topic.partitions) for topic in described.topics] == [5]
+    assert len(harness.session.responses) == 2
 
 
 def test_response_waits_for_the_commit(harness: TopicApiHarness) -> None:
     message = DescribeTopicPartitionsRequest([TopicRequest("new")])
-    harness.apis.describe_topic_partitions(harness.session, request_of(message, 0))
+    request = request_of(message, 0)
+    harness.apis.describe_topic_partitions(harness.session, request)
     assert harness.session.responses == []
     harness.add("new", 1)
     harness.commits.waiting.pop()(False)
     assert harness.session.responses == [], "the new response must be committed, too"
     harness.finish()
-    assert [topic.error_code for topic in harness.session.responses[0].topics] == [0]
+    response: Any = decode_response(request, harness.session.responses[0])
+    assert [topic.error_code for topic in response.topics] == [0]
 
 
 def test_many_partitions_are_listed_in_slices(harness: TopicApiHarness) -> None:
@@ -386,14 +393,44 @@ def test_response_waits_for_the_commit_of_every_slice(harness: TopicApiHarness) 
     assert reported.topics[-1].partitions[0].leader_epoch == 99
 
 
-def test_concurrent_requests_are_served_in_separate_slices(harness: TopicApiHarness) -> None:
-    harness.add("large", SLICE_PARTITIONS)
-    for _ in range(3):
-        message = DescribeTopicPartitionsRequest([TopicRequest("large")])
-        harness.apis.describe_topic_partitions(harness.session, request_of(message, 0))
-    assert len(harness.commits.waiting) == 1, "the other requests wait for later slices"
+def test_pages_are_described_in_slices(harness: TopicApiHarness) -> None:
+    """A hundred clients that request the same page do not hold the event loop for longer than one."""
+    partitions = 40 * SLICE_PARTITIONS
+    harness.add("large", partitions)
+    request = request_of(DescribeTopicPartitionsRequest([TopicRequest("large")]), 0)
+    sessions = [RecordingSession() for _ in range(3)]
+    for session in sessions:
+        harness.apis.describe_topic_partitions(session, request)
+        assert session.held == [request], "later requests of the connection wait"
+    calls = CallCounter()
+    outcomes, harness.commits.waiting[:] = list(harness.commits.waiting), []
+    for outcome in outcomes:
+        with calls.counted():
+            outcome(True)
+    turns = 0
+    while harness.turns:
+        turns += 1
+        with calls.counted():
+            harness.turns.pop()()
+    assert turns >= 2 * len(sessions) * partitions // (STEPS_PER_UNIT * SLICE_PARTITIONS)
+    assert calls.longest <= CALLS_PER_STEP * STEPS_PER_UNIT * SLICE_PARTITIONS
+    for session in sessions:
+        response: Any = decode_response(request, session.responses[0])
+        assert [p.partition_index for p in response.topics[0].partitions] == list(range(partitions))
+
+
+def test_page_shows_one_moment(harness: TopicApiHarness) -> None:
+    harness.add("large", 40 * SLICE_PARTITIONS)
+    request = request_of(DescribeTopicPartitionsRequest([TopicRequest("large")]), 0)
+    harness.apis.describe_topic_partitions(harness.session, request)
+    harness.commits.waiting.pop()(True)
+    last = 40 * SLICE_PARTITIONS - 1
+    harness.put("large", last, Partition((2, 1), (2,), 2, 99))
+    harness.image.brokers[1] = a_broker(1, fenced=True)
     harness.finish()
-    assert len(harness.session.responses) == 3
+    response: Any = decode_response(request, harness.session.responses[0])
+    shown = response.topics[0].partitions[last]
+    assert (shown.leader_epoch, shown.offline_replicas) == (0, [])
 
 
 def test_listing_for_a_closed_connection_ends(harness: TopicApiHarness) -> None:

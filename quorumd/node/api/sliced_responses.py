@@ -1,0 +1,38 @@
+"""Responses that show one moment of the image, from which they are taken at once, and are described in slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from quorumd.node.api.context import ApiContext
+from quorumd.node.sessions.response_task import ResponseTask
+from quorumd.protocol.connection import Request
+from quorumd.protocol.routes import Session
+from quorumd.protocol.wire import Message
+
+
+class SlicedResponses:
+    """As `CommittedImage.respond`, for responses that may be large."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._committed_image = context.execution.committed_image
+        self._scheduler = context.execution.scheduler
+
+    def respond(
+        self,
+        session: Session,
+        request: Request[Message],
+        describe: Callable[[], Generator[None, None, Message]],
+    ) -> None:
+        """Respond with what `describe()` has taken from the image, once that is committed; if it may be lost, take it
+        again. The session is blocked until then."""
+        task = ResponseTask(session, request, describe())
+        session.block(request, task.cancel)
+
+        def on_commit(committed: bool) -> None:
+            if committed:
+                self._scheduler.begin(task)
+            else:
+                self.respond(session, request, describe)
+
+        self._committed_image.when_committed(on_commit)
