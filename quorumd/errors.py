@@ -52,7 +52,7 @@ _EXIT_MEANINGS = {
     ExitCode.DONE: "success; for the daemon: stopped on request",
     ExitCode.FAILED: "failure: an error, no response, or a check that found damage or other findings",
     ExitCode.USAGE: "invalid command line or configuration",
-    ExitCode.DATA_FOLDER: "unusable data folder: not formatted, formatted for another node, corrupt or locked",
+    ExitCode.DATA_FOLDER: "unusable log directory: not formatted, formatted for another node, corrupt or locked",
     ExitCode.FLUSH_FAILED: "a flush to disk failed and the daemon stopped immediately",
     ExitCode.ADDRESS_UNAVAILABLE: "an address cannot be bound, for example because it is already in use",
     ExitCode.INVARIANT_VIOLATED: "the daemon detected an invariant violation and stopped; its files are unchanged",

@@ -32,7 +32,7 @@ _folder = click.option(
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Keep the cluster's files in this folder.",
+    help="Keep the cluster's files in this directory.",
 )
 
 

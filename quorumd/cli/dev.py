@@ -32,7 +32,7 @@ EXAMPLE = (
     "--dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the data in this folder.  [default: a temporary folder, removed at the end]",
+    help="Keep the data in this directory.  [default: a temporary directory, removed at the end]",
 )
 @click.option(
     "--partitions",

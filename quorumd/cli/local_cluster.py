@@ -1,16 +1,16 @@
 """A cluster of daemon processes on the loopback interface of this machine.
 
-    <folder>/cluster.json               number of nodes and base port
-    <folder>/node-<i>/quorumd.properties
-    <folder>/node-<i>/data/             the data folder
-    <folder>/node-<i>/daemon.log        the daemon's output
-    <folder>/node-<i>/pid               the last started process
-    <folder>/node-<i>/pid.started       when it started, see `process_identity`
-    <folder>/security/                  keys and client properties of a secure cluster, see `local_security`
+    <directory>/cluster.json               number of nodes and base port
+    <directory>/node-<i>/quorumd.properties
+    <directory>/node-<i>/data/             the log directory
+    <directory>/node-<i>/daemon.log        the daemon's output
+    <directory>/node-<i>/pid               the last started process
+    <directory>/node-<i>/pid.started       when it started, see `process_identity`
+    <directory>/security/                  keys and client properties of a secure cluster, see `local_security`
 
 Node i listens on base_port + i and serves metrics on base_port + 100 + i. In a cluster with brokers, or a secure one,
 it also serves clients on base_port + 200 + i; secure brokers replicate on base_port + 300 + i. All state is in the
-folder: every process that opens it sees the same cluster. Files have mode 0600, and folders 0700.
+directory: every process that opens it sees the same cluster. Files have mode 0600, and directories 0700.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class LocalNode:
 
 
 class LocalCluster:
-    """A local cluster and its folder."""
+    """A local cluster and its directory."""
 
     def __init__(self, folder: Path, layout: Layout) -> None:
         self.folder = folder.resolve()
@@ -148,7 +148,7 @@ class LocalCluster:
 
     @classmethod
     def open(cls, folder: Path) -> LocalCluster:
-        """The existing cluster in this folder. Raises ConfigError if there is none."""
+        """The existing cluster in this directory. Raises ConfigError if there is none."""
         file = folder / "cluster.json"
         try:
             stored = json.loads(file.read_text())
@@ -156,7 +156,7 @@ class LocalCluster:
             return cls(folder, Layout(int(stored["nodes"]), int(stored["base_port"]), brokers, secure))
         except FileNotFoundError:
             raise ConfigError(
-                f"{folder}: no cluster in this folder; create one with `quorumd cluster up --dir {folder}`"
+                f"{folder}: no cluster in this directory; create one with `quorumd cluster up --dir {folder}`"
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ConfigError(
@@ -172,19 +172,19 @@ class LocalCluster:
         brokers: bool | None = None,
         secure: bool | None = None,
     ) -> LocalCluster:
-        """The cluster in this folder, or the one that `create` would create. None stands for the existing value or
-        the default. Raises ConfigError if the folder holds a cluster with other values: its log would not fit.
+        """The cluster in this directory, or the one that `create` would create. None stands for the existing value or
+        the default. Raises ConfigError if the directory holds a cluster with other values: its log would not fit.
         """
         if not (folder / "cluster.json").exists():
             return cls(folder, Layout(nodes or 3, base_port or 9192, bool(brokers), bool(secure)))
         existing = cls.open(folder)
         if secure and not existing.layout.secure:
             raise ConfigError(
-                f"{folder}: the cluster in this folder is not secure; omit --secure, or choose another --dir"
+                f"{folder}: the cluster in this directory is not secure; omit --secure, or choose another --dir"
             )
         if brokers and not existing.layout.brokers:
             raise ConfigError(
-                f"{folder}: the cluster in this folder has no brokers; omit --brokers, or choose another --dir"
+                f"{folder}: the cluster in this directory has no brokers; omit --brokers, or choose another --dir"
             )
         wanted = replace(
             existing.layout,
@@ -193,14 +193,14 @@ class LocalCluster:
         )
         if wanted != existing.layout:
             raise ConfigError(
-                f"{folder}: the cluster in this folder has {existing.layout.nodes} nodes from port "
+                f"{folder}: the cluster in this directory has {existing.layout.nodes} nodes from port "
                 f"{existing.layout.base_port}; omit --nodes and --base-port, or choose another --dir"
             )
         return existing
 
     @property
     def is_new(self) -> bool:
-        """Whether no node has a data folder yet."""
+        """Whether no node has a log directory yet."""
         return not any((node.folder / "data").exists() for node in self.nodes)
 
     def check_is_new(self) -> None:
@@ -213,7 +213,7 @@ class LocalCluster:
 
     def create(self, initial: InitialRecords = default_content) -> None:
         """Write the properties files and `cluster.json` unless they exist. If all nodes are new, format them to
-        found a quorum together with the `initial` records; a node that lost its folder later joins the others."""
+        found a quorum together with the `initial` records; a node that lost its directory later joins the others."""
         is_new = self.is_new
         for folder in (self.folder, *(node.folder for node in self.nodes)):
             make_folder(folder)
@@ -331,7 +331,7 @@ class LocalCluster:
 
 
 def format_nodes(nodes: Mapping[int, tuple[Path, int]], bootstrap: bytes | None = None) -> None:
-    """Format the data folders of local nodes, given with their ports, like `quorumd format --initial-controllers`:
+    """Format the log directories of local nodes, given with their ports, like `quorumd format --initial-controllers`:
     the nodes found one quorum with the initial records `bootstrap`. Raises StorageError."""
     from quorumd.log.meta_properties import format_folder
     from quorumd.log.quorum_state_file import Founder

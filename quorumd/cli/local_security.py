@@ -1,8 +1,8 @@
 """TLS, SASL and authorization of a local cluster: the files of `quorumd cluster up --secure`.
 
-    <folder>/security/ca.pem, ca-key.pem     the certificate authority, and its key for further certificates
-    <folder>/security/node-<i>.pem           key and certificate of each node
-    <folder>/security/client.properties      client properties of the user admin, for all tools
+    <directory>/security/ca.pem, ca-key.pem     the certificate authority, and its key for further certificates
+    <directory>/security/node-<i>.pem           key and certificate of each node
+    <directory>/security/client.properties      client properties of the user admin, for all tools
 
 Nodes authenticate to each other with their certificates, and clients as SCRAM users at the listener CLIENTS. All
 nodes and admin are super users; others need ACLs.

@@ -185,7 +185,7 @@ def command_config(*, expose: bool = False) -> Callable[[F], F]:
         show_envvar=True,
         expose_value=expose,
         callback=use_client_security,
-        help="Connect as this file of Kafka's client properties says: security.protocol, ssl.*, sasl.*.",
+        help="Connect with the Kafka client properties in this file: security.protocol, ssl.*, sasl.*.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Files of a local cluster that only their owner may read, in folders that may be writable by others, such as /tmp.
+"""Files of a local cluster that only their owner may read, in directories that others may write to, such as /tmp.
 
 No symlink is followed: another user may have planted one that leads to a file of this user.
 """
@@ -20,8 +20,8 @@ UMASK: Final = 0o077
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder, with its parents, unless it exists. Raises ConfigError if it is a symlink or not a folder of
-    this user."""
+    """Create the directory, with its parents, unless it exists. Raises ConfigError if it is a symlink, or not a
+    directory of this user."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir(FOLDER_MODE)
@@ -29,7 +29,7 @@ def make_folder(folder: Path) -> None:
         found = folder.lstat()
         if folder.is_symlink() or not folder.is_dir() or found.st_uid != os.getuid():
             raise ConfigError(
-                f"{folder}: exists and is not a folder of this user; choose another --dir"
+                f"{folder}: exists and is not a directory of this user; choose another --dir"
             ) from None
 
 

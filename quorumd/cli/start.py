@@ -15,7 +15,7 @@ from quorumd.cli.format.command import format_data_folders
 @click.option(
     "--format-if-needed",
     is_flag=True,
-    help="Format the data folders first unless they are already formatted.",
+    help="Format the log directories first unless they are already formatted.",
 )
 def start(config_path: Path, format_if_needed: bool) -> None:
     """Run one node in the foreground until SIGTERM or Ctrl-C.

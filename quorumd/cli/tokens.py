@@ -89,12 +89,14 @@ def list_command(servers: Addresses, output: str) -> None:
 @click.option(
     "--owner",
     type=_principal,
+    metavar="PRINCIPAL",
     help="Create the token for this principal, such as User:alice.  [default: yourself]",
 )
 @click.option(
     "--renewer",
     "renewers",
     type=_principal,
+    metavar="PRINCIPAL",
     multiple=True,
     help="Let this principal renew the token; may be repeated.",
 )

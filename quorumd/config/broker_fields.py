@@ -43,8 +43,8 @@ class BrokerFields(CoordinatorFields):
     cordoned_log_directories: Annotated[tuple[str, ...], TEXTS] = setting(
         "cordoned.log.dirs",
         default="",
-        about="Folders of log.dirs that get no new replicas (KIP-1066), or * for all. The config of the same name of "
-        "the broker in the metadata log takes precedence.",
+        about="Directories of log.dirs that get no new replicas (KIP-1066), or * for all. The broker's config of the "
+        "same name in the metadata log takes precedence.",
     )
     log_directory_failure_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.dir.failure.timeout.ms",

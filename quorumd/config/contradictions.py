@@ -46,13 +46,15 @@ def _folder_problems(settings: Settings) -> Iterator[Problem]:
     folders = settings.log_directories
     if not folders and (settings.is_broker or not settings.metadata_directory):
         yield Problem(
-            ("log_directories", "process_roles"), "is missing", "the folder of this node's data, one or more"
+            ("log_directories", "process_roles"),
+            "is missing",
+            "the directory of this node's data, one or more",
         )
     if len(folders) > 1 and not settings.is_broker:
         yield Problem(
             ("log_directories", "process_roles"),
-            f"{len(folders)} folders; the metadata log needs exactly one",
-            "one folder, or process.roles with broker",
+            f"{len(folders)} directories; the metadata log needs exactly one",
+            "one directory, or process.roles with broker",
         )
     if settings.is_broker:
         yield from _cordon_problems(settings.cordoned_log_directories, folders)
@@ -65,11 +67,13 @@ def _cordon_problems(cordoned: Sequence[str], folders: Sequence[str]) -> Iterato
         yield Problem(
             ("cordoned_log_directories", "log_directories"),
             f"{unknown[0]} is not in log.dirs",
-            "folders of log.dirs, or *",
+            "directories of log.dirs, or *",
         )
     if ALL_DIRECTORIES in cordoned and len(cordoned) > 1:
         yield Problem(
-            ("cordoned_log_directories",), "* is already every folder", "* alone, or folders of log.dirs"
+            ("cordoned_log_directories",),
+            "* is already every directory",
+            "* alone, or directories of log.dirs",
         )
 
 

@@ -54,13 +54,13 @@ class NodeFields(BaseModel):
         "log.dirs",
         "log.dir",
         default="",
-        about="Data folders, formatted by `quorumd format`; required. A node without the broker role has one, or "
-        "metadata.log.dir instead; a broker spreads its partitions over all of them.",
+        about="Log directories, formatted by `quorumd format`; required. A node without the broker role has one, or "
+        "metadata.log.dir instead; a broker spreads its replicas over all of them.",
     )
     metadata_directory: Annotated[str, FOLDER] = setting(
         "metadata.log.dir",
         default="",
-        about="Folder of the metadata log. Without this the first folder of log.dirs.",
+        about="Directory of the metadata log; by default the first directory of log.dirs.",
     )
     process_roles: Annotated[tuple[str, ...], ROLES] = setting(
         "process.roles",
@@ -146,7 +146,7 @@ class NodeFields(BaseModel):
         "controller.quorum.auto.join.enable",
         default="false",
         about="true: once this node has caught up it adds itself to the voters, replacing the entry of a lost data "
-        "folder. Cannot be combined with quorum.voters.",
+        "directory. Cannot be combined with quorum.voters.",
     )
     unauthenticated_stock_voters: Annotated[bool, SWITCH] = setting(
         "quorum.unauthenticated.stock.voters",

@@ -147,14 +147,14 @@ def _read_folders(text: str) -> tuple[str, ...]:
     if "\0" in text:
         raise ValueError("contains a NUL character")
     if len(set(folders)) < len(folders):
-        raise ValueError("lists a folder twice")
+        raise ValueError("lists a directory twice")
     return tuple(folders)
 
 
 def _read_folder(text: str) -> str:
     folders = _read_folders(text)
     if len(folders) > 1:
-        raise ValueError(f"{len(folders)} folders; the metadata log needs exactly one")
+        raise ValueError(f"{len(folders)} directories; the metadata log needs exactly one")
     return folders[0] if folders else ""
 
 
@@ -305,10 +305,10 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 AUTHORIZER = Kind("authorizer", f"{STANDARD_AUTHORIZER}, or empty", _read_authorizer)
 PRINCIPALS = Kind("principals", "principals such as User:alice, separated by semicolons", parse_super_users)
 TEXT = Kind("text", "any text without control characters", _read_text)
-FOLDER = Kind("folder", "one folder, absolute or relative to where the daemon is started", _read_folder)
+FOLDER = Kind("directory", "one directory, absolute or relative to where the daemon is started", _read_folder)
 FOLDERS = Kind(
-    "folders",
-    "folders separated by commas, absolute or relative to where the daemon is started",
+    "directories",
+    "directories separated by commas, absolute or relative to where the daemon is started",
     _read_folders,
 )
 LISTENERS = Kind(

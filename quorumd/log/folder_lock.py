@@ -16,7 +16,7 @@ def lock_folder(disk: Disk, data_folder: str) -> File:
     except BlockingIOError:
         raise FolderInUse(
             f"{data_folder} is in use by another process{_holder(disk, path)}, which holds {path}; stop that "
-            "process, or use another data folder for this node"
+            "process, or use another log directory for this node"
         ) from None
     except OSError as cause:
         raise StorageError(f"{path} cannot be locked: {cause}") from cause

@@ -109,7 +109,7 @@ def format_folder(
             return meta
         raise StorageError(
             f"{data_folder} belongs to {_owner(meta.node_id, meta.cluster_id)}, not to "
-            f"{_owner(node_id, cluster_id)}; choose another folder, keep this one with --ignore-formatted, or "
+            f"{_owner(node_id, cluster_id)}; choose another directory, keep this one with --ignore-formatted, or "
             "remove it if its data and the vote of its directory id are not needed"
         )
     elif meta.cluster_id is None and cluster_id is not None:
@@ -144,7 +144,7 @@ def _save_founders(disk: Disk, data_folder: str, meta: MetaProperties, founders:
             if founder.directory_id not in (ZERO_UUID, meta.directory_id):
                 raise StorageError(
                     f"{data_folder} has directory id {meta.directory_id}, --initial-controllers names "
-                    f"{founder.directory_id}; use the directory id of the folder"
+                    f"{founder.directory_id}; use the id of this directory"
                 )
             founder = founder._replace(directory_id=meta.directory_id)
         completed.append(founder)
@@ -154,8 +154,8 @@ def _save_founders(disk: Disk, data_folder: str, meta: MetaProperties, founders:
         return
     if state.leader_epoch > 0 or state.current_voters or _has_records(disk, partition_folder(data_folder)):
         raise StorageError(
-            f"{data_folder} has records or an epoch of a quorum, and only a blank folder can bootstrap one; start "
-            "the node without formatting, or choose another folder"
+            f"{data_folder} has records or an epoch of a quorum, and only a blank directory can bootstrap one; start "
+            "the node without formatting, or choose another directory"
         )
     file.save(state._replace(founders=tuple(completed)))
 

@@ -25,7 +25,7 @@ def ensure_partition_metadata(disk: Disk, directory: str, topic_id: KafkaUuid = 
     elif _parsed(data) != topic_id:
         raise CorruptLog(
             f"{path} belongs to another partition (expected topic_id {topic_id}); "
-            "move that partition's folder away, or restore this file"
+            "move that partition's directory away, or restore this file"
         )
 
 
@@ -37,7 +37,9 @@ def read_topic_id(disk: Disk, directory: str) -> KafkaUuid | None:
         return None
     topic_id = _parsed(data)
     if topic_id is None:
-        raise CorruptLog(f"{path} has no topic id of version 0; restore it, or remove the partition's folder")
+        raise CorruptLog(
+            f"{path} has no topic id of version 0; restore it, or remove the partition's directory"
+        )
     return topic_id
 
 

@@ -44,7 +44,7 @@ REMEDIES: dict[int, str] = {
     ExitCode.FAILED: "this is a bug: nothing that was acknowledged is lost; start again and report the traceback",
     ExitCode.FLUSH_FAILED: "check the disk (kernel log, SMART), then start again: the log is recovered from the disk",
     ExitCode.ADDRESS_UNAVAILABLE: "stop the process that listens there, or choose another address",
-    ExitCode.INVARIANT_VIOLATED: "keep a copy of the data folder of every node before anything is started again",
+    ExitCode.INVARIANT_VIOLATED: "keep a copy of the log directory of every node before anything is started again",
 }
 """The remedy per exit code, for errors whose text has none."""
 
@@ -208,7 +208,7 @@ class Daemon:
         folder = self._node_settings.data_directory
         if not os.path.isdir(folder):
             raise StorageError(
-                f"there is no folder {folder}: run `quorumd format` with this file, "
+                f"there is no directory {folder}: run `quorumd format` with this file, "
                 "or start with --format-if-needed"
             )
 

@@ -43,8 +43,8 @@ def test_scheduled_audit_runs_under_its_system_call_filter(tmp_path: Path) -> No
     damaged_logs.flip_bit(log.folders[2], 3000)
     textfile = tmp_path / "quorumd_audit.prom"
     given = settings((CONFIG / "quorumd-audit.env").read_text())
-    assert given.keys() == {"FOLDERS", "TEXTFILE"}
-    given |= {"FOLDERS": " ".join(f"{node}={folder}" for node, folder in log.folders.items())}
+    assert given.keys() == {"DIRECTORIES", "TEXTFILE"}
+    given |= {"DIRECTORIES": " ".join(f"{node}={folder}" for node, folder in log.folders.items())}
     given |= {"TEXTFILE": str(textfile)}
 
     program, *arguments = command(UNIT, given)

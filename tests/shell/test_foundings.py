@@ -117,7 +117,7 @@ def test_two_wiped_disks_of_three_elect_no_leader_and_all_nodes_report_why(clust
     wait_for("the survivor to resign", lambda: reports(survivor, "cannot elect a leader"))
     for daemon in wiped:
         daemon.start()
-    lost = [f"node {daemon.node_id} has another data folder" for daemon in wiped]
+    lost = [f"node {daemon.node_id} has another log directory" for daemon in wiped]
     wait_for("the survivor to report why", lambda: reports(survivor, "cannot elect a leader", *lost))
     for daemon in wiped:
         wait_for("a blank node to report why", partial(reports, daemon, "part of an existing quorum"))

@@ -103,7 +103,7 @@ class LogManager:
 
         def scanned(outcome: list[Folder] | BaseException) -> None:
             if isinstance(outcome, BaseException):
-                self._on_failure(directory, f"its folders cannot be listed: {outcome}")
+                self._on_failure(directory, f"its logs cannot be listed: {outcome}")
                 return
             for folder in outcome:
                 self._register(directory, folder, assigned(folder))
@@ -130,7 +130,7 @@ class LogManager:
             self._delete_stray(directory, folder)
         else:
             logger.error(
-                "%s-%d is in both %s and %s; using the former: remove the obsolete folder",
+                "%s-%d is in both %s and %s; using the former: remove the obsolete directory",
                 *key,
                 known.path,
                 directory.path,

@@ -1,4 +1,4 @@
-"""`quorumd format`: prepare the data folder of a node.
+"""`quorumd format`: prepare the log directory of a node.
 
 command                 the command
 initial_controllers     the voters of a new quorum

@@ -1,4 +1,4 @@
-"""`quorumd format`: prepare the data folders of one node."""
+"""`quorumd format`: prepare the log directories of one node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FormatResult(NamedTuple):
-    """The outcome of formatting a data folder."""
+    """The outcome of formatting a log directory."""
 
     folder: str
     outcome: str
@@ -50,7 +50,7 @@ class FormatResult(NamedTuple):
 @click.option(
     "--ignore-formatted",
     is_flag=True,
-    help="Succeed without changes if the folder is already formatted, even for another node or cluster.",
+    help="Succeed without changes if the directory is already formatted, even for another node or cluster.",
 )
 @click.option(
     "--standalone", is_flag=True, help="Let this node found a new quorum with itself as the only voter."
@@ -87,11 +87,11 @@ def format_command(
     credentials: Sequence[UserScramCredentialRecord],
     output: str,
 ) -> None:
-    """Format the data folders of one node: write meta.properties into each folder of log.dirs.
+    """Format the log directories of one node: write meta.properties into each directory of log.dirs.
 
-    A folder gets the configured node id and a new directory id. Unless --cluster-id is given, the first leader
+    A directory gets the configured node id and a new directory id. Unless --cluster-id is given, the first leader
     generates the cluster id, and the node stores it as soon as it learns it. Formatting again for the same node
-    changes nothing; a folder of another node or cluster is rejected with exit code 3.
+    changes nothing; a directory of another node or cluster is rejected with exit code 3.
 
     A node always joins an existing quorum. If there is none, the nodes of quorum.voters found one once all of
     them are running with empty logs; with --standalone or --initial-controllers they do not wait for that. Use
@@ -135,9 +135,11 @@ def format_data_folders(
     bootstrap: bytes | None = None,
     skips_unusable: bool = False,
 ) -> list[FormatResult]:
-    """Format the data folders of `settings` that are not formatted yet, that of the metadata log first; `bootstrap`
-    holds the initial records of a new cluster. Raises StorageError, also while a node is running on a folder; with
-    `skips_unusable` only for that of the metadata log and for a folder in use, since a broker can do without others.
+    """Format the log directories of `settings` that are not formatted yet, that of the metadata log first.
+
+    `bootstrap` holds the initial records of a new cluster. Raises StorageError, also if a node is running on a
+    directory; with `skips_unusable` only for the directory of the metadata log and for one in use, since a broker can
+    do without the others.
     """
     from quorumd.errors import FolderInUse, StorageError
     from quorumd.ids import ZERO_UUID
@@ -168,7 +170,7 @@ def format_data_folders(
 
 
 def format_folder_with_lock(folder: str, **options: Any) -> FormatResult:
-    """Format one folder with the options of `format_folder`, unless a node is running on it."""
+    """Format one directory with the options of `format_folder`, unless a node is running on it."""
     from quorumd.log.folder_lock import lock_folder
     from quorumd.log.meta_properties import format_folder, load_meta_properties
     from quorumd.runtime.disk import OsDisk

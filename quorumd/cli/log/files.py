@@ -110,7 +110,7 @@ def file_kind(path: Path) -> str | None:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The file itself, or all files of known kinds in a folder, ordered by base offset.
+    """The file itself, or all files of known kinds in a directory, ordered by base offset.
 
     Raises ConfigError if there are none.
     """
@@ -118,13 +118,13 @@ def files_of(path: Path) -> list[Path]:
         inside = [path, *(sub for sub in path.iterdir() if sub.is_dir())]
         found = [file for folder in inside for file in folder.iterdir() if file_kind(file)]
         if not found:
-            raise ConfigError(f"{path}: the folder has no {', '.join(KINDS)} files")
+            raise ConfigError(f"{path}: the directory has no {', '.join(KINDS)} files")
         return sorted(
             found,
             key=lambda file: (str(file.parent), _number(file), list(KINDS).index(file_kind(file) or "")),
         )
     if not path.exists():
-        raise ConfigError(f"{path}: no such file; give files or folders of a metadata log")
+        raise ConfigError(f"{path}: no such file; give files or directories of a metadata log")
     if file_kind(path) is None:
         raise ConfigError(f"{path}: unknown kind of file; expected one of {', '.join(KINDS)}")
     return [path]

@@ -48,7 +48,7 @@ def log() -> None:
 def dump(paths: tuple[Path, ...], headers_only: bool, secrets: bool, output: str) -> None:
     """Show every batch and record of segments (.log) and snapshots (.checkpoint), and every index entry.
 
-    FILE may be a folder: all its .log, .checkpoint, .index and .timeindex files are shown in order. The CRC of
+    FILE may be a directory: all its .log, .checkpoint, .index and .timeindex files are shown in order. The CRC of
     each batch is checked; control and metadata records are decoded. Files of stock Kafka controllers are
     supported, as are a log that is being written and a snapshot that is being fetched (.checkpoint.part). Exit
     code 1 if a file is damaged; each fault is shown at its position and again at the end.

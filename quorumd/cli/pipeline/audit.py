@@ -25,7 +25,7 @@ _HEADER = ("Severity", "Code", "Node", "Peer", "Offsets", "Epochs", "Committed",
 
 
 @click.command()
-@click.argument("folders", metavar="ID=FOLDER...", nargs=-1, required=True)
+@click.argument("folders", metavar="ID=DIR...", nargs=-1, required=True)
 @click.option(
     "--report",
     "report_path",
@@ -58,7 +58,7 @@ def audit(
 ) -> None:
     """Check each copy of a log, and compare all copies with each other.
 
-    FOLDER is the data folder of the node with this ID, of quorumd or of a stock Kafka controller, a copy of it, or
+    DIR is the log directory of the node with this ID, of quorumd or of a stock Kafka controller, a copy of it, or
     a URL such as hdfs://namenode/n1. The node may be running. The audit checks CRCs, offsets and epochs; that all
     nodes have the same batches; that snapshots are valid, equal, and match the log; and that the votes and leaders
     that nodes recorded are consistent. It reports the first offset of a difference, and whether that offset is
@@ -104,7 +104,7 @@ def _check_files(report_path: Path | None, textfile: Path | None) -> None:
     """Raise ConfigError for files that could not be written after the audit, or would not be read."""
     for option, path in (("--report", report_path), ("--textfile", textfile)):
         if path is not None and not path.parent.is_dir():
-            raise ConfigError(f"{option} {path}: the folder does not exist: {path.parent}")
+            raise ConfigError(f"{option} {path}: the directory does not exist: {path.parent}")
     if textfile is not None and textfile.suffix != ".prom":
         raise ConfigError(f"--textfile {textfile}: node_exporter reads only files whose name ends in .prom")
 
@@ -160,7 +160,7 @@ def _committed(report: AuditReport) -> str:
     voters = ", ".join(map(str, report.voters))
     source = f"voters {voters}, by {report.voters_from}"
     if not report.commitment.claims:
-        return f"committed up to: not known from these folders ({source})"
+        return f"committed up to: not known from these directories ({source})"
     claim = report.commitment.claims[0]
     return f"committed up to offset {claim.offset:,}: node {claim.node}, {claim.why} ({source})"
 

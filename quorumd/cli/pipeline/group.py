@@ -41,10 +41,10 @@ class _PipelineGroup(CommandGroup):
 def pipeline() -> None:
     """Analyse the metadata log: history, audit, reassignment plans and reports.
 
-    Reads the folders of quorumd and of stock Kafka controllers, or a live cluster as an observer. Spark runs on this
-    machine unless --master names a cluster. Results go to stdout, progress to stderr, and Spark's own messages to a
-    file. Needs Java 17 and `pip install 'quorumd[pipeline]'`. The exit codes are those of `quorumd --help`: 1 for
-    findings, 7 for a failed job, 8 for incomplete input.
+    Reads the log directories of quorumd and of stock Kafka controllers, or a live cluster as an observer. Spark runs
+    on this machine unless --master names a cluster. Results go to stdout, progress to stderr, and Spark's own
+    messages to a file. Needs Java 17 and `pip install 'quorumd[pipeline]'`. The exit codes are those of
+    `quorumd --help`: 1 for findings, 7 for a failed job, 8 for incomplete input.
 
     \b
     Examples:

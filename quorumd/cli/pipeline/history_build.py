@@ -17,7 +17,7 @@ TIMEOUT_S = 30.0
 
 
 @click.command()
-@click.option("--from", "path", metavar="ID=FOLDER,...", help="Read the data folders of these nodes.")
+@click.option("--from", "path", metavar="ID=DIR,...", help="Read the log directories of these nodes.")
 @click.option(
     "--bootstrap-server",
     "bootstrap",
@@ -31,7 +31,7 @@ TIMEOUT_S = 30.0
     "folder",
     required=True,
     type=click.Path(path_type=Path),
-    help="Write the history to this folder; it is created if it does not exist.",
+    help="Write the history to this directory; it is created if it does not exist.",
 )
 @click.option("--follow", is_flag=True, help="Continue as the log grows, until interrupted.")
 @click.option("--once", is_flag=True, help="Stop at the end of the log; the default.")
@@ -49,11 +49,11 @@ def build(
 ) -> None:
     """Add the records of a log to a history.
 
-    Interrupted or killed at any moment, it resumes where it stopped when it is run again. Of several folders it reads
-    the most up-to-date copy; if that is damaged, it warns and reads the next best one. A log that starts after a
+    The command may be interrupted or killed at any moment; run again, it resumes where it stopped. Of several copies
+    it reads the most up-to-date one; if that is damaged, it warns and reads the next best. A log that starts after a
     snapshot is read from that snapshot on. If records were deleted before they were read, the history continues with
-    the next snapshot and records the gap. Instead of a folder, a URL such as hdfs://namenode/n1 is copied to this
-    machine by Spark first.
+    the next snapshot and records the gap. DIR may be a URL such as hdfs://namenode/n1, which Spark copies to this
+    machine first.
 
     \b
     Examples:
@@ -86,7 +86,7 @@ def build(
 def _source(
     path: str | None, bootstrap: str | None, follow: bool, once: bool
 ) -> tuple[dict[str, str], dict[int, str]]:
-    """Return the options of the source, and its folders by node; a live cluster has none."""
+    """Return the options of the source, and its directories by node; a live cluster has none."""
     if (path is None) == (bootstrap is None):
         raise click.UsageError("use exactly one of --from and --bootstrap-server")
     if follow and once:

@@ -17,14 +17,14 @@ DEFAULT_FOLDER = Path("history")
 
 
 def history_option(command: F) -> F:
-    """`--history FOLDER`, passed as `folder`."""
+    """`--history DIR`, passed as `folder`."""
     return click.option(
         "--history",
         "folder",
         type=click.Path(path_type=Path),
         default=DEFAULT_FOLDER,
         show_default=True,
-        help="Read the history in this folder (`history build`).",
+        help="Read the history in this directory (`history build`).",
     )(command)
 
 

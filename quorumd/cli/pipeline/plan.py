@@ -16,8 +16,8 @@ from quorumd.cli.pipeline.plan_verify import verify
 def plan() -> None:
     """Balance a cluster with the fewest moves, in waves that can be rolled back.
 
-    `make` writes a folder and changes nothing; `apply` executes it wave by wave. `quorumd partitions reassign` and
-    Kafka's kafka-reassign-partitions accept the files in the folder as well.
+    `make` writes a directory and changes nothing; `apply` executes it wave by wave. `quorumd partitions reassign` and
+    Kafka's kafka-reassign-partitions accept the files in the directory as well.
 
     \b
     Examples:

@@ -124,7 +124,7 @@ CHANGE_OPTIONS = (
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
-    help="Write the plan to this folder.",
+    help="Write the plan to this directory.",
 )
 @pipeline_options.spark
 @pipeline_options.output
@@ -137,7 +137,7 @@ def make(
     output: str,
     **given: Unpack[_StateAndChanges],
 ) -> None:
-    """Compute a plan and write it to a folder; the cluster is not changed.
+    """Compute a plan and write it to a directory; the cluster is not changed.
 
     All brokers get the same number of replicas and of preferred leaders, within one. The replicas of a
     partition stay in different racks; if racks differ in size, the brokers of a rack that would need two replicas of

@@ -43,8 +43,8 @@ def state_options(command: F) -> F:
         click.option(
             "--from",
             "folders",
-            metavar="ID=FOLDER,...",
-            help="Read the state at the end of the logs in these folders.",
+            metavar="ID=DIR,...",
+            help="Read the state at the end of the logs in these directories.",
         ),
         bootstrap(required=False),
         click.option(
@@ -52,7 +52,7 @@ def state_options(command: F) -> F:
             "history",
             type=click.Path(path_type=Path),
             metavar="DIR",
-            help="Read the state of the history in this folder (`history build`).",
+            help="Read the state of the history in this directory (`history build`).",
         ),
     ):
         command = option(command)

@@ -10,10 +10,12 @@ import click
 
 @click.command()
 @click.option(
-    "--history", type=click.Path(path_type=Path), help="Include the history in this folder (`history build`)."
+    "--history",
+    type=click.Path(path_type=Path),
+    help="Include the history in this directory (`history build`).",
 )
 @click.option(
-    "--plan", type=click.Path(path_type=Path), help="Include the plan in this folder (`plan make`)."
+    "--plan", type=click.Path(path_type=Path), help="Include the plan in this directory (`plan make`)."
 )
 @click.option(
     "--audit", type=click.Path(path_type=Path), help="Include the audit in this file (`audit --report`)."

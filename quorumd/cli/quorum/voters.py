@@ -37,7 +37,7 @@ _timeout = options.timeout("30s")
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    help="Read id, directory id and endpoint from the node's properties file and formatted data folder.",
+    help="Read id, directory id and endpoint from the node's properties file and formatted log directory.",
 )
 @_timeout
 @options.bootstrap_server_without_timeout
@@ -115,7 +115,7 @@ def remove_voter(node_id: int, directory_id: KafkaUuid, servers: Addresses, outp
 def read_voter(config_path: Path) -> tuple[ReplicaKey, Endpoint]:
     """The replica key and advertised endpoint of the node of a properties file.
 
-    Raises ConfigError, and StorageError if the data folder is not formatted or belongs to another node.
+    Raises ConfigError, and StorageError if the log directory is not formatted or belongs to another node.
     """
     from quorumd.config import load
     from quorumd.ids import ReplicaKey

@@ -90,8 +90,8 @@ class VoterLog:
         if contradiction is not None:
             self._lifecycle.fail(
                 StorageError(
-                    f"the log belongs to cluster {contradiction}, this folder to cluster {cluster_id}; check "
-                    "bootstrap.servers and quorum.voters, or format another folder, which has no vote at first"
+                    f"the log belongs to cluster {contradiction}, this directory to cluster {cluster_id}; check "
+                    "bootstrap.servers and quorum.voters, or format another directory, which has no vote at first"
                 )
             )
         elif adopted:

@@ -281,9 +281,9 @@ class Founding:
         if report.key == self._own.key:
             return None
         if report.key.id == self._own.key.id:
-            return "has the same node id but another data folder: give each node its own node id"
+            return "has the same node id but another log directory: give each node its own node id"
         if not report.same_cluster:
-            return f"belongs to another cluster than this folder was formatted for; this node {JOIN_HINT}"
+            return f"belongs to another cluster than this directory was formatted for; this node {JOIN_HINT}"
         if report.standing is Standing.MEMBER:
             return f"is part of an existing quorum; this node {JOIN_HINT}"
         if report.standing is Standing.UNKNOWN:
@@ -292,7 +292,7 @@ class Founding:
             own_entry = report.founders.by_id(self._own.key.id)
             expected = self.formatted
             if own_entry is None or own_entry.key != self._own.key:
-                return f"founds a quorum without this folder; this node {JOIN_HINT}"
+                return f"founds a quorum without this directory; this node {JOIN_HINT}"
             if expected is not None and voter_keys(expected) != voter_keys(report.founders):
                 return (
                     "founds a quorum with other voters: format all nodes with the same --initial-controllers"
@@ -314,12 +314,12 @@ class Founding:
             return None
         causes = [f"node {key.id} does not respond" for key in unreachable]
         causes += [
-            f"node {key.id} has another data folder than its vote (directory id {key.directory_id})"
+            f"node {key.id} has another log directory than its vote (directory id {key.directory_id})"
             for key in replaced
         ]
         return (
             f"{len(voters)} voters cannot elect a leader: {', '.join(causes)}; start the nodes that do not respond "
-            "and restore the data folders that were replaced: a majority of the voters must run with their own"
+            "and restore the log directories that were replaced: a majority of the voters must run with their own"
         )
 
     def _current_reports(self, now: float) -> dict[HostPort, PeerReport]:
@@ -342,13 +342,13 @@ def replaced_disk_obstacle(engine: RaftEngine, own: ReplicaKey, *, has_leader: b
         return None
     ids = ",".join(map(str, voters.ids))
     election = (
-        f"this needs a leader first: start {majority(len(voters.ids))} of the voters {ids} with their old data "
-        "folders, a majority, so that they elect one; then "
+        f"this needs a leader first: start {majority(len(voters.ids))} of the voters {ids} with their old "
+        "log directories, a majority, so that they elect one; then "
     )
     return (
         f"node {own.id} does not vote: the voter with its id has directory id {voter.key.directory_id}, "
-        f"this folder has {own.directory_id}, so its disk was replaced; {'' if has_leader else election}"
-        f"run `quorumd quorum alter --voters {ids} --wait` to give the vote to this folder"
+        f"this directory has {own.directory_id}, so its disk was replaced; {'' if has_leader else election}"
+        f"run `quorumd quorum alter --voters {ids} --wait` to give the vote to this directory"
     )
 
 

@@ -127,19 +127,19 @@ def load_saved_node(disk: Disk, data_directory: str, node_id: int, listener_name
     if meta.node_id != node_id:
         raise StorageError(
             f"{data_directory} belongs to node {meta.node_id}, but the properties are those of node {node_id}; "
-            "give each node its own folder"
+            "give each node its own directory"
         )
     found = QuorumStateFile(disk, partition_folder(data_directory)).load()
     state = found or SavedState()
     if state.broker_id not in (NO_NODE, node_id):
         raise StorageError(
             f"{partition_folder(data_directory)}/quorum-state was written by node {state.broker_id}, "
-            f"not by node {node_id}; a copied folder could vote twice: format a new one"
+            f"not by node {node_id}; a copied directory could vote twice: format a new one"
         )
     if state.cluster_id and meta.cluster_id and state.cluster_id != meta.cluster_id:
         raise StorageError(
-            f"{partition_folder(data_directory)}/quorum-state belongs to cluster {state.cluster_id}, but the folder "
-            f"is formatted for cluster {meta.cluster_id}; restore the right file, or format a new folder"
+            f"{partition_folder(data_directory)}/quorum-state belongs to cluster {state.cluster_id}, but the "
+            f"directory is formatted for cluster {meta.cluster_id}; restore the right file, or format a new directory"
         )
     return SavedNode(
         meta, state, HighWatermarkCheckpoint(disk, data_directory).load(), listener_name, found is not None

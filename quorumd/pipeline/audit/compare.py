@@ -111,7 +111,7 @@ def _judge(
         committed = offset_lo < commitment.up_to
         detail = f"the batch of {_epochs_text(known)} differs from that of node {one.node}"
         if not is_outvoted:
-            detail += "; these folders do not show which one is correct"
+            detail += "; these directories do not show which one is correct"
         return Finding(Severity.CRITICAL, "DIVERGED", detail, *nodes, *span, committed)
     if all(claims):
         reasons = "; ".join(f"node {c.node}: {c.why}" for c in claims if c is not None)

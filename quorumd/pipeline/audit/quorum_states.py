@@ -54,7 +54,7 @@ def _folders(sidecar_files: Mapping[int, SidecarFiles]) -> Iterator[Finding]:
             continue
         # A folder that was given without an ID is node 0.
         if meta.node_id != node and (len(sidecar_files) > 1 or node != 0):
-            detail = f"meta.properties has node.id={meta.node_id}: the folder belongs to another node"
+            detail = f"meta.properties has node.id={meta.node_id}: the directory belongs to another node"
             yield Finding(Severity.WARNING, "WRONG_FOLDER", detail, node)
         if meta.cluster_id is not None:
             other = clusters.setdefault(meta.cluster_id, node)
@@ -152,4 +152,4 @@ def voters_of(
     if states:
         newest = max(states, key=lambda state: (state.leader_epoch, state.applied_offset))
         return tuple(sorted(newest.current_voters)), "quorum-state"
-    return tuple(folders), "the folders given"
+    return tuple(folders), "the directories given"

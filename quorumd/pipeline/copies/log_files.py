@@ -67,12 +67,12 @@ def parse_folders(text: str) -> dict[int, str]:
     for part in parts:
         id_text, equals, folder = part.partition("=")
         if not equals or not id_text.isdecimal() or not folder:
-            raise ConfigError(f"{part!r} is not ID=FOLDER, such as 1=/srv/quorumd/node-1")
+            raise ConfigError(f"{part!r} is not ID=DIR, such as 1=/srv/quorumd/node-1")
         if int(id_text) in folders:
-            raise ConfigError(f"node {id_text} has two folders, {folders[int(id_text)]} and {folder}")
+            raise ConfigError(f"node {id_text} has two directories, {folders[int(id_text)]} and {folder}")
         folders[int(id_text)] = folder
     if not folders:
-        raise ConfigError("no folder given; expected ID=FOLDER,... such as 1=/srv/quorumd/node-1")
+        raise ConfigError("no directory given; expected ID=DIR,... such as 1=/srv/quorumd/node-1")
     return folders
 
 
@@ -109,6 +109,6 @@ def _read_folder(node: int, folder: str) -> LogFolder:
     if not segments and not snapshots:
         raise InputIncomplete(
             f"{path} of node {node} has no log: expected segments such as {0:020d}.log, "
-            f"or a data folder with {PARTITION_FOLDER} in it"
+            f"or a log directory with {PARTITION_FOLDER} in it"
         )
     return LogFolder(node, str(path), tuple(segments), tuple(snapshots))

@@ -42,7 +42,7 @@ def without_damaged(source: Mapping[str, str], known: int, report: Report) -> di
     if not whole:
         raise InputIncomplete(
             f"all copies are damaged after offset {known}, where the history ends: {'; '.join(damaged.values())}; "
-            "add the folder of another copy"
+            "add the directory of another copy"
         )
     next_best = most_up_to_date(reached[node] for node in whole)
     for node, text in damaged.items():

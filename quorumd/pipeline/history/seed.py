@@ -84,7 +84,7 @@ def _snapshot_of_folders(path: str, known: int, report: Callable[[str], None]) -
         report(f"a snapshot is damaged, trying the next one: {damage}")
     if reaching:
         raise InputIncomplete(
-            f"the log begins at offset {start}, and all snapshots up to it are damaged; add the folder of another "
+            f"the log begins at offset {start}, and all snapshots up to it are damaged; add the directory of another "
             "copy"
         )
     return None

@@ -93,7 +93,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         if version != FORMAT:
             raise ConfigError(
                 f"{folder / MANIFEST} has format {version}, only {FORMAT} is supported; build the history again in "
-                "another folder"
+                "another directory"
             )
         return Manifest(**document)
     except FileNotFoundError:

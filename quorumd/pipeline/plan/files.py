@@ -113,7 +113,7 @@ def write_plan(plan: Plan, folder: Path) -> None:
 def check_new(folder: Path) -> None:
     """Raise ConfigError if the folder exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} already exists: give a new folder for the plan")
+        raise ConfigError(f"{folder} already exists: give a new directory for the plan")
 
 
 def read_plan_folder(folder: Path) -> Plan:

@@ -168,10 +168,10 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
             )
         values[_NAMES[name.lower()]] = value
     if ("path" in values) == ("bootstrap" in values):
-        raise ConfigError("give either path=ID=FOLDER,... or bootstrap=HOST:PORT,... to the source")
+        raise ConfigError("give either path=ID=DIR,... or bootstrap=HOST:PORT,... to the source")
     level = _choice(values, "level", tuple(schemas.LEVELS))
     if level == schemas.AUDIT.name and "bootstrap" in values:
-        raise ConfigError("level audit reads segments in folders: give path instead of bootstrap")
+        raise ConfigError("level audit reads segments in directories: give path instead of bootstrap")
     offsets = Interval(_number(values, "startingOffset", 0), _number(values, "endingOffset", MAX_OFFSET))
     if level == schemas.SNAPSHOT.name and offsets != EVERY_OFFSET:
         raise ConfigError("startingOffset and endingOffset cannot be combined with level snapshot")

@@ -125,7 +125,7 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
             raise InputIncomplete(
                 f"the record before offset {began.offset} was of epoch {began.epoch} when it was streamed, and is of "
                 f"epoch {epoch} in the copy of node {reached.node}: it was not committed and is lost; start a "
-                "new stream, or build the history again in another folder; of a live cluster (bootstrap) only "
+                "new stream, or build the history again in another directory; of a live cluster (bootstrap) only "
                 "committed records are streamed"
             )
 
@@ -175,8 +175,8 @@ class FolderLog:
             if copy.epoch_before(end.offset) == end.epoch:
                 return copy
         raise InputIncomplete(
-            f"no folder has the record before offset {end.offset} in epoch {end.epoch} any longer: the log was "
-            "truncated, or a folder is missing; start a new stream"
+            f"no directory has the record before offset {end.offset} in epoch {end.epoch} any longer: the log was "
+            "truncated, or a directory is missing; start a new stream"
         )
 
 

@@ -80,7 +80,7 @@ def copied_folders(
     if not stays_here(master):
         raise ConfigError(
             f"{min(remote.values())} is copied to this machine, where the workers of {master} cannot read it; "
-            "use --master local[*], or mount the folder on all of them"
+            "use --master local[*], or mount the directory on all of them"
         )
     with tempfile.TemporaryDirectory(prefix="quorumd-copies-") as temporary:
         copies = dict(folders)

@@ -103,7 +103,7 @@ def arrow_type(ddl: str) -> pa.DataType:
 
 
 _PLACE = (
-    Column("node", "INT", "the owner of the copy: the ID of the folder, or of the live node"),
+    Column("node", "INT", "the owner of the copy: the ID of the directory, or of the live node"),
     Column("segment", "STRING", "name of the file; null for a live node"),
     Column("position", "BIGINT", "of the batch in its file, in bytes; null for a live node"),
 )
@@ -329,7 +329,7 @@ PARTITION_CURRENT = Table(
 
 LAG = Table(
     "lag",
-    "The lag of each node, from the leader or from the copies in folders.",
+    "The lag of each node, from the leader or from the copies in directories.",
     (
         _CLUSTER,
         Column("ts", "TIMESTAMP"),

@@ -80,6 +80,7 @@ def test_every_help_has_an_example_that_is_a_command(
     assert re.search(r"^ +Examples?:$", text, re.MULTILINE)
     assert re.search(rf"^ +(?:[A-Z_]+=\S+ )?quorumd {' '.join(path)}\b", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 110
+    assert not re.search(r"^ +--[a-z-]+ _", text, re.MULTILINE), "a value is named after a function"
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
@@ -147,7 +148,10 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
             ["configs", "set", "--bootstrap-server", "h:1", "--type", "group", "--name", "g", "x"],
             "not KEY=VALUE",
         ),
-        (["cluster", "status", "--dir", "/nonexistent/folder"], "no cluster in this folder"),
+        (
+            ["cluster", "status", "--dir", "/nonexistent/folder"],
+            "quorumd cluster up --dir /nonexistent/folder",
+        ),
         (["start", "--config", "/nonexistent/file"], "/nonexistent/file: cannot be read"),
         (["log", "dump", "/nonexistent.log"], "no such file"),
     ],

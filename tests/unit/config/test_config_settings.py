@@ -287,7 +287,7 @@ def test_settings_are_frozen() -> None:
         ({"auto_join": "true"}, "quorum.voters"),
         ({"connections_max_idle_ms": "2s"}, "quorum.fetch.timeout.ms (2000)"),
         ({"log_directories": ""}, "log_directories: is missing"),
-        ({"log_directories": "/a,/b"}, "2 folders"),
+        ({"log_directories": "/a,/b"}, "2 directories"),
         ({"process_roles": "broker"}, "controller_listener_names"),
         (BOTH | {"listeners": "PLAINTEXT://h:1"}, "both roles"),
         (BOTH | {"listeners": "CONTROLLER://h:1,PLAINTEXT://h:1"}, "uses a port twice"),

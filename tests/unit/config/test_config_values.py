@@ -90,8 +90,8 @@ def test_valid_values_are_accepted(kind: Kind[Any], text: str, value: object) ->
         (values.PEM, "x", "not PEM"),
         (values.JAAS, "x", "does not begin with a login module"),
         (values.MAPPING_RULES, "x", "'x' is not a rule"),
-        (values.FOLDER, "/a,/b", "2 folders"),
-        (values.FOLDERS, "/a,/a", "lists a folder twice"),
+        (values.FOLDER, "/a,/b", "2 directories"),
+        (values.FOLDERS, "/a,/a", "twice"),
         (values.TEXT, "a\tb", "a control character"),
     ],
 )

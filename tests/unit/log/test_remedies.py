@@ -1,4 +1,4 @@
-"""Errors that advise to format a folder again say that the vote is lost with it, and how to restore it."""
+"""Errors that advise to format a directory again say that the vote is lost with it, and how to restore it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_advice_names_the_vote_and_existing_commands() -> None:
 
 def test_every_error_uses_the_common_advice() -> None:
     own_words = re.compile(
-        r"format(ted)?\s+(it|this|the (data )?folder|another folder)\b(?![^\n]*(?:without a|no) vote)"
+        r"format(ted)?\s+(it|this|the (log )?directory|another (log )?directory)\b(?![^\n]*(?:without a|no) vote)"
     )
     found = [
         str(path)

@@ -98,7 +98,7 @@ def test_usage_errors_are_reported(
     assert run(["pipeline", "audit", f"1={tmp_path / 'nowhere'}"]) == INCOMPLETE
     assert shows(capsys.readouterr().err, f"error: {tmp_path / 'nowhere'}", "node 1", "No such file")
     assert run(["pipeline", "audit", "one=a", "two=b"]) == USAGE
-    assert "'one=a' is not ID=FOLDER" in capsys.readouterr().err
+    assert "'one=a' is not ID=DIR" in capsys.readouterr().err
     assert run(["pipeline", "audit"]) == USAGE
 
 

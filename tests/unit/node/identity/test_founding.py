@@ -109,7 +109,7 @@ def test_two_wiped_disks_of_three_elect_no_leader_and_all_nodes_report_why() -> 
     assert "part of an existing quorum" in (cluster.nodes[1].founding_obstacle or "")
     survivor = cluster.nodes[3].founding_obstacle or ""
     assert shows(survivor, "node 1", directory_of(1))
-    assert "restore the data folders" in survivor
+    assert "restore the log directories" in survivor
 
 
 def test_sole_configured_voter_without_peers_to_query_founds_no_quorum() -> None:

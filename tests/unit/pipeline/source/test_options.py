@@ -56,7 +56,7 @@ def test_timeout_of_a_live_cluster_limits_its_requests() -> None:
         ({"bootstrap": "localhost"}, "HOST:PORT"),
         ({"bootstrap": "localhost:0"}, "HOST:PORT"),
         ({"bootstrap": " , "}, "names no address"),
-        ({"path": "1=/a,1=/b"}, "two folders"),
+        ({"path": "1=/a,1=/b"}, "node 1 has two"),
     ],
 )
 def test_invalid_option_is_named(given: dict[str, str], reported: str) -> None:
