@@ -8,6 +8,7 @@ from typing import Final
 
 from quorumd.broker.api.broker_messages import add_registration, broker_message
 from quorumd.broker.api.context import BrokerApiContext
+from quorumd.broker.api.new_topics import NewTopics
 from quorumd.broker.api.topic_listing import (
     Described,
     LargeTopics,
@@ -17,15 +18,16 @@ from quorumd.broker.api.topic_listing import (
     all_topics,
     requested_topic,
 )
-from quorumd.broker.api.topic_messages import SharedLists, metadata_partitions
+from quorumd.broker.api.topic_messages import SharedLists, metadata_partitions, missing_topic_error
 from quorumd.broker.controller_requests.topic_creation import NewTopic, RequestingClient
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode
+from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.connection import Request
 from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
-from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -50,6 +52,7 @@ class MetadataApis:
             LargeTopics(),
         )
         self._listings = TopicListings(source, context.begin)
+        self._new_topics = NewTopics(context)
 
     def routes(self) -> Iterable[Route]:
         return (Route(MetadataRequest, self.metadata), Route(DescribeClusterRequest, self.describe_cluster))
@@ -57,25 +60,29 @@ class MetadataApis:
     # Metadata
 
     def metadata(self, session: Session, request: Request[MetadataRequest]) -> None:
-        """Describe brokers and topics; many topics in slices."""
+        """Describe brokers and topics, many in slices; topics that the request creates once they are served."""
         requested = request.message.topics
+        entries: Callable[[], Iterator[TopicEntry]]
+        missing: dict[str, NewTopic] = {}
         if requested is None or (not requested and request.api_version == 0):
-            entries: Callable[[], Iterator[TopicEntry]] = partial(
-                all_topics, lambda: self._context.metadata.image
-            )
+            entries = partial(all_topics, lambda: self._context.metadata.image)
         else:
-            creator = (
-                RequestingClient(
-                    session.origin.principal,
-                    session.origin.token_authenticated,
-                    session.origin.host,
-                    request.client_id or "",
-                )
-                if request.message.allow_auto_topic_creation and self._context.settings.auto_create_topics
-                else None
-            )
-            entries = partial(self._requested_topics, requested, creator)
-        self._listings.respond(session, request, entries, partial(self._response, session.origin.listener))
+            topics = dict.fromkeys((each.topic_id, each.name or "") for each in requested)
+            entries = partial(self._requested_topics, topics)
+            if request.message.allow_auto_topic_creation and self._context.settings.auto_create_topics:
+                missing = self._missing_topics(topics)
+        respond = partial(
+            self._listings.respond,
+            session,
+            request,
+            entries,
+            partial(self._response, session.origin.listener),
+        )
+        if missing:
+            self._context.topic_creation.create(missing, _client_of(session, request))
+            self._new_topics.when_served(missing, respond)
+        else:
+            respond()
 
     def _response(self, listener: str, topics: list[MetadataResponseTopic]) -> MetadataResponse:
         """Build the response with these topics, for clients of a listener."""
@@ -93,19 +100,21 @@ class MetadataApis:
         own_id = self._context.settings.broker_id
         return own_id if self._context.unfenced(own_id) is not None else NO_LEADER
 
-    def _requested_topics(
-        self, requested: list[MetadataRequestTopic], creator: RequestingClient | None
-    ) -> Iterator[TopicEntry]:
-        """Yield the topics; those that do not exist are created for `creator`."""
-        metadata = self._context.metadata
-        missing: dict[str, NewTopic] = {}
-        for topic_id, name in dict.fromkeys((each.topic_id, each.name or "") for each in requested):
-            entry = requested_topic(metadata.image, topic_id, name)
-            if creator is not None and entry.head.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                missing[name] = self._context.topic_defaults(name)
-            yield entry
-        if missing:
-            self._context.topic_creation.create(missing, creator)
+    def _requested_topics(self, topics: Iterable[tuple[KafkaUuid, str]]) -> Iterator[TopicEntry]:
+        image = self._context.metadata.image
+        for topic_id, name in topics:
+            yield requested_topic(image, topic_id, name)
+
+    def _missing_topics(self, topics: Iterable[tuple[KafkaUuid, str]]) -> dict[str, NewTopic]:
+        """The topics that do not exist and have valid names, with the defaults of this broker."""
+        existing = self._context.metadata.image.topic_ids
+        return {
+            name: self._context.topic_defaults(name)
+            for topic_id, name in topics
+            if topic_id == ZERO_UUID
+            and name not in existing
+            and missing_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
 
     def _describe(self, entry: TopicEntry, numbers: list[int], shared: SharedLists) -> Described:
         context, topic_id = self._context, entry.head.topic_id
@@ -150,3 +159,10 @@ class MetadataApis:
                 0, 0, None, EndpointType.BROKER, cluster_id, self._controller_id(), brokers
             ),
         )
+
+
+def _client_of(session: Session, request: Request[MetadataRequest]) -> RequestingClient:
+    origin = session.origin
+    return RequestingClient(
+        origin.principal, origin.token_authenticated, origin.host, request.client_id or ""
+    )

@@ -82,6 +82,11 @@ class TopicCreation:
                 self._waiting.setdefault(name, _WantedTopic(topic, client))
         self._send()
 
+    def is_refused(self, name: str) -> bool:
+        """Whether the topic could not be created, less than REPEAT_MS ago."""
+        self._forget_refusals()
+        return name in self._refused_ms
+
     def _forget_refusals(self) -> None:
         now_ms = self._clock.now_ms()
         for name, refused_ms in list(self._refused_ms.items()):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from quorumd.broker.api.metadata import SLICE_PARTITIONS
+from quorumd.broker.api.new_topics import MAX_WAIT_MS
 from quorumd.broker.controller_requests import topic_creation
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -12,6 +13,7 @@ from quorumd.node.api.forwarding import decode_response
 from quorumd.protocol.connection import encode_response
 from quorumd.protocol.messages.create_topics_request import CreateTopicsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBrokers
@@ -74,16 +76,48 @@ def test_no_topics_and_topics_by_id() -> None:
 
 
 def test_missing_topic_is_created_with_the_defaults_of_the_broker() -> None:
+    """The response has it, so that the client need not repeat the request."""
     cluster = started(1, 2, num_partitions=3, default_replication_factor=2)
-    client = Client(cluster)
+    (created,) = Client(cluster).call(MetadataRequest(named("events"))).topics
+    assert (created.error_code, created.topic_id) == (0, cluster.controller.image.topic_ids["events"])
+    assert [len(each.replica_nodes) for each in created.partitions] == [2, 2, 2]
+    assert sorted({each.leader_id for each in created.partitions}) == [1, 2]
+    assert creations(cluster) == [["events"]]
+
+
+def test_new_topic_is_written_to_at_once() -> None:
+    cluster = started(1, num_partitions=3)
+    (created,) = Client(cluster).call(MetadataRequest(named("events"))).topics
+    assert [(each.error_code, each.leader_id) for each in created.partitions] == [(0, 1)] * 3
+    hosted = [cluster.hosted(1, "events", number) for number in range(3)]
+    assert [each is not None and each.is_leader for each in hosted] == [True] * 3
+
+
+def test_response_does_not_wait_for_partitions_of_other_brokers() -> None:
+    cluster = started(1, 2, num_partitions=2)
+    begun_ms = cluster.heap.now_ms
+    (created,) = Client(cluster).call(MetadataRequest(named("events"))).topics
+    assert sorted(each.leader_id for each in created.partitions) == [1, 2]
+    assert cluster.heap.now_ms < begun_ms + 50.0
+
+
+def test_response_does_not_wait_for_a_refused_topic() -> None:
+    cluster = started(1, default_replication_factor=3)
+    client, begun_ms = Client(cluster), cluster.heap.now_ms
+    for _ in range(2):
+        (missing,) = client.call(MetadataRequest(named("events"))).topics
+        assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert cluster.heap.now_ms < begun_ms + 20.0
+    assert creations(cluster) == [["events"]]
+
+
+def test_response_does_not_wait_longer_for_a_controller() -> None:
+    cluster = started(1)
+    cluster.holds_request = lambda request: isinstance(request, EnvelopeRequest)
+    client, begun_ms = Client(cluster), cluster.heap.now_ms
     (missing,) = client.call(MetadataRequest(named("events"))).topics
     assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    client.call(MetadataRequest(named("events")))
-    cluster.run_for(50.0)
-    (created,) = client.call(MetadataRequest(named("events"))).topics
-    assert created.error_code == 0
-    assert [len(each.replica_nodes) for each in created.partitions] == [2, 2, 2]
-    assert creations(cluster) == [["events"]]
+    assert cluster.heap.now_ms == begun_ms + MAX_WAIT_MS
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
@@ -101,7 +135,7 @@ def test_names_requested_meanwhile_are_one_request() -> None:
     cluster = started(1)
     client = Client(cluster)
     for name in ("a", "b", "c", "b"):
-        client.call(MetadataRequest(named(name)))
+        client.send(MetadataRequest(named(name)))
     cluster.run_for(50.0)
     assert creations(cluster) == [["a"], ["b", "c"]]
 

@@ -1,0 +1,51 @@
+"""Responses wait for the topics that their requests create: clients repeat a request without them only after a pause.
+
+Kafka's brokers respond at once, without the topics; the first record to a new topic then waits for `retry.backoff.ms`
+of its producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from quorumd.broker.api.context import BrokerApiContext
+from quorumd.controller.partition import PartitionId
+
+MAX_WAIT_MS: Final = 500.0
+FIRST_CHECK_MS: Final = 1.0
+"""The interval of checks doubles with each."""
+
+
+class NewTopics:
+    """Waits until topics are served here."""
+
+    def __init__(self, context: BrokerApiContext) -> None:
+        self._context = context
+
+    def when_served(self, names: Collection[str], callback: Callable[[], None]) -> None:
+        """Call back once each topic has been refused, or exists and this broker serves the partitions that it leads;
+        after MAX_WAIT_MS at the latest."""
+        clock = self._context.clock
+        deadline_ms = clock.now_ms() + MAX_WAIT_MS
+
+        def check(interval_ms: float = FIRST_CHECK_MS) -> None:
+            now_ms = clock.now_ms()
+            if now_ms >= deadline_ms or all(map(self._is_settled, names)):
+                callback()
+            else:
+                next_ms = min(now_ms + interval_ms, deadline_ms)
+                clock.call_at(next_ms, lambda: check(2.0 * interval_ms))
+
+        check()
+
+    def _is_settled(self, name: str) -> bool:
+        context = self._context
+        topic = context.metadata.image.topic_by_name(name)
+        if topic is None:
+            return context.topic_creation.is_refused(name)
+        return all(
+            partition.leader != context.settings.broker_id
+            or context.partitions.is_served(PartitionId(topic.id, number))
+            for number, partition in topic.partitions.items()
+        )
