@@ -24,7 +24,8 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 MAX_HANDSHAKES: Final = 256
-"""Maximum of unfinished handshakes of accepted connections; further ones are closed at once, and clients retry."""
+"""Maximum of unfinished handshakes of accepted connections; further ones are closed at once, and clients retry. One
+whose client has gone counts until the thread has reached it, since it needs memory until then."""
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 """Maximum that a peer may send before its handshake is complete; certificate chains have a few KiB."""
 FAILURE_LOG_INTERVAL_S: Final = 10.0
@@ -149,8 +150,9 @@ class TlsStream:
         return b""
 
     def connection_lost(self) -> None:
-        """Release the resources of an unfinished handshake."""
+        """Release the resources of the connection, without a cycle that needs the garbage collector."""
         self._end()
+        del self._transport, self._on_established, self._on_failed
 
     def _read(self) -> bytes:
         chunks = []
@@ -174,7 +176,12 @@ class TlsStream:
         """Continue the handshake with what was received."""
         self._take_received()
         self._is_working = True
-        self._handshakes.run(self._ssl.do_handshake).add_done_callback(self._on_step_done)
+        self._handshakes.run(self._continue).add_done_callback(self._on_step_done)
+
+    def _continue(self) -> None:
+        """Continue the handshake, on the thread."""
+        if not self._is_over:
+            self._ssl.do_handshake()
 
     def _take_received(self) -> None:
         for data in self._received:
@@ -185,6 +192,8 @@ class TlsStream:
         self._is_working = False
         # The loop logs an exception that was not retrieved, also after the connection is gone.
         error = None if step.cancelled() else step.exception()
+        if self._is_over:
+            self._release()
         if self._is_over or step.cancelled():
             return
         if self._outgoing.pending:
@@ -228,6 +237,11 @@ class TlsStream:
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
+        if not self._is_working:
+            self._release()
+
+    def _release(self) -> None:
+        """Count the handshake no longer, now that neither its connection nor the thread needs it."""
         if self._mapper is not None:
             self._handshakes.accepted_in_progress -= 1
 

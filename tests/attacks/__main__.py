@@ -21,7 +21,7 @@ from tests.support.processes.daemons import Cluster
 
 HEADER = (
     "| attack | processor ms: commit | any request | longest stall of commits ms | of the machine ms | memory MiB "
-    "| leader kept | commits | harm |\n|---|---:|---:|---:|---:|---:|---|---:|---|"
+    "| log bytes/s | leader kept | commits | harm |\n|---|---:|---:|---:|---:|---:|---:|---|---:|---|"
 )
 
 
@@ -31,8 +31,8 @@ def row(attacked: Row) -> str:
     kept = "yes" if attacked.leader_kept else "no"
     return (
         f"| {attacked.name} | {measured.commit_cpu_ms:.0f} | {measured.wait_cpu_ms:.0f} | {measured.stall_ms:.0f} "
-        f"| {measured.machine_ms:.0f} | +{attacked.growth_mib} | {kept} | {measured.commits} "
-        f"| {'; '.join(attacked.harm) or 'none'} |"
+        f"| {measured.machine_ms:.0f} | +{attacked.growth_mib} | {attacked.log_bytes_per_s:,} | {kept} "
+        f"| {measured.commits} | {'; '.join(attacked.harm) or 'none'} |"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -54,6 +55,8 @@ class Row(NamedTuple):
     name: str
     measured: Interval
     growth_mib: int
+    log_bytes_per_s: int
+    """What the text log of a node grew by, of the node whose log grew most."""
     leader_kept: bool
     harm: list[str]
 
@@ -67,6 +70,7 @@ def execute(attack: Attack, field: Field, scale: float = 1.0) -> Row:
     attack.before(field)
     target.down = [daemon.node_id for daemon in cluster if not daemon.runs]
     logged = {daemon.node_id: daemon.output.stat().st_size for daemon in cluster}
+    began = time.monotonic()
     field.mark()
     harm = _strike(attack, target)
     measured = field.probe.report()
@@ -76,6 +80,8 @@ def execute(attack: Attack, field: Field, scale: float = 1.0) -> Row:
     harm += attack.verify(field)
     cluster.heal()
     kept = _leader_kept(cluster, target)
+    grown = {daemon.node_id: daemon.output.stat().st_size - logged[daemon.node_id] for daemon in cluster}
+    log_rate = round(max(grown.values()) / (time.monotonic() - began))
     held = max(measured.commit_cpu_ms, measured.wait_cpu_ms)
     if not attack.deposes and not kept:
         harm.append("the leader changed")
@@ -86,11 +92,11 @@ def execute(attack: Attack, field: Field, scale: float = 1.0) -> Row:
     if growth > MAX_GROWTH_MIB:
         harm.append(f"memory grew by {growth} MiB")
     harm += [
-        f"the log of node {daemon.node_id} grew by {grown // 1024} KiB"
-        for daemon in cluster
-        if (grown := daemon.output.stat().st_size - logged[daemon.node_id]) > MAX_LOG_BYTES
+        f"the log of node {node_id} grew by {size // 1024} KiB"
+        for node_id, size in grown.items()
+        if size > MAX_LOG_BYTES
     ]
-    return Row(attack.name, measured, growth, kept, harm)
+    return Row(attack.name, measured, growth, log_rate, kept, harm)
 
 
 def _strike(attack: Attack, target: Target) -> list[str]:

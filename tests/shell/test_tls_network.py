@@ -1,8 +1,11 @@
 """TLS on the real network: handshakes, principals, the end of a connection, and certificates that change."""
 
 import asyncio
+import gc
 import logging
 import ssl
+import threading
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +15,7 @@ import uvloop
 
 from quorumd.ports import ANONYMOUS
 from quorumd.runtime.network import TcpNetwork
+from quorumd.runtime.tls import TlsStream
 from quorumd.runtime.tls_listeners import TlsListeners
 from quorumd.security.tls import KeyStore, TlsSettings, TrustStore
 from tests.shell.test_tcp_network import PATIENCE_S, Echo, Recorder, run
@@ -233,6 +237,75 @@ def test_plain_bytes_end_their_connection_only(loop_factory: LoopFactory, certif
                 await reader.read()
             writer.close()
             assert server.tls.handshakes.failures == 1
+            assert (await exchange(server.port, client_context(certificates), b"on"))[0] == b"on"
+
+    run(scenario, loop_factory)
+
+
+def test_closed_connections_need_no_garbage_collector(
+    loop_factory: LoopFactory, certificates: Certificates
+) -> None:
+    """OpenSSL's memory of a connection is large, and unknown to the collector: a flood of clients took 28 MiB/s."""
+
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server:
+            streams: list[weakref.ref[TlsStream]] = []
+            accepted = server.tls.accepted
+
+            def remember(listener: str) -> TlsStream | None:
+                stream = accepted(listener)
+                assert stream is not None
+                streams.append(weakref.ref(stream))
+                return stream
+
+            server.tls.accepted = remember  # type: ignore[method-assign]  # to know every stream
+            for data in (b"\0\0\0\x10" + bytes(16), b""):
+                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(data)
+                writer.close()
+                await writer.wait_closed()
+            await exchange(server.port, client_context(certificates), b"on")
+            (echo,) = server.accepted
+            await echo.until(lambda: echo.ends == [("", False)])
+            del echo.transport
+            async with asyncio.timeout(PATIENCE_S):
+                while server.network.open_connections or any(stream() is not None for stream in streams):
+                    await asyncio.sleep(0.001)
+            assert len(streams) == 3
+
+    gc.disable()
+    try:
+        run(scenario, loop_factory)
+    finally:
+        gc.enable()
+
+
+def wait_for(event: threading.Event) -> None:
+    assert event.wait(PATIENCE_S)
+
+
+def test_handshake_counts_until_the_thread_has_reached_it(
+    loop_factory: LoopFactory, certificates: Certificates
+) -> None:
+    """Those of clients that have gone need memory until then; without the limit they had all of the node's."""
+
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server:
+            handshakes = server.tls.handshakes
+            goes_on = threading.Event()
+            busy = handshakes.run(lambda: wait_for(goes_on))
+            for _ in range(3):
+                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(b"\x16\x03\x01\x02\x00\x01")
+                writer.close()
+                await writer.wait_closed()
+            async with asyncio.timeout(PATIENCE_S):
+                while server.network.open_connections or handshakes.accepted_in_progress < 3:
+                    await asyncio.sleep(0.001)
+                goes_on.set()
+                await busy
+                while handshakes.accepted_in_progress:
+                    await asyncio.sleep(0.001)
             assert (await exchange(server.port, client_context(certificates), b"on"))[0] == b"on"
 
     run(scenario, loop_factory)
