@@ -1,6 +1,9 @@
 """One running node: connects engine, log, controller and wire. Synchronous, on the four ports only.
 
 builder             `start_node` locks and recovers the data folder, builds every part and starts it
+core                the parts that need no address: log and quorum, image and controller, accepted connections
+basics              what most other parts are built from: settings, clock, counters; the engine with its log
+ports               how one node reaches the outside
 node                the parts that runtime, simulator and metrics read
 settings            the settings of one node
 recovered_data      what the start finds in the data folder

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
-from quorumd.errors import ConfigError
-from quorumd.ids import ReplicaKey
+from quorumd.ids import Endpoint
 from quorumd.log.folder_lock import lock_folder
-from quorumd.node.api.context import (
-    ApiContext,
-    MetadataParts,
-    PeerParts,
-    create_api_context,
-)
-from quorumd.node.api.envelopes import CLIENT_ID_PREFIX
+from quorumd.log.meta_properties import save_meta_properties
+from quorumd.node.api.context import ApiContext, PeerParts, create_api_context
 from quorumd.node.api.families import add_routes
-from quorumd.node.basics import NodeBasics, QuorumParts
-from quorumd.node.broker.clients import ClientListeners
 from quorumd.node.broker.controller_channel import ControllerAccess
 from quorumd.node.broker.log_folders import lock_folders
 from quorumd.node.broker.role import NodeBroker
 from quorumd.node.consensus.commit_listeners import CommitListeners
-from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
-from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.consensus.quorum_state_store import QuorumStateStore
-from quorumd.node.consensus.raft_runner import RaftRunner, RunnerOutputs
+from quorumd.node.consensus.raft_runner import RunnerOutputs
 from quorumd.node.consensus.voter_log import VoterLog
 from quorumd.node.controller.leadership import Leadership
-from quorumd.node.controller.runner import ControllerRunner
+from quorumd.node.core import NodeCore
 from quorumd.node.graceful_shutdown import GracefulShutdown
 from quorumd.node.health.quorum_monitor import QuorumMonitor
-from quorumd.node.identity.cluster_identity import ClusterIdentity
-from quorumd.node.identity.founding import Founding
+from quorumd.node.health.refusal_log import RefusalLog
 from quorumd.node.identity.identity_files import next_boot_timestamp
-from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.listeners import BoundListeners
 from quorumd.node.maintenance import Maintenance
-from quorumd.node.membership.manager import MembershipManager, create_membership_manager
+from quorumd.node.membership.manager import create_membership_manager
 from quorumd.node.node import Node
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
@@ -46,417 +33,240 @@ from quorumd.node.peers.connection import PeerListener
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.peers.leader_request import LeaderCaller
+from quorumd.node.ports import NodePorts
 from quorumd.node.recovered_data import RecoveredData, recover_data
-from quorumd.node.sessions.authentication import Authenticator
-from quorumd.node.sessions.connections import IncomingConnections
-from quorumd.node.sessions.context import SessionContext
-from quorumd.node.sessions.fair_shares import FairShares
-from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.settings import NodeSettings
-from quorumd.node.snapshots.manager import SnapshotManager
-from quorumd.node.state.image_credentials import ImageCredentials
-from quorumd.node.state.log_appender import LogAppender
-from quorumd.node.state.proposals import Proposals
-from quorumd.node.state.state_machine import StateMachine
-from quorumd.node.statistics import NodeStatistics
-from quorumd.node.tick import Tick
-from quorumd.ports import Clock, Disk, Entropy, File, Network
-from quorumd.quotas.client_quotas import ClientQuotas
-from quorumd.raft.engine import RaftEngine
+from quorumd.ports import File
 from quorumd.raft.events import ReplayCompleted, ReplayStarted
-from quorumd.security.sasl.settings import ListenerSasl
-
-APPLY_DELAY_MS = 10.0
-
-
-class NodePorts(NamedTuple):
-    """The ports of one node."""
-
-    clock: Clock
-    entropy: Entropy
-    disk: Disk
-    network: Network
-    sasl: Mapping[str, ListenerSasl] = {}
-    """By the name of the listener."""
 
 
 def start_node(settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int, str], None]) -> Node:
-    """Lock and recover the data folder, bind the listener, and start the node. Blocks while files are read.
+    """Lock and recover the data folder, bind the listeners, and start the node. Blocks while files are read.
 
-    Raises ConfigError, StorageError or OSError, with the folder unlocked and the address free. Otherwise
+    Raises ConfigError, StorageError or OSError, with the folder unlocked and the addresses free. Otherwise
     `on_stop(exit_code, reason)` is called once, possibly before this returns; see `ExitCode`.
     """
-    lock = lock_folder(ports.disk, settings.data_directory)
+    opened: list[File | BoundListeners] = [lock_folder(ports.disk, settings.data_directory)]
     try:
-        return _Builder(settings, ports, on_stop).start(lock)
+        recovered = recover_data(ports.disk, settings)
+        core = NodeCore(settings, ports, recovered, on_stop)
+        core.require_peers()
+        opened[:0] = [*lock_folders(ports.disk, settings.data_directories[1:]), core.listeners]
+        _bind(core)
+        builder = _Builder(core, recovered)
+        core.lifecycle.on_stop(*builder.closers(), *(each.close for each in opened))
+        return builder.start()
     except BaseException:
-        lock.close()
+        for each in opened:
+            each.close()
         raise
 
 
+def _bind(core: NodeCore) -> None:
+    """Bind the listeners of the quorum and of clients."""
+    settings, clients = core.node.settings, core.clients
+    is_shared = settings.broker is not None and not settings.broker.listen
+    accept = clients.accept if clients is not None and is_shared else core.incoming.accept
+    for each in (settings.listen, *(other.listen for other in settings.other_listeners)):
+        core.listeners.bind(each, accept)
+    if clients is not None:
+        clients.bind()
+
+
 class _Builder:
-    """Builds the parts in the order of their dependencies: first those that need no address of this node."""
+    """Builds the parts that know the addresses of this node, in the order of their dependencies."""
 
-    def __init__(self, settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int, str], None]) -> None:
-        clock, entropy, disk = ports.clock, ports.entropy, ports.disk
-        self.settings = settings
-        self.ports = ports
-        self.statistics = statistics = NodeStatistics()
-        self.node = NodeBasics(settings=settings, clock=clock, statistics=statistics)
-        self.tick = Tick(clock.call_soon, clock.now_ms, statistics.event_processing_ms)
-        self.lifecycle = Lifecycle(clock, on_stop)
-        self.recovered = recovered = recover_data(disk, settings)
-        saved, log = recovered.saved, recovered.log
-        self.log = log
-        self.identity = _identity(recovered, entropy)
-        self.own = own = ReplicaKey(settings.node_id, saved.meta.directory_id)
-        self.engine = engine = self._engine()
-        self.founding = Founding(own, settings, engine, self.identity, recovered.founders)
-        self.role = LeaderRole(engine, settings.node_id)
-        call_later = partial(self.lifecycle.call_later, APPLY_DELAY_MS)
-        self.state_machine = StateMachine(log, clock, call_later, self.lifecycle.call_soon)
-        self.runner = self._runner()
-        self.quorum = QuorumParts(
-            own=own,
-            engine=engine,
-            log=log,
-            identity=self.identity,
-            role=self.role,
-            step=self.runner.step,
+    def __init__(self, core: NodeCore, recovered: RecoveredData) -> None:
+        node, quorum, ports = core.node, core.quorum, core.ports
+        settings = node.settings
+        self.core = core
+        self.recovered = recovered
+        self.endpoints = tuple(map(core.listeners.reachable, settings.quorum_listeners))
+        self.connections = self._connections(settings.controller_listener_name, settings.private_apis)
+        self.discovery = Discovery(node, quorum, core.founding, ports.entropy, self.connections.call)
+        self.broker = self._broker()
+        self.voter_log = VoterLog(
+            node.clock,
+            quorum,
+            self.discovery,
+            core.lifecycle,
+            load=lambda snapshot: core.state_machine.load(snapshot, ports.disk),
+            on_adopted=_on_adopted(core, self.recovered, self.broker),
         )
-        self.checkpointer = HighWatermarkCheckpointer(
-            disk,
-            settings.data_directory,
-            saved.known_high_watermark,
-            self._durable_high_watermark,
-            self.lifecycle.file_written,
+        self.peers = PeerClient(
+            node, quorum, self.connections, self.discovery, self.voter_log.fetched, self.endpoints
         )
-        self.snapshots = SnapshotManager(self.node, disk, log, lambda: self.state_machine.needed_offset)
-        self.proposals = self._proposals()
-        self.controller = ControllerRunner(
-            self.node, self.quorum, self.state_machine, self.proposals, entropy
+        self.context = self._context()
+        self._serve()
+        self.membership = create_membership_manager(self.context, ports.entropy, self.endpoints)
+        self.boot_timestamp = next_boot_timestamp(ports.disk, settings.data_directory, node.clock.wall_ms())
+        self.maintenance = Maintenance(
+            node, core.lifecycle, core.checkpointer, self.membership, core.snapshots
         )
-        self.shutdown = GracefulShutdown(
-            *(clock, engine, log, self.runner, self.proposals, self.checkpointer, self.role, self.lifecycle)
-        )
-        self.router = RequestRouter(settings.private_apis)
-        self.sessions = self._sessions()
-        self.incoming = IncomingConnections(self.router, self.sessions)
-        self.clients = None
-        if settings.broker is not None:
-            self.clients = ClientListeners(settings.broker, self.sessions, self.router, self.incoming)
-
-    def start(self, lock: File) -> Node:
-        """Bind the listeners, build the parts that need their addresses, and start everything."""
-        self._require_peers()
-        settings, clients = self.settings, self.clients
-        is_shared = settings.broker is not None and not settings.broker.listen
-        accept = clients.accept if clients is not None and is_shared else self.incoming.accept
-        listeners = BoundListeners(self.ports.network)
-        opened: list[File | BoundListeners] = [
-            *lock_folders(self.ports.disk, settings.data_directories[1:]),
-            listeners,
-        ]
-        try:
-            for each in (settings.listen, *(other.listen for other in settings.other_listeners)):
-                listeners.bind(each, accept)
-            if clients is not None:
-                clients.bind(listeners)
-            return self._start(listeners, [*opened, lock])
-        except BaseException:
-            for opened_part in opened:
-                opened_part.close()
-            raise
-
-    def _start(self, listeners: BoundListeners, opened: Sequence[File | BoundListeners]) -> Node:
-        settings, clock = self.settings, self.ports.clock
-        endpoints = tuple(map(listeners.reachable, settings.quorum_listeners))
-        endpoint = endpoints[0]
-        connections = self._connections(settings.controller_listener_name, settings.private_apis)
-        discovery = Discovery(self.node, self.quorum, self.founding, self.ports.entropy, connections.call)
-        voter_log = self._voter_log(discovery)
-        peers = PeerClient(self.node, self.quorum, connections, discovery, voter_log.fetched, endpoints)
-        monitor = self._monitor(peers)
-        context = self._context(connections, discovery, peers, monitor)
-        add_routes(context)
-        self.incoming.serves = context.gates.authorization.serves
-        broker = self._broker(context, discovery, listeners)
-        membership = create_membership_manager(context, self.ports.entropy, endpoints)
-        boot_timestamp = next_boot_timestamp(self.ports.disk, settings.data_directory, clock.wall_ms())
-        node = self._node(boot_timestamp, discovery, connections, membership, monitor, listeners, broker)
-        if broker is not None:
-            self.lifecycle.on_stop(broker.stop)
-            voter_log.on_adopted = broker.cluster_adopted
-        self.lifecycle.on_stop(
-            self.runner.stop,
-            membership.stop,
-            self.controller.on_leadership_lost,
-            self.snapshots.stop,
-            self.proposals.on_leadership_lost,
-            discovery.stop,
-            connections.close,
-            self.incoming.close,
-            *(each.close for each in opened),
-        )
-        is_replaying = self._begin_replay()
-        self.runner.start(self._outputs(peers, voter_log, discovery, monitor, broker))
-        if self.lifecycle.is_stopped:
-            return node
-        if broker is not None:
-            broker.start(self.recovered.start_snapshot.snapshot, self.state_machine.committed_offset)
-        if is_replaying:
-            self.runner.step(ReplayStarted())
-        self.founding.start(endpoint)
-        own_address = Address(endpoint.host, endpoint.port, boot_timestamp, self.own.directory_id)
-        discovery.start(own_address, endpoints)
-        voter_log.update_addresses()
-        monitor.start()
-        membership.start()
-        interval_ms = settings.maintenance_interval_ms
-        Maintenance(clock, interval_ms, self.lifecycle, self.checkpointer, membership, self.snapshots).start()
-        return node
 
     def _connections(self, listener: str, private_apis: bool) -> PeerConnections:
         """The connections to the listeners with this name of other nodes."""
-        network, clock, entropy = self.ports.network, self.ports.clock, self.ports.entropy
-        sasl = self.ports.sasl.get(listener)
+        ports = self.core.ports
+        sasl = ports.sasl.get(listener)
         login = sasl.client if sasl is not None else None
-        new_sasl_client = None if login is None else lambda: login.new_client(str(entropy.uuid()))
-        peer_listener = PeerListener(listener, new_sasl_client)
-        client_id = f"{CLIENT_ID_PREFIX}{self.settings.node_id}"
-        return PeerConnections(network, clock, client_id, private_apis, peer_listener)
+        new_sasl_client = None if login is None else lambda: login.new_client(str(ports.entropy.uuid()))
+        return PeerConnections(
+            ports.network,
+            ports.clock,
+            self.core.node.settings.client_id,
+            private_apis,
+            PeerListener(listener, new_sasl_client),
+        )
 
-    def _require_peers(self) -> None:
-        """Require configured peers while the log names no voters (KIP-595 draft 6.1)."""
-        settings = self.settings
-        if not (self.founding.voter_ids or settings.bootstrap_servers):
-            raise ConfigError(
-                f"node {settings.node_id} has no peers, and its log names no voters yet: set quorum.voters to "
-                "the voters of the first election, for example 1,2,3, or bootstrap.servers to join a quorum"
-            )
+    def _broker(self) -> NodeBroker | None:
+        """The broker role."""
+        core = self.core
+        settings, clients = core.node.settings, core.clients
+        if settings.broker is None or clients is None:
+            return None
+        access = ControllerAccess(
+            node=core.node,
+            quorum=core.quorum,
+            discovery=self.discovery,
+            router=core.router,
+            next_number=core.incoming.allocate_number,
+            connect=partial(self._connections, private_apis=False),
+        )
+        return NodeBroker(
+            settings.broker, access, core.ports.disk, core.ports.entropy, core.lifecycle, clients
+        )
+
+    def _context(self) -> ApiContext:
+        core, broker = self.core, self.broker
+        monitor = QuorumMonitor(
+            core.node,
+            core.quorum,
+            core.founding,
+            core.state_machine,
+            self.peers,
+            core.lifecycle,
+            broker_state=lambda: broker.state if broker is not None else None,
+        )
+        return create_api_context(
+            core.node,
+            core.quorum,
+            core.metadata,
+            PeerParts(
+                discovery=self.discovery,
+                connections=self.connections,
+                monitor=monitor,
+                call_leader=LeaderCaller(core.quorum, self.peers).call,
+            ),
+            router=core.router,
+            quotas=core.sessions.quotas,
+        )
+
+    def _serve(self) -> None:
+        """Route requests to their handlers."""
+        core, context = self.core, self.context
+        add_routes(context)
+        core.incoming.serves = context.gates.authorization.serves
+        if core.clients is not None:
+            core.clients.add_public_apis(context)
+
+    def closers(self) -> Sequence[Callable[[], None]]:
+        """Return the callbacks that stop the parts, in the order of their calls."""
+        core = self.core
+        return (
+            *([self.broker.stop] if self.broker is not None else ()),
+            core.runner.stop,
+            self.membership.stop,
+            core.controller.on_leadership_lost,
+            core.snapshots.stop,
+            core.proposals.on_leadership_lost,
+            self.discovery.stop,
+            self.connections.close,
+            core.incoming.close,
+        )
+
+    def start(self) -> Node:
+        """Start the parts. The node may stop before this returns."""
+        core, node, monitor = self.core, self._node(), self.context.peers.monitor
+        is_replaying = self._begin_replay()
+        core.runner.start(self._outputs())
+        if core.lifecycle.is_stopped:
+            return node
+        if self.broker is not None:
+            snapshot = self.recovered.start_snapshot.snapshot
+            self.broker.start(snapshot, core.state_machine.committed_offset)
+        if is_replaying:
+            core.quorum.step(ReplayStarted())
+        endpoint = self.endpoints[0]
+        core.founding.start(endpoint)
+        self.discovery.start(self._own_address(endpoint), self.endpoints)
+        self.voter_log.update_addresses()
+        monitor.start()
+        self.membership.start()
+        self.maintenance.start()
+        return node
 
     def _begin_replay(self) -> bool:
         """Begin to load the newest snapshot and to apply the committed log; return whether that is still
         incomplete."""
-        recovered = self.recovered
-        known = min(recovered.saved.known_high_watermark, self.log.end_offset)
-        on_replayed = partial(self.runner.step, ReplayCompleted())
+        core, recovered = self.core, self.recovered
+        known = min(recovered.saved.known_high_watermark, core.quorum.log.end_offset)
+        on_replayed = partial(core.quorum.step, ReplayCompleted())
         snapshot = recovered.start_snapshot.snapshot
-        return self.state_machine.start(snapshot, known, self.ports.disk, on_replayed)
+        return core.state_machine.start(snapshot, known, core.ports.disk, on_replayed)
 
-    def _durable_high_watermark(self) -> int:
-        return min(self.engine.high_watermark, self.runner.durable_offset)
+    def _own_address(self, endpoint: Endpoint) -> Address:
+        return Address(endpoint.host, endpoint.port, self.boot_timestamp, self.core.quorum.own.directory_id)
 
-    def _engine(self) -> RaftEngine:
-        recovered = self.recovered
-        return RaftEngine(
-            self.settings.engine_settings,
-            self.own,
-            recovered.saved.quorum_state,
-            recovered.log,
-            recovered.voter_history(),
-            self.ports.entropy.randrange,
+    def _node(self) -> Node:
+        core = self.core
+        shutdown = GracefulShutdown(
+            core.node.clock,
+            core.quorum,
+            core.runner,
+            core.proposals,
+            core.checkpointer,
+            core.lifecycle,
+            self.broker,
         )
-
-    def _proposals(self) -> Proposals:
-        appender = LogAppender(self.node, self.quorum, self.state_machine, self.runner.propose)
-        return Proposals(
-            appender.append,
-            self.tick.defer,
-            lambda: not self.runner.is_flushing,
-            self.ports.clock.now_ms,
-            self.statistics.commit_latency_ms.observe,
-        )
-
-    def _sessions(self) -> SessionContext:
-        settings, ports = self.settings, self.ports
-        credentials = ImageCredentials(lambda: self.state_machine.image, settings.token_secret_key)
-        return SessionContext(
-            node=self.node,
-            tick=self.tick,
-            authenticator=Authenticator(ports.sasl, credentials, ports.clock, ports.entropy, self.statistics),
-            shares=FairShares.of(ports.clock),
-            quotas=ClientQuotas(
-                settings.quotas, lambda: self.state_machine.image.security.quotas, self.statistics.quotas
-            ),
-        )
-
-    def _runner(self) -> RaftRunner:
-        states = QuorumStateStore(
-            self.settings.node_id,
-            self.recovered.state_file,
-            self.engine,
-            self.identity,
-            self.founding,
-            self.state_machine,
-        )
-        return RaftRunner(
-            self.engine,
-            self.log,
-            self.ports.disk,
-            self.ports.clock,
-            self.statistics,
-            self.tick,
-            states.save,
-            self.lifecycle.fail,
-        )
-
-    def _voter_log(self, discovery: Discovery) -> VoterLog:
-        return VoterLog(
-            self.engine,
-            self.identity,
-            discovery,
-            self.state_machine,
-            self.ports.clock,
-            self.ports.disk,
-            self.settings.data_directory,
-            self.recovered.saved.meta,
-            self.lifecycle,
-        )
-
-    def _monitor(self, peers: PeerClient) -> QuorumMonitor:
-        return QuorumMonitor(
-            self.settings,
-            self.ports.clock,
-            self.own,
-            self.founding,
-            self.engine,
-            self.state_machine,
-            peers,
-            self.shutdown,
-            self.statistics,
-        )
-
-    def _context(
-        self,
-        connections: PeerConnections,
-        discovery: Discovery,
-        peers: PeerClient,
-        monitor: QuorumMonitor,
-    ) -> ApiContext:
-        controller = self.controller
-        return create_api_context(
-            self.node,
-            self.quorum,
-            MetadataParts(
-                state_machine=self.state_machine,
-                proposals=self.proposals,
-                controller=controller.controller,
-                writer=controller.writer,
-                alter_partition_order=controller.order,
-            ),
-            PeerParts(
-                discovery=discovery,
-                connections=connections,
-                monitor=monitor,
-                call_leader=LeaderCaller(self.quorum, peers).call,
-            ),
-            router=self.router,
-            quotas=self.sessions.quotas,
-        )
-
-    def _broker(
-        self, context: ApiContext, discovery: Discovery, listeners: BoundListeners
-    ) -> NodeBroker | None:
-        """The broker role."""
-        settings, clients = self.settings, self.clients
-        if clients is None:
-            return None
-        assert settings.broker is not None
-        clients.add_public_apis(context)
-        clock, entropy, disk = self.ports.clock, self.ports.entropy, self.ports.disk
-        client_id = f"{CLIENT_ID_PREFIX}{settings.node_id}"
-        access = ControllerAccess(
-            *(clock, self.engine, self.role, discovery, self.router.route, self.router.supported_versions),
-            self.incoming.allocate_number,
-            partial(self._connections, private_apis=False),
-            settings.controller_listener_name,
-            client_id,
-            settings.request_timeout_ms,
-        )
-        broker = NodeBroker(
-            *(settings.broker, access, disk, entropy, self.log, self.identity, self.lifecycle),
-            *(clients, listeners.port, settings.data_directories[1:]),
-        )
-        self.shutdown.shut_down_broker = broker.shut_down
-        context.peers.monitor.broker_state = lambda: broker.state
-        return broker
-
-    def _outputs(
-        self,
-        peers: PeerClient,
-        voter_log: VoterLog,
-        discovery: Discovery,
-        monitor: QuorumMonitor,
-        broker: NodeBroker | None,
-    ) -> RunnerOutputs:
-        leadership = Leadership(
-            self.quorum,
-            self.state_machine,
-            self.proposals,
-            self.controller,
-            self.recovered.bootstrap,
-            lambda: self.incoming.next_number,
-        )
-        listeners = CommitListeners(
-            self.engine,
-            self.log,
-            monitor,
-            self.state_machine,
-            self.proposals,
-            voter_log,
-            self.checkpointer,
-            leadership,
-            discovery,
-            broker,
-        )
-        return RunnerOutputs(
-            peers,
-            voter_log,
-            listeners,
-            self.controller.writer.write_no_op,
-            monitor.refused,
-        )
-
-    def _node(
-        self,
-        boot_timestamp: int,
-        discovery: Discovery,
-        connections: PeerConnections,
-        membership: MembershipManager,
-        monitor: QuorumMonitor,
-        listeners: BoundListeners,
-        broker: NodeBroker | None,
-    ) -> Node:
         return Node(
-            self.settings,
-            self.statistics,
-            self.engine,
-            self.log,
-            self.recovered.recovery_report,
-            boot_timestamp,
-            self.identity,
-            self.founding,
-            self.state_machine,
-            self.proposals,
-            self.controller,
-            self.snapshots,
-            discovery,
-            connections,
-            self.incoming,
-            membership,
-            monitor,
-            self.runner,
-            self.lifecycle,
-            self.shutdown,
-            listeners,
-            self.ports.clock,
-            broker,
+            core,
+            self.context,
+            self.membership,
+            self.broker,
+            shutdown,
+            recovery_report=self.recovered.recovery_report,
+            boot_timestamp=self.boot_timestamp,
+        )
+
+    def _outputs(self) -> RunnerOutputs:
+        core, context = self.core, self.context
+        leadership = Leadership(
+            core.quorum,
+            core.state_machine,
+            core.proposals,
+            core.controller,
+            self.recovered.bootstrap,
+            lambda: core.incoming.next_number,
+        )
+        states = QuorumStateStore(self.recovered.state_file, core.quorum, core.founding, core.state_machine)
+        return RunnerOutputs(
+            outbound=self.peers,
+            control_log=self.voter_log,
+            progress=CommitListeners(context, self.voter_log, core.checkpointer, leadership, self.broker),
+            save_operation=states.save,
+            write_no_op=core.controller.writer.write_no_op,
+            refused=RefusalLog(core.node.clock, core.quorum.engine).refused,
         )
 
 
-def _identity(recovered: RecoveredData, entropy: Entropy) -> ClusterIdentity:
-    identity = ClusterIdentity(recovered.saved.cluster_id, entropy)
-    for record in recovered.voter_records:
-        identity.appended(record.offset, record.cluster_id)
-    return identity
+def _on_adopted(core: NodeCore, recovered: RecoveredData, broker: NodeBroker | None) -> Callable[[str], None]:
+    """Return the callback that saves the cluster id and starts the broker, which waits for it."""
+    disk, folder, meta = core.ports.disk, core.node.settings.data_directory, recovered.saved.meta
+
+    def adopted(cluster_id: str) -> None:
+        saved = meta._replace(cluster_id=cluster_id)
+        disk.submit(lambda: save_meta_properties(disk, folder, saved), core.lifecycle.file_written)
+        if broker is not None:
+            broker.cluster_adopted()
+
+    return adopted

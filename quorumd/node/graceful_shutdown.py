@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from quorumd.errors import DiskFull, ExitCode, StorageError
-from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.basics import QuorumParts
+from quorumd.node.broker.role import NodeBroker
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
-from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.consensus.raft_runner import RaftRunner
 from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.state.proposals import Proposals
 from quorumd.ports import Clock
-from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import ShutdownRequested
 
 HANDOVER_TIMEOUT_MS = 5000.0
@@ -23,42 +20,37 @@ POLL_MS = 5.0
 class GracefulShutdown:
     """Finishes proposals, hands over leadership, closes the log, and stops the node.
 
-    `shut_down_broker(on_done)`: shuts down the broker in this process first, which may need this node as controller.
+    The broker in this process shuts down before that: it may need this node as controller.
     """
 
     def __init__(
         self,
         clock: Clock,
-        engine: RaftEngine,
-        log: SegmentedLog,
+        quorum: QuorumParts,
         runner: RaftRunner,
         proposals: Proposals,
         high_watermark: HighWatermarkCheckpointer,
-        role: LeaderRole,
         lifecycle: Lifecycle,
+        broker: NodeBroker | None,
     ) -> None:
         self._clock = clock
-        self._engine = engine
-        self._log = log
+        self._engine = quorum.engine
+        self._log = quorum.log
         self._runner = runner
         self._proposals = proposals
         self._high_watermark = high_watermark
-        self._role = role
+        self._role = quorum.role
         self._lifecycle = lifecycle
-        self._has_begun = False
-        self.shut_down_broker: Callable[[Callable[[], None]], None] = lambda on_done: on_done()
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the node is stopping or has stopped, gracefully or otherwise."""
-        return self._has_begun or self._lifecycle.is_stopped
+        self._broker = broker
 
     def begin(self) -> None:
         """Start the shutdown; does nothing if it has started or the node has stopped."""
-        if self.is_stopping:
+        if not self._lifecycle.begin_shutdown():
             return
-        self._has_begun = True
-        self.shut_down_broker(self._hand_over)
+        if self._broker is None:
+            self._hand_over()
+        else:
+            self._broker.shut_down(self._hand_over)
 
     def _hand_over(self) -> None:
         self._role.is_handing_over = True

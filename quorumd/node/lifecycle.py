@@ -20,9 +20,22 @@ class Lifecycle:
 
     def __init__(self, clock: Clock, on_exit: Callable[[int, str], None]) -> None:
         self.is_stopped = False
+        self._is_shutting_down = False
         self._clock = clock
         self._on_exit = on_exit
         self._closers: list[Callable[[], None]] = []
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the node is stopping or has stopped, gracefully or otherwise."""
+        return self._is_shutting_down or self.is_stopped
+
+    def begin_shutdown(self) -> bool:
+        """Begin a graceful shutdown. Returns False if one has begun or the node has stopped."""
+        if self.is_stopping:
+            return False
+        self._is_shutting_down = True
+        return True
 
     def on_stop(self, *closers: Callable[[], None]) -> None:
         """Call these when the node stops, in the order of their registration."""

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from quorumd.node.basics import NodeBasics
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
 from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.membership.manager import MembershipManager
 from quorumd.node.snapshots.manager import SnapshotManager
-from quorumd.ports import Clock
 
 
 class Maintenance:
-    """Runs every `interval_ms` until the node stops."""
+    """Runs in intervals until the node stops."""
 
     def __init__(
         self,
-        clock: Clock,
-        interval_ms: float,
+        node: NodeBasics,
         lifecycle: Lifecycle,
         checkpointer: HighWatermarkCheckpointer,
         membership: MembershipManager,
         snapshots: SnapshotManager,
     ) -> None:
-        self._clock = clock
-        self._interval_ms = interval_ms
+        self._clock = node.clock
+        self._interval_ms = node.settings.maintenance_interval_ms
         self._lifecycle = lifecycle
         self._checkpointer = checkpointer
         self._membership = membership

@@ -18,6 +18,8 @@ from quorumd.raft.settings import RaftSettings
 from quorumd.security.authorizer import AuthorizerSettings
 
 MAINTENANCE_INTERVAL_MS = 5000.0
+CLIENT_ID_PREFIX = "quorumd-"
+"""Prefix of the client ids of quorum nodes; brokers use their node ids."""
 
 
 class NodeListener(NamedTuple):
@@ -89,6 +91,11 @@ class NodeSettings:
     def engine_settings(self) -> RaftSettings:
         """`raft`, without the features that stock controllers lack if this node behaves like one."""
         return replace(self.raft, epoch_tokens=self.private_apis)
+
+    @property
+    def client_id(self) -> str:
+        """The client id of this node's requests to other nodes."""
+        return f"{CLIENT_ID_PREFIX}{self.node_id}"
 
     @property
     def quorum_listeners(self) -> tuple[Endpoint, ...]:

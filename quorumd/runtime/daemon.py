@@ -20,8 +20,9 @@ from quorumd.config import Settings
 from quorumd.config.contradictions import exposure
 from quorumd.errors import ConfigError, ExitCode, StorageError
 from quorumd.ids import Endpoint
-from quorumd.node.builder import NodePorts, start_node
+from quorumd.node.builder import start_node
 from quorumd.node.node import Node
+from quorumd.node.ports import NodePorts
 from quorumd.observability.logs import configure_logging
 from quorumd.observability.metrics import build_registry
 from quorumd.runtime import signals
@@ -223,7 +224,7 @@ class Daemon:
     def _log_start(self) -> None:
         node, settings = self.node, self._settings
         voters = ",".join(map(str, node.engine.voters.current.ids or node.settings.bootstrap_voters))
-        bound = [each._replace(port=node.listeners.port(each.name)) for each in settings.listeners]
+        bound = [each._replace(port=node.bound_port(each.name)) for each in settings.listeners]
         logger.info(
             "quorumd %s (%s): node %d of cluster %s serves %s, voters %s, data in %s, %s",
             __version__,

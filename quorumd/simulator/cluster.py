@@ -18,8 +18,9 @@ from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_folder
 from quorumd.log.quorum_state_file import Founder
-from quorumd.node.builder import NodePorts, start_node
+from quorumd.node.builder import start_node
 from quorumd.node.node import Node
+from quorumd.node.ports import NodePorts
 from quorumd.node.settings import NodeSettings
 from quorumd.ports import ANONYMOUS
 from quorumd.protocol.messages import voters_record

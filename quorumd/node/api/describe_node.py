@@ -39,7 +39,7 @@ class NodeApis:
             wire.DescribeNodeResponse(
                 0,
                 node_status.node_id,
-                context.peers.monitor.own.directory_id,
+                context.quorum.own.directory_id,
                 context.quorum.identity.cluster_id or "",
                 node_status.role,
                 node_status.epoch,

@@ -10,6 +10,7 @@ from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.error_responses import ENVELOPE_APIS
 from quorumd.node.sessions.decoding_task import DecodingTask
+from quorumd.node.settings import CLIENT_ID_PREFIX
 from quorumd.protocol.connection import Request, encode_response, read_request
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
@@ -19,9 +20,6 @@ from quorumd.security.acls import java_host
 from quorumd.security.forwarded_principals import ForwardedPrincipal, deserialize
 
 logger = logging.getLogger("quorumd.forwarding")
-
-CLIENT_ID_PREFIX = "quorumd-"
-"""Prefix of the client ids of quorum nodes; brokers use their node ids."""
 
 
 class EnvelopeSession:

@@ -102,12 +102,14 @@ class ClientListeners:
         context: SessionContext,
         quorum_router: RequestRouter,
         quorum_connections: IncomingConnections,
+        listeners: BoundListeners,
     ) -> None:
         self.is_open = False
         self.router = quorum_router
         self.quotas = context.quotas
         self._authorization: RequestAuthorization | None = None
         self._listen = settings.listen
+        self._listeners = listeners
         self._connections = quorum_connections
         if self._listen:
             self.router = RequestRouter()
@@ -117,10 +119,14 @@ class ClientListeners:
         """Create the session of a connection that is being accepted by the listener with this name."""
         return self._connections.accept(listener) if self.is_open else RejectedConnection()
 
-    def bind(self, listeners: BoundListeners) -> None:
+    def bind(self) -> None:
         """Bind the listeners for clients, unless those of the node serve them."""
         for each in self._listen:
-            listeners.bind(each, self.accept)
+            self._listeners.bind(each, self.accept)
+
+    def bound_port(self, listener: str) -> int:
+        """The port of the listener with this name."""
+        return self._listeners.port(listener)
 
     def add_public_apis(self, context: ApiContext) -> None:
         """Serve the APIs that every node has. Those of the broker, which are added later, take precedence."""

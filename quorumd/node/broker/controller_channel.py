@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE
+from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.broker.local_session import LocalSession
-from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
-from quorumd.ports import Clock
+from quorumd.node.sessions.router import RequestRouter
 from quorumd.protocol.connection import Request
-from quorumd.protocol.routes import Handler
 from quorumd.protocol.wire import Message
-from quorumd.raft.engine import RaftEngine
 
 
-class ControllerAccess(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ControllerAccess:
     """The parts of the node that channels use.
 
-    `route`, `supported_versions`: handlers and versions of the listener of the quorum. `next_number()` allocates the
-    number of a connection. `connect(listener)` creates connections to the listeners with this name of other nodes,
-    for one channel alone. `controllers_listener`: the name of the controllers' listeners. `timeout_ms`: of requests
-    to other nodes."""
+    `router`: that of the listener of the quorum. `next_number()` allocates the number of a connection.
+    `connect(listener)` creates connections to the listeners with this name of other nodes, for one channel alone."""
 
-    clock: Clock
-    engine: RaftEngine
-    role: LeaderRole
+    node: NodeBasics
+    quorum: QuorumParts
     discovery: Discovery
-    route: Handler[Message]
-    supported_versions: Mapping[int, tuple[int, int]]
+    router: RequestRouter
     next_number: Callable[[], int]
     connect: Callable[[str], PeerConnections]
-    controllers_listener: str
-    client_id: str
-    timeout_ms: float
 
 
 class _PendingRequest:
@@ -64,6 +56,9 @@ class NodeControllerChannel:
 
     def __init__(self, access: ControllerAccess) -> None:
         self._access = access
+        self._clock = access.node.clock
+        self._settings = access.node.settings
+        self._engine = access.quorum.engine
         self._waiting: deque[_PendingRequest] = deque()
         self._in_flight: _PendingRequest | None = None
         self._leader_id = NO_NODE
@@ -89,7 +84,7 @@ class NodeControllerChannel:
 
     def leader_changed(self) -> None:
         """Fail the request in flight if its controller no longer leads, since it may never respond."""
-        if self._in_flight is None or self._leader_id == self._access.engine.leader_id:
+        if self._in_flight is None or self._leader_id == self._engine.leader_id:
             return
         self._drop_connections()
         self._fail(self._in_flight, f"node {self._leader_id} is no longer the active controller")
@@ -111,12 +106,12 @@ class NodeControllerChannel:
             return
         pending = self._in_flight = self._waiting.popleft()
         access = self._access
-        self._leader_id = access.engine.leader_id
-        if access.role.is_active_controller:
+        self._leader_id = self._engine.leader_id
+        if access.quorum.role.is_active_controller:
             self._send_locally(pending)
         elif self._leader_id == NO_NODE:
             self._fail(pending, "no active controller is known")
-        elif self._leader_id == access.discovery.own_id:
+        elif self._leader_id == access.quorum.own.id:
             self._fail(pending, "this node is not the active controller yet")
         else:
             self._send_to_leader(pending)
@@ -128,12 +123,12 @@ class NodeControllerChannel:
             self._fail(pending, f"the address of node {self._leader_id} is not known")
             return
         if self._connections is None:
-            self._connections = access.connect(access.controllers_listener)
+            self._connections = access.connect(self._settings.controller_listener_name)
 
         def on_failure(failure: Failure) -> None:
             self._complete(pending, lambda: pending.on_failure(failure))
 
-        deadline_ms = access.clock.now_ms() + access.timeout_ms
+        deadline_ms = self._clock.now_ms() + self._settings.request_timeout_ms
         call = Call(
             pending.api_key,
             pending.build,
@@ -148,23 +143,23 @@ class NodeControllerChannel:
     def _send_locally(self, pending: _PendingRequest) -> None:
         access = self._access
         self._drop_connections()
-        if self._local is None or self._local_epoch != access.engine.epoch:
+        if self._local is None or self._local_epoch != self._engine.epoch:
             self._local = LocalSession(access.next_number(), self)
-            self._local_epoch = access.engine.epoch
-        versions = access.supported_versions.get(pending.api_key)
+            self._local_epoch = self._engine.epoch
+        versions = access.router.supported_versions.get(pending.api_key)
         if versions is None:
             self._fail(pending, f"API {pending.api_key} is not supported here")
             return
         message = pending.build(versions[1])
-        request = Request(pending.api_key, versions[1], 0, access.client_id, message, b"", 0)
+        request = Request(pending.api_key, versions[1], 0, self._settings.client_id, message, b"", 0)
         self._request = request
         # In a later iteration of the event loop, since the sender is still running.
         session = self._local
-        access.clock.call_soon(lambda: self._route(session, request))
+        self._clock.call_soon(lambda: self._route(session, request))
 
     def _route(self, session: LocalSession, request: Request[Message]) -> None:
         if not self._is_closed:
-            self._access.route(session, request)
+            self._access.router.route(session, request)
 
     def on_response(self, request: Request[Message], response: Message) -> None:
         """See `local_session.ResponseHandler`."""
@@ -183,7 +178,7 @@ class NodeControllerChannel:
             self._fail(self._in_flight, reason)
 
     def _respond_later(self, pending: _PendingRequest, response: Message) -> None:
-        self._access.clock.call_soon(lambda: self._on_response(pending, response))
+        self._clock.call_soon(lambda: self._on_response(pending, response))
 
     # Outcomes
 
@@ -197,9 +192,7 @@ class NodeControllerChannel:
             self._complete(pending, lambda: pending.on_response(response))
 
     def _fail(self, pending: _PendingRequest, reason: str) -> None:
-        self._access.clock.call_soon(
-            lambda: self._complete(pending, lambda: pending.on_failure(Failure(reason)))
-        )
+        self._clock.call_soon(lambda: self._complete(pending, lambda: pending.on_failure(Failure(reason))))
 
     def _complete(self, pending: _PendingRequest, callback: Callable[[], None]) -> None:
         """Report an outcome unless the request has had one, then send the next request."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final
+from collections.abc import Callable
 
 from quorumd.broker.api.metadata import SLICE_PARTITIONS
 from quorumd.broker.broker import Broker, BrokerPorts
@@ -13,32 +10,22 @@ from quorumd.broker.channels.controller_channel import ControllerChannel
 from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.broker.log_management.cordon_requests import has_known_cordons
 from quorumd.errors import ExitCode, StorageError
-from quorumd.ids import NO_NODE, OffsetAndEpoch
-from quorumd.log.segmented_log import SegmentedLog
+from quorumd.ids import OffsetAndEpoch
 from quorumd.node.broker.broker_client import NodeBrokerClient
 from quorumd.node.broker.clients import ClientListeners
+from quorumd.node.broker.controlled_shutdown import ControlledShutdown
 from quorumd.node.broker.controller_channel import ControllerAccess, NodeControllerChannel
 from quorumd.node.broker.counters import BrokerCounters
 from quorumd.node.broker.log_folders import record_cluster_id
 from quorumd.node.broker.metadata_feed import MetadataFeed
 from quorumd.node.broker.settings import BrokerRoleSettings
-from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.ports import Disk, Entropy
 
-logger = logging.getLogger("quorumd.broker")
-
-SHUTDOWN_TIMEOUT_MS: Final = 30_000.0
-"""Timeout of the controlled shutdown, after which the logs are closed anyway."""
-LEADERLESS_SHUTDOWN_MS: Final = 2_000.0
-"""The timeout while no controller is known: the nodes of a cluster are often stopped together."""
-POLL_MS: Final = 50.0
-
 
 class NodeBroker:
-    """`clients` gets the APIs of the broker; its listener is bound to `bound_port`. `folders`: the log directories
-    besides that of the metadata log, whose cluster id the node saves itself.
+    """`clients` gets the APIs of the broker.
 
     `broker` is None until the cluster id is committed, which the first leader of a new cluster generates.
     """
@@ -49,24 +36,18 @@ class NodeBroker:
         access: ControllerAccess,
         disk: Disk,
         entropy: Entropy,
-        log: SegmentedLog,
-        identity: ClusterIdentity,
         lifecycle: Lifecycle,
         clients: ClientListeners,
-        bound_port: Callable[[str], int],
-        folders: Sequence[str],
     ) -> None:
         self.broker: Broker | None = None
         self.counters = BrokerCounters()
-        self._bound_port = bound_port
         self._settings = settings
-        self._folders = folders
         self._access = access
-        self._clock = access.clock
+        self._clock = access.node.clock
         self._disk = disk
         self._entropy = entropy
-        self._log = log
-        self._identity = identity
+        self._log = access.quorum.log
+        self._identity = access.quorum.identity
         self._lifecycle = lifecycle
         self._clients = clients
         self._channels: list[NodeControllerChannel] = []
@@ -75,12 +56,11 @@ class NodeBroker:
         self._start_snapshot: OffsetAndEpoch | None = None
         self._committed_offset = 0
         self._is_shutting_down = False
-        self._on_shut_down: Callable[[], None] | None = None
 
     @property
     def bound_port(self) -> int:
         """The port of the first listener for clients."""
-        return self._bound_port(self._settings.template.listeners[0].name)
+        return self._clients.bound_port(self._settings.template.listeners[0].name)
 
     @property
     def state(self) -> BrokerState:
@@ -110,7 +90,7 @@ class NodeBroker:
             channel.leader_changed()
 
     def _build(self, cluster_id: str) -> None:
-        settings = self._settings.broker_settings(cluster_id, self._bound_port)
+        settings = self._settings.broker_settings(cluster_id, self._clients.bound_port)
         listener = settings.inter_broker_listener
         self._client = NodeBrokerClient(self._clock, self._access.connect(listener), listener)
         scheduler = SliceScheduler(self._clock.call_soon, SLICE_PARTITIONS)
@@ -118,7 +98,8 @@ class NodeBroker:
             self._clock, self._disk, self._entropy, self._client, self.open_channel, scheduler.begin
         )
         try:
-            record_cluster_id(self._disk, self._folders, cluster_id)
+            # The node itself records it in the folder of the metadata log.
+            record_cluster_id(self._disk, self._access.node.settings.data_directories[1:], cluster_id)
             broker = self.broker = Broker(settings, ports, self)
             self._client.metadata = broker.metadata
             broker.partitions.add_listener(self.counters)
@@ -163,32 +144,13 @@ class NodeBroker:
         if self.broker is None:
             on_done()
             return
-        self._on_shut_down = on_done
-        self.broker.shut_down(self._shut_down_completed)
-        now_ms = self._clock.now_ms()
-        self._watch_shutdown(now_ms + SHUTDOWN_TIMEOUT_MS, now_ms)
 
-    def _watch_shutdown(self, deadline_ms: float, leader_seen_ms: float) -> None:
-        """Complete a controlled shutdown that no controller grants in time."""
-        if self._on_shut_down is None or self.broker is None or self._lifecycle.is_stopped:
-            return
-        now_ms = self._clock.now_ms()
-        if self._access.engine.leader_id != NO_NODE:
-            leader_seen_ms = now_ms
-        is_waiting = self.broker.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
-        if is_waiting and (now_ms >= deadline_ms or now_ms - leader_seen_ms >= LEADERLESS_SHUTDOWN_MS):
-            logger.warning(
-                "no controller has granted the controlled shutdown of this broker; it stops without it"
-            )
-            self.broker.on_shutdown_granted()
-            return
-        self._clock.call_at(now_ms + POLL_MS, partial(self._watch_shutdown, deadline_ms, leader_seen_ms))
-
-    def _shut_down_completed(self) -> None:
-        on_done, self._on_shut_down = self._on_shut_down, None
-        self._clients.close()
-        if on_done is not None:
+        def done() -> None:
+            self._clients.close()
             on_done()
+
+        engine = self._access.quorum.engine
+        ControlledShutdown(self.broker, self._clock, engine, self._lifecycle).begin(done)
 
     def stop(self) -> None:
         """Stop at once."""

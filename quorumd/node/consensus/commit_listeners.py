@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from quorumd.log.segmented_log import SegmentedLog
+from quorumd.node.api.context import ApiContext
 from quorumd.node.broker.role import NodeBroker
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
 from quorumd.node.consensus.voter_log import VoterLog
 from quorumd.node.controller.leadership import Leadership
-from quorumd.node.health.quorum_monitor import QuorumMonitor
-from quorumd.node.peers.discovery import Discovery
-from quorumd.node.state.proposals import Proposals
-from quorumd.node.state.state_machine import StateMachine
-from quorumd.raft.engine import RaftEngine
 
 
 class CommitListeners:
@@ -19,26 +14,21 @@ class CommitListeners:
 
     def __init__(
         self,
-        engine: RaftEngine,
-        log: SegmentedLog,
-        monitor: QuorumMonitor,
-        state_machine: StateMachine,
-        proposals: Proposals,
+        context: ApiContext,
         voter_log: VoterLog,
         checkpointer: HighWatermarkCheckpointer,
         leadership: Leadership,
-        discovery: Discovery,
         broker: NodeBroker | None,
     ) -> None:
-        self._engine = engine
-        self._log = log
-        self._monitor = monitor
-        self._state_machine = state_machine
-        self._proposals = proposals
+        self._engine = context.quorum.engine
+        self._log = context.quorum.log
+        self._state_machine = context.metadata.state_machine
+        self._proposals = context.metadata.proposals
+        self._discovery = context.peers.discovery
+        self._monitor = context.peers.monitor
         self._voter_log = voter_log
         self._checkpointer = checkpointer
         self._leadership = leadership
-        self._discovery = discovery
         self._broker = broker
 
     def committed(self, high_watermark: int) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quorumd.log.quorum_state_file import QuorumStateFile
-from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.basics import QuorumParts
 from quorumd.node.identity.founding import Founding
 from quorumd.node.identity.identity_files import to_saved_state
 from quorumd.node.state.state_machine import StateMachine
-from quorumd.raft.engine import RaftEngine
 from quorumd.raft.quorum_state import QuorumState
 
 
@@ -18,17 +17,15 @@ class QuorumStateStore:
 
     def __init__(
         self,
-        node_id: int,
         file: QuorumStateFile,
-        engine: RaftEngine,
-        identity: ClusterIdentity,
+        quorum: QuorumParts,
         founding: Founding,
         state_machine: StateMachine,
     ) -> None:
-        self._node_id = node_id
         self._file = file
-        self._engine = engine
-        self._identity = identity
+        self._own = quorum.own
+        self._engine = quorum.engine
+        self._identity = quorum.identity
         self._founding = founding
         self._state_machine = state_machine
 
@@ -39,7 +36,7 @@ class QuorumStateStore:
         saved = to_saved_state(
             state,
             self._identity.cluster_id,
-            self._node_id,
+            self._own.id,
             offset,
             self._engine.voters_before(offset),
             self._founding.founders_to_save,

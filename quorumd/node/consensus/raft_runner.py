@@ -21,13 +21,13 @@ from quorumd.errors import (
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.snapshot_file import SnapshotSummary
+from quorumd.node.basics import NodeBasics
 from quorumd.node.consensus.durability_gate import DurabilityGate, Message
 from quorumd.node.consensus.log_validation import validate_fetched
 from quorumd.node.consensus.voter_records import VoterRecord, snapshot_voters
 from quorumd.node.deadline_timer import DeadlineTimer
-from quorumd.node.statistics import NodeStatistics
 from quorumd.node.tick import Tick
-from quorumd.ports import Clock, Disk, Timer
+from quorumd.ports import Disk, Timer
 from quorumd.raft.effects import (
     ControlBatch,
     Effects,
@@ -96,12 +96,14 @@ class ProgressListener(Protocol):
 class RunnerOutputs:
     """The receivers of the engine's effects.
 
-    `write_no_op`: appends a record so that the leader can commit in its epoch.
+    `save_operation(state)` returns the disk operation that makes the state durable. `write_no_op`: appends a record
+    so that the leader can commit in its epoch.
     """
 
     outbound: Outbound
     control_log: ControlLog
     progress: ProgressListener
+    save_operation: Callable[[QuorumState], Callable[[], None]]
     write_no_op: Callable[[], None]
     refused: Callable[[RequestRefused], None]
 
@@ -109,8 +111,7 @@ class RunnerOutputs:
 class RaftRunner:
     """Owns the engine's timer, its disk work and the order of its effects.
 
-    `save_operation(state)` returns the disk operation that makes the state durable. `on_fatal_error(error)` must stop
-    the node: a disk failed, or the engine found a violated invariant.
+    `on_fatal_error(error)` must stop the node: a disk failed, or the engine found a violated invariant.
     """
 
     _outputs: RunnerOutputs
@@ -118,25 +119,24 @@ class RaftRunner:
 
     def __init__(
         self,
+        node: NodeBasics,
         engine: RaftEngine,
         log: SegmentedLog,
         disk: Disk,
-        clock: Clock,
-        statistics: NodeStatistics,
         tick: Tick,
-        save_operation: Callable[[QuorumState], Callable[[], None]],
         on_fatal_error: Callable[[BaseException | str], None],
     ) -> None:
         self._engine = engine
         self._log = log
         self._disk = disk
-        self._clock = clock
-        self._statistics = statistics
+        self._clock = node.clock
+        self._statistics = node.statistics
         self._tick = tick
-        self._save_operation = save_operation
         self._on_fatal_error = on_fatal_error
         self._gate = DurabilityGate(self._deliver, log.end_offset, self._prepare)
-        self._timer = DeadlineTimer(clock, self._on_timer, lambda late_ms: self.step(StallDetected(late_ms)))
+        self._timer = DeadlineTimer(
+            node.clock, self._on_timer, lambda late_ms: self.step(StallDetected(late_ms))
+        )
         self._is_flushing = False
         self._flush_started_ms = 0.0
         self._flush_ceiling = NEVER
@@ -268,7 +268,7 @@ class RaftRunner:
 
     def _submit_save(self, state: QuorumState) -> None:
         self._saves_in_flight += 1
-        self._disk.submit(self._save_operation(state), self._on_saved)
+        self._disk.submit(self._outputs.save_operation(state), self._on_saved)
 
     def _retry_save(self) -> None:
         if not self._stopped and self._latest_save is not None:

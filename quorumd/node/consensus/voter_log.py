@@ -7,46 +7,40 @@ from collections.abc import Callable, Sequence
 
 from quorumd.errors import StorageError
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.meta_properties import MetaProperties, save_meta_properties
+from quorumd.node.basics import QuorumParts
 from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
-from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.peers.discovery import Discovery
-from quorumd.node.state.state_machine import StateMachine
-from quorumd.ports import Clock, Disk
+from quorumd.ports import Clock
 from quorumd.raft.effects import ControlBatch
-from quorumd.raft.engine import RaftEngine
 from quorumd.raft.voters import VoterAssignment
 
 logger = logging.getLogger("quorumd.node")
 
 
 class VoterLog:
-    """Keeps the cluster id and the address book consistent with the voter records in the log."""
+    """Keeps the cluster id and the address book consistent with the voter records in the log.
+
+    `load(snapshot)` replaces the image by that of a snapshot; `on_adopted(cluster_id)` is called once the cluster id
+    is committed.
+    """
 
     def __init__(
         self,
-        engine: RaftEngine,
-        identity: ClusterIdentity,
-        discovery: Discovery,
-        state_machine: StateMachine,
         clock: Clock,
-        disk: Disk,
-        data_directory: str,
-        meta: MetaProperties,
+        quorum: QuorumParts,
+        discovery: Discovery,
         lifecycle: Lifecycle,
+        load: Callable[[OffsetAndEpoch], None],
+        on_adopted: Callable[[str], None],
     ) -> None:
-        self._engine = engine
-        self._identity = identity
-        self._discovery = discovery
-        self._state_machine = state_machine
         self._clock = clock
-        self._disk = disk
-        self._data_directory = data_directory
-        self._meta = meta
+        self._engine = quorum.engine
+        self._identity = quorum.identity
+        self._discovery = discovery
         self._lifecycle = lifecycle
-        self.on_adopted: Callable[[], None] = lambda: None
-        """Called once the cluster id is committed."""
+        self._load = load
+        self._on_adopted = on_adopted
 
     def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
         """Encode a control batch that the leader is about to append at `base_offset`."""
@@ -67,7 +61,7 @@ class VoterLog:
         """Load a fetched snapshot that replaced the log; `voters` is the record in the snapshot."""
         self._identity.truncated(0)
         self._discovery.log_truncated(0)
-        self._state_machine.load(snapshot, self._disk)
+        self._load(snapshot)
         if voters is not None:
             self.fetched([voters])
         logger.info("the log was replaced by the snapshot that ends at offset %d", snapshot.offset)
@@ -95,10 +89,6 @@ class VoterLog:
                 )
             )
         elif adopted:
-            meta = self._meta = self._meta._replace(cluster_id=cluster_id)
-            self._disk.submit(
-                lambda: save_meta_properties(self._disk, self._data_directory, meta),
-                self._lifecycle.file_written,
-            )
+            assert cluster_id is not None
             logger.info("this node belongs to cluster %s", cluster_id)
-            self.on_adopted()
+            self._on_adopted(cluster_id)

@@ -12,8 +12,9 @@ from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint, KafkaUuid
 from quorumd.log.meta_properties import format_folder
 from quorumd.log.quorum_state_file import Founder
-from quorumd.node.builder import NodePorts, start_node
+from quorumd.node.builder import start_node
 from quorumd.node.node import Node
+from quorumd.node.ports import NodePorts
 from quorumd.node.settings import NodeSettings
 from quorumd.ports import Transport
 from quorumd.protocol.connection import ClientConnection

@@ -340,7 +340,7 @@ def test_unencodable_response_closes_only_its_connection(
 ) -> None:
     cluster = Cluster().start()
     node = cluster.leader()
-    node.identity.cluster_id = "c" * 40_000
+    node.core.quorum.identity.cluster_id = "c" * 40_000
     good, bad = cluster.client(), cluster.client()
     with pytest.raises(Closed):
         bad.request(MetadataRequest([]), 2)
@@ -448,7 +448,7 @@ def test_failed_flush_stops_the_node_immediately() -> None:
 
 def test_violated_invariant_stops_the_node_with_its_exit_code() -> None:
     cluster = Cluster().start()
-    cluster.leader().lifecycle.fail("two leaders in epoch 3")
+    cluster.leader().core.lifecycle.fail("two leaders in epoch 3")
     assert cluster.exits == [(1, ExitCode.INVARIANT_VIOLATED, "two leaders in epoch 3")]
 
 
@@ -458,7 +458,7 @@ def test_unknown_committed_record_shuts_the_node_down() -> None:
     leader = cluster.leader()
     log = leader.log
     batch = encode_batch(log.end_offset, leader.engine.epoch, 1000, [b"\x01\x7f\x00"])
-    assert leader.runner.propose(batch, log.end_offset + 1)
+    assert leader.core.runner.propose(batch, log.end_offset + 1)
     cluster.run_until(lambda: cluster.exits)
     ((_, exit_code, reason),) = cluster.exits
     assert exit_code == ExitCode.DATA_FOLDER
@@ -469,13 +469,13 @@ def test_sessions_are_removed_with_their_connections() -> None:
     cluster = Cluster(3).start()
     node = cluster.leader()
     cluster.run(2000)
-    before = len(node.incoming._sessions)
+    before = len(node.core.incoming._sessions)
     for _ in range(20):
         client = cluster.client(node.settings.node_id)
         assert set_config(client, "a", "1") == 0
         client.close()
     cluster.run(100)
-    assert len(node.incoming._sessions) == before
+    assert len(node.core.incoming._sessions) == before
     assert node.statistics.connections_open == before
 
 
@@ -483,10 +483,10 @@ def test_connections_to_unreachable_addresses_are_removed() -> None:
     cluster = Cluster().start()
     node = cluster.leader()
     for port in range(1, 50):
-        node.connections.call("10.9.9.9", port, discovery_call(cluster))
+        node.context.peers.connections.call("10.9.9.9", port, discovery_call(cluster))
         cluster.network.host("10.9.9.9")
         cluster.run(100)
-    assert len(node.connections) < 10
+    assert len(node.context.peers.connections) < 10
 
 
 def discovery_call(cluster: Cluster) -> Any:

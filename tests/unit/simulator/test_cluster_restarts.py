@@ -47,7 +47,7 @@ def fails_to_sync(seed: int, is_corrupted: bool, is_killed: bool) -> bool:
     if is_corrupted:
         machine.disk.corrupt(f"{DATA_FOLDER}/meta.properties", 0, 1)
     machine.disk.fail_sync()
-    machine.node.proposals._append([NEVER_COMMITTED])
+    machine.node.core.proposals._append([NEVER_COMMITTED])
     run(cluster, 1000.0, lambda: machine.disk.syncs_failed > 0)
     if is_killed:
         cluster.kill(machine.node_id)

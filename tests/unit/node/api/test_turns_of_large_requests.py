@@ -51,7 +51,7 @@ class CountedNode:
         leader = self._cluster.leader()
         self._client = self._cluster.client()
         for broker in BROKERS:
-            self._register(broker, leader.identity.cluster_id)
+            self._register(broker, leader.cluster_id)
         self.calls = CallCounter()
         step = self._cluster.heap.step
 

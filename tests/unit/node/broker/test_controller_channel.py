@@ -17,6 +17,7 @@ from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRe
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from tests.support.node.broker_nodes import BrokerCluster, broker_role
 from tests.support.node.nodes import Cluster, host_of
+from tests.support.node.parts import OWN, NodeParts
 
 UNKNOWN_BROKER = BrokerHeartbeatRequest(9, 1, 0)
 
@@ -108,7 +109,7 @@ def test_closed_channel_calls_nothing_back() -> None:
     cluster = brokers()
     harness = Harness(cluster, cluster.leader())
     harness.send()
-    cluster.nodes[1].lifecycle.stop(0, "")
+    cluster.nodes[1].core.lifecycle.stop(0, "")
     cluster.run(5000)
     assert harness.outcomes == []
 
@@ -118,30 +119,35 @@ def test_local_session_has_a_new_number_in_every_epoch() -> None:
     cluster = brokers()
     node = cluster.leader()
     harness = Harness(cluster, node)
-    before = node.incoming.next_number
+    before = node.core.incoming.next_number
     harness.send()
     harness.outcome()
     harness.send()
     harness.outcome()
-    assert node.incoming.next_number == before + 1
+    assert node.core.incoming.next_number == before + 1
 
 
 class ScriptedAccess:
     """The parts of a node that a channel uses: leader and role are scripted, `turns` run when `run` is called."""
 
     def __init__(self, leader_id: int, *, is_active: bool = False) -> None:
-        self.engine = SimpleNamespace(leader_id=leader_id, epoch=1)
-        self.role = SimpleNamespace(is_active_controller=is_active)
+        self.quorum = SimpleNamespace(
+            own=OWN,
+            engine=SimpleNamespace(leader_id=leader_id, epoch=1),
+            role=SimpleNamespace(is_active_controller=is_active),
+        )
         self.turns: list[Callable[[], None]] = []
-        self.clock = SimpleNamespace(call_soon=self.turns.append, now_ms=lambda: 0.0)
-        self.discovery = SimpleNamespace(own_id=1, address_of=lambda node_id: Address("peer", 9092))
-        self.supported_versions = {int(ApiKey.BROKER_HEARTBEAT): (0, 1)}
+        self.node = SimpleNamespace(
+            settings=NodeParts().settings,
+            clock=SimpleNamespace(call_soon=self.turns.append, now_ms=lambda: 0.0),
+        )
+        self.discovery = SimpleNamespace(address_of=lambda node_id: Address("peer", 9092))
+        self.router = SimpleNamespace(
+            route=self._route, supported_versions={int(ApiKey.BROKER_HEARTBEAT): (0, 1)}
+        )
         self.calls: list[Any] = []
         self.routed: list[tuple[Any, Any]] = []
         self.closed = 0
-        self.client_id = "broker-1"
-        self.controllers_listener = "CONTROLLER"
-        self.timeout_ms = 500.0
 
     def next_number(self) -> int:
         return 7
@@ -151,7 +157,7 @@ class ScriptedAccess:
             call=lambda host, port, call: self.calls.append(call), close=self._close_connections
         )
 
-    def route(self, session: Any, request: Any) -> None:
+    def _route(self, session: Any, request: Any) -> None:
         self.routed.append((session, request))
 
     def _close_connections(self) -> None:
@@ -191,12 +197,12 @@ def test_failed_call_ends_its_request_and_the_next_one_is_sent() -> None:
 def test_connections_to_a_former_leader_are_closed() -> None:
     access = ScriptedAccess(2)
     channel, outcomes = scripted(access)
-    access.engine.leader_id = 3
+    access.quorum.engine.leader_id = 3
     channel.leader_changed()
     assert access.closed == 1
     access.run()
     assert outcomes == ["a failed"]
-    access.role.is_active_controller = True
+    access.quorum.role.is_active_controller = True
     access.calls[-1].on_failure(Failure("no response in time"))
     channel.send(ApiKey.BROKER_HEARTBEAT, lambda version: UNKNOWN_BROKER, outcomes.append, lambda _: None)
     assert access.closed == 2, "this node leads now"

@@ -98,7 +98,7 @@ def test_snapshot_replaces_the_beginning_of_the_log() -> None:
     topics = CreateTopicsRequest([CreatableTopic("orders", 1, 1)], 5000)
     feeding.cluster.client().request(topics, 7)
     offset = feeding.node.engine.high_watermark
-    feeding.node.snapshots._build(offset, 0.0)
+    feeding.node.core.snapshots._build(offset, 0.0)
     feeding.cluster.run_until(lambda: feeding.node.log.latest_snapshot)
     snapshot = feeding.node.log.latest_snapshot
     feeding.feed.start(snapshot, offset)

@@ -232,7 +232,7 @@ def test_stopping_broker_does_not_begin_when_the_cluster_becomes_known() -> None
     node.broker.shut_down(lambda: None)
     cluster.start(2, 3)
     cluster.leader()
-    cluster.run_until(lambda: node.identity.cluster_id is not None)
+    cluster.run_until(lambda: node.cluster_id is not None)
     cluster.run(1_000)
     assert node.broker.broker is None
 

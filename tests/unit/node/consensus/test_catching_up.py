@@ -70,7 +70,7 @@ def assert_same(cluster: Cluster, node_id: int, role: str = "follower") -> None:
     leader, node = cluster.leader(), cluster.nodes[node_id]
     assert node.state_machine.image.configs == leader.state_machine.image.configs
     assert node.engine.voters == leader.engine.voters
-    assert node.identity.cluster_id == leader.identity.cluster_id
+    assert node.cluster_id == leader.cluster_id
     assert (node.engine.role_name, cluster.exits) == (role, [])
 
 

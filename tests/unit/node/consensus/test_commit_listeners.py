@@ -22,9 +22,12 @@ def test_node_announces_its_address_to_none_during_an_election() -> None:
 def announced_to(leader_id: int) -> list[int]:
     announced: list[int] = []
     part: Any = SimpleNamespace(changed=lambda: None, leadership_changed=lambda: None)
-    engine: Any = SimpleNamespace(leader_id=leader_id)
-    discovery: Any = SimpleNamespace(announce_to=announced.append)
-    CommitListeners(engine, part, part, part, part, part, part, part, discovery, None).leadership_changed()
+    context: Any = SimpleNamespace(
+        quorum=SimpleNamespace(engine=SimpleNamespace(leader_id=leader_id), log=None),
+        metadata=SimpleNamespace(state_machine=None, proposals=None),
+        peers=SimpleNamespace(discovery=SimpleNamespace(announce_to=announced.append), monitor=part),
+    )
+    CommitListeners(context, part, part, part, None).leadership_changed()
     return announced
 
 
@@ -39,8 +42,13 @@ def test_commit_reaches_every_part() -> None:
             committed=committed, save_if_sealed=lambda sealed: seen.append(f"seal {sealed}")
         )
 
-    log: Any = SimpleNamespace(active_base_offset=4)
-    names = ("monitor", "machine", "proposals", "voters", "checkpoint", "leadership")
-    unused: Any = None
-    CommitListeners(unused, log, *map(part, names), unused, part("broker")).committed(9)
+    context: Any = SimpleNamespace(
+        quorum=SimpleNamespace(engine=None, log=SimpleNamespace(active_base_offset=4)),
+        metadata=SimpleNamespace(state_machine=part("machine"), proposals=part("proposals")),
+        peers=SimpleNamespace(discovery=None, monitor=part("monitor")),
+    )
+    listeners = CommitListeners(
+        context, part("voters"), part("checkpoint"), part("leadership"), part("broker")
+    )
+    listeners.committed(9)
     assert seen == ["monitor", "machine 9", "proposals 9", "voters 9", "seal 4", "leadership", "broker 9"]

@@ -16,8 +16,6 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.log.snapshot_file import file_name
 from quorumd.node.consensus.raft_runner import RaftRunner
 from quorumd.node.consensus.voter_records import VoterRecord
-from quorumd.node.statistics import NodeStatistics
-from quorumd.node.tick import Tick
 from quorumd.ports import Disk
 from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.raft.effects import Effects, Send, SnapshotChunk
@@ -33,7 +31,7 @@ from tests.support.log.small_logs import (
     open_log,
 )
 from tests.support.log.snapshots import voters_record, write_snapshot
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.node.parts import NodeParts
 from tests.unit.node.consensus.test_raft_runner import (
     ANY_EVENT,
     ManualDisk,
@@ -63,20 +61,19 @@ class Node:
         self.log = open_log(self.files, "log")
         fill(self.log, 10)
         self.log.begin_flush()()
-        self.time = VirtualTime()
+        parts = NodeParts()
+        self.time = parts.time
         self.engine = ScriptedEngine()
         self.queue = ManualDisk()
         self.seen: list[str] = []
         self.voters: VoterRecord | None = None
         self.fatal_errors: list[BaseException | str] = []
         self.runner = RaftRunner(
+            parts.basics,
             cast(RaftEngine, self.engine),
             self.log,
             cast(Disk, self.queue),
-            self.time.clock,
-            NodeStatistics(),
-            Tick(self.time.clock.call_soon),
-            lambda state: lambda: None,
+            parts.tick,
             self.on_fatal_error,
         )
         self.runner.start(outputs_of(self))

@@ -115,11 +115,12 @@ def response_recorded_in(seen: list[str]) -> Respond:
 def outputs_of(harness: Any) -> RunnerOutputs:
     """Runner outputs that call the methods of a harness."""
     return RunnerOutputs(
-        harness,
-        harness,
-        harness,
-        lambda: harness.write_no_op(),
-        lambda refused: harness.refused(refused),
+        outbound=harness,
+        control_log=harness,
+        progress=harness,
+        save_operation=lambda state: harness.save(state),
+        write_no_op=lambda: harness.write_no_op(),
+        refused=lambda refused: harness.refused(refused),
     )
 
 
@@ -136,13 +137,11 @@ class RunnerHarness(NodeParts):
         self.manual_disk = ManualDisk()
         self.fatal_errors: list[BaseException | str] = []
         self.runner = RaftRunner(
+            self.basics,
             cast(RaftEngine, self.engine),
             cast(SegmentedLog, self.scripted_log),
             cast(Disk, self.manual_disk),
-            self.time.clock,
-            self.statistics,
             self.tick,
-            self.save,
             self.on_fatal_error,
         )
         self.runner.start(outputs_of(self))

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from quorumd.ids import KafkaUuid, OffsetAndEpoch
-from quorumd.log.meta_properties import MetaProperties
+from quorumd.ids import OffsetAndEpoch
 from quorumd.node.consensus.voter_log import VoterLog
 from quorumd.node.consensus.voter_records import VoterRecord
 from quorumd.node.identity.cluster_identity import ClusterIdentity
@@ -28,26 +27,21 @@ class Records:
         self.engine = SimpleNamespace(
             high_watermark=-1, voters=SimpleNamespace(current=SimpleNamespace(voters=())), voters_offset=0
         )
-        engine: Any = self.engine
         self.forgotten: list[int] = []
-        self.learned = self.saves = 0
+        self.learned = 0
         self.turns: list[Callable[[], None]] = []
         discovery: Any = SimpleNamespace(learn_voters=self._learn, log_truncated=self.forgotten.append)
-        state_machine: Any = SimpleNamespace(load=lambda *args: None)
-        lifecycle: Any = SimpleNamespace(
-            fail=self.errors.append, call_soon=self.turns.append, file_written=None
-        )
-        disk: Any = SimpleNamespace(submit=self._submit, wall_ms=lambda: 0)
-        meta = MetaProperties(1, KafkaUuid(b"some directory.."), None)
+        lifecycle: Any = SimpleNamespace(fail=self.errors.append, call_soon=self.turns.append)
+        clock: Any = SimpleNamespace(wall_ms=lambda: 0)
+        quorum: Any = SimpleNamespace(engine=self.engine, identity=self.identity)
+        self.loaded: list[OffsetAndEpoch] = []
+        self.adopted: list[str] = []
         self.log = VoterLog(
-            engine, self.identity, discovery, state_machine, disk, disk, "/data", meta, lifecycle
+            clock, quorum, discovery, lifecycle, load=self.loaded.append, on_adopted=self.adopted.append
         )
 
     def _learn(self, voters: object, offset: int) -> None:
         self.learned += 1
-
-    def _submit(self, operation: object, done: object) -> None:
-        self.saves += 1
 
     def commit(self, high_watermark: int) -> None:
         self.engine.high_watermark = high_watermark
@@ -56,14 +50,12 @@ class Records:
 
 def test_first_committed_record_gives_the_cluster_its_id() -> None:
     records = Records()
-    adopted: list[str | None] = []
-    records.log.on_adopted = lambda: adopted.append(records.identity.cluster_id)
     records.log.fetched([VoterRecord(3, VOTERS, "first")])
     assert records.identity.cluster_id is None
     records.commit(4)
     records.log.fetched([VoterRecord(5, VOTERS, "first")])
     records.commit(6)
-    assert (records.identity.cluster_id, adopted, records.errors) == ("first", ["first"], [])
+    assert (records.identity.cluster_id, records.adopted, records.errors) == ("first", ["first"], [])
 
 
 def test_committed_record_of_another_cluster_stops_the_node() -> None:
@@ -89,17 +81,6 @@ def test_records_of_a_log_that_a_snapshot_replaced_do_not_count() -> None:
     records.log.restarted(OffsetAndEpoch(100, 2), VoterRecord(50, VOTERS, "second"))
     records.commit(101)
     assert (records.identity.cluster_id, records.errors) == ("second", [])
-
-
-def test_adopted_cluster_id_is_saved() -> None:
-    records = Records()
-    records.log.fetched([VoterRecord(3, VOTERS, "first")])
-    assert records.saves == 0
-    records.commit(4)
-    assert records.saves == 1
-    records.log.fetched([VoterRecord(5, VOTERS, "first")])
-    records.commit(6)
-    assert records.saves == 1
 
 
 def test_addresses_of_truncated_records_are_forgotten() -> None:

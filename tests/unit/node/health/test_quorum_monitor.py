@@ -1,25 +1,24 @@
-"""Log lines about voters, followers and refused votes."""
+"""Log lines about voters and followers."""
 
 from __future__ import annotations
 
 import logging
 from math import inf
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
+from quorumd.node.basics import NodeBasics
 from quorumd.node.health.quorum_monitor import (
     CHECK_INTERVAL_MS,
-    MAX_LOGGED_REFUSALS,
-    REFUSAL_LOG_INTERVAL_MS,
     QuorumMonitor,
 )
 from quorumd.node.settings import NodeSettings
 from quorumd.raft.description import QuorumDescription, ReplicaDescription
-from quorumd.raft.effects import RequestRefused
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
+from tests.support.node.parts import NodeParts
 from tests.support.node.virtual_time import VirtualTime
 from tests.support.text import shows
 
@@ -69,15 +68,13 @@ class Watched:
         latency = SimpleNamespace(observe=self.election_latencies.append)
         statistics: Any = SimpleNamespace(election_latency_ms=latency)
         self.monitor = QuorumMonitor(
-            NodeSettings(1, "/data", endpoint, endpoint),
-            self.time.clock,
-            key(1),
-            idle,
-            cast(Any, self.engine),
-            idle,
-            idle,
-            idle,
-            statistics,
+            NodeBasics(NodeSettings(1, "/data", endpoint, endpoint), self.time.clock, statistics),
+            NodeParts().quorum(self.engine),
+            founding=idle,
+            state_machine=idle,
+            peers=idle,
+            lifecycle=idle,
+            broker_state=lambda: None,
         )
         self.monitor.leadership_changed()
         self.monitor.start()
@@ -164,35 +161,3 @@ def test_new_leader_reports_missing_followers_only_after_a_timeout(watched: Watc
     assert watched.lines() == []
     watched.time.pass_ms(CHECK_INTERVAL_MS)
     assert [level for level, _ in watched.lines()] == ["WARNING"]
-
-
-def test_refused_votes_are_logged_with_candidate_and_epochs_at_intervals(watched: Watched) -> None:
-    watched.caplog.set_level(logging.DEBUG)
-    refused = RequestRefused("vote", 3, "10.0.0.3:9", 4, "its epoch is over")
-    for _ in range(3):
-        watched.monitor.refused(refused)
-    text = "refused the vote of node 3 at 10.0.0.3:9 in epoch 4, own epoch 5: its epoch is over"
-    assert watched.lines() == [("WARNING", text), ("DEBUG", text), ("DEBUG", text)]
-    watched.caplog.set_level(logging.INFO)
-    watched.monitor.refused(RequestRefused("pre-vote", 2, "10.0.0.2:9", 5, "leads this epoch"))
-    line = (
-        "WARNING",
-        "refused the pre-vote of node 2 at 10.0.0.2:9 in epoch 5, own epoch 5: leads this epoch",
-    )
-    assert watched.lines() == [line]
-    watched.time.pass_ms(REFUSAL_LOG_INTERVAL_MS)
-    watched.lines()
-    watched.monitor.refused(refused)
-    assert len(watched.lines()) == 1
-
-
-def test_refusals_of_many_ids_are_logged_in_part(watched: Watched) -> None:
-    for node_id in range(3 * MAX_LOGGED_REFUSALS):
-        watched.monitor.refused(
-            RequestRefused("vote", node_id, "10.0.0.9:1", 4, "it is not a recorded voter")
-        )
-    assert len(watched.lines()) == MAX_LOGGED_REFUSALS
-    watched.time.pass_ms(REFUSAL_LOG_INTERVAL_MS)
-    watched.lines()
-    watched.monitor.refused(RequestRefused("vote", 1, "10.0.0.9:1", 4, "it is not a recorded voter"))
-    assert len(watched.lines()) == 1

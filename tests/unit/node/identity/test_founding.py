@@ -20,7 +20,7 @@ def test_member_of_a_quorum_has_no_obstacle() -> None:
     cluster = Cluster(3).start()
     cluster.leader()
     cluster.run(2000)
-    assert [node.founding_obstacle for node in cluster.nodes.values()] == [None] * 3
+    assert [node.monitor.node_status().founding_obstacle for node in cluster.nodes.values()] == [None] * 3
 
 
 def test_replaced_disk_rejoins_without_a_vote_and_reports_the_remedy() -> None:
@@ -34,7 +34,7 @@ def test_replaced_disk_rejoins_without_a_vote_and_reports_the_remedy() -> None:
     node = cluster.nodes[3]
     assert node.engine.leader_id > 0
     assert node.engine.role_name == "observer"
-    obstacle = node.founding_obstacle or ""
+    obstacle = node.monitor.node_status().founding_obstacle or ""
     assert str(directory_of(3)) in obstacle
     assert str(directory_of(3, folder=1)) in obstacle
     assert "quorumd quorum alter --voters 1,2,3 --wait" in obstacle
@@ -51,7 +51,7 @@ def test_replaced_disk_without_a_leader_reports_that_a_majority_with_old_folders
     cluster.run(3000)
     cluster.kill(1)
     cluster.run(10_000)
-    obstacle = cluster.nodes[3].founding_obstacle or ""
+    obstacle = cluster.nodes[3].monitor.node_status().founding_obstacle or ""
     assert str(directory_of(3)) in obstacle
     assert shows(obstacle, "leader", "2 of the voters 1,2,3", "quorumd quorum alter --voters 1,2,3 --wait")
 
@@ -75,14 +75,14 @@ def test_folder_formatted_by_stock_tools_for_other_voters_founds_no_quorum() -> 
     stock_folder.write_checkpoint(cluster.disks[1], FOLDER)
     cluster.start(1).run(5000)
     assert cluster.nodes[1].log.end_offset == 0
-    assert "joins" in (cluster.nodes[1].founding_obstacle or "")
+    assert "joins" in (cluster.nodes[1].monitor.node_status().founding_obstacle or "")
 
 
 def test_blank_voters_found_a_quorum_once_all_report_that_they_are_blank() -> None:
     cluster = Cluster(3, founds=False).start(1, 2)
     cluster.run(5000)
     assert [node.log.end_offset for node in cluster.nodes.values()] == [0, 0]
-    obstacle = cluster.nodes[1].founding_obstacle or ""
+    obstacle = cluster.nodes[1].monitor.node_status().founding_obstacle or ""
     assert "node 3" in obstacle
     assert "start all of them" in obstacle
     cluster.start(3)
@@ -102,12 +102,14 @@ def test_two_wiped_disks_of_three_elect_no_leader_and_all_nodes_report_why() -> 
         cluster.format(node_id, folder=1)
     cluster.start(1, 2)
     cluster.run(5000)
-    assert all("node 3" in (node.founding_obstacle or "") for node in cluster.nodes.values())
+    assert all(
+        "node 3" in (node.monitor.node_status().founding_obstacle or "") for node in cluster.nodes.values()
+    )
     cluster.start(3)
     cluster.run(15_000)
     assert not any(node.engine.is_leader for node in cluster.nodes.values())
-    assert "part of an existing quorum" in (cluster.nodes[1].founding_obstacle or "")
-    survivor = cluster.nodes[3].founding_obstacle or ""
+    assert "part of an existing quorum" in (cluster.nodes[1].monitor.node_status().founding_obstacle or "")
+    survivor = cluster.nodes[3].monitor.node_status().founding_obstacle or ""
     assert shows(survivor, "node 1", directory_of(1))
     assert "restore the log directories" in survivor
 
@@ -116,7 +118,7 @@ def test_sole_configured_voter_without_peers_to_query_founds_no_quorum() -> None
     cluster = Cluster(1, founds=False).start()
     cluster.run(10_000)
     assert cluster.nodes[1].log.end_offset == 0
-    assert "format with --standalone" in (cluster.nodes[1].founding_obstacle or "")
+    assert "format with --standalone" in (cluster.nodes[1].monitor.node_status().founding_obstacle or "")
 
 
 def test_founders_wait_briefly_for_nodes_that_do_not_respond() -> None:
@@ -152,7 +154,7 @@ def test_alter_quorum_gives_the_vote_of_a_replaced_disk_to_the_new_one() -> None
     assert voter is not None
     assert voter.key.directory_id == directory_of(3, folder=1)
     cluster.run(2000)
-    assert cluster.nodes[3].founding_obstacle is None
+    assert cluster.nodes[3].monitor.node_status().founding_obstacle is None
 
 
 def alter_quorum(*ids: int) -> wire.AlterQuorumRequest:

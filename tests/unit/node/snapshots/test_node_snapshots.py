@@ -187,7 +187,7 @@ def test_kill_during_a_snapshot_build_leaves_no_files() -> None:
     cluster = make_cluster(1)
     write(cluster, 40)
     node = cluster.leader()
-    cluster.run_until(lambda: node.snapshots._is_building)
+    cluster.run_until(lambda: node.core.snapshots._is_building)
     cluster.kill(1)
     cluster.start(1)
     assert cluster.leader().log.snapshots.ids == []

@@ -42,7 +42,7 @@ def test_missing_snapshot_is_a_violation(cluster: Cluster) -> None:
 def test_obsolete_snapshots_are_a_violation(cluster: Cluster) -> None:
     node = cluster.machines[1].node
     assert node is not None
-    node.snapshots.stop()
+    node.core.snapshots.stop()
     for end_offset in (1, 2, 3):
         cluster.machines[1].disk.put(f"{FOLDER}/{end_offset:020d}-{1:010d}.checkpoint", bytes(1000))
     with pytest.raises(InvariantViolation, match="2000"):
@@ -52,7 +52,7 @@ def test_obsolete_snapshots_are_a_violation(cluster: Cluster) -> None:
 def test_excess_of_a_growing_log_may_be_followed_by_another(cluster: Cluster) -> None:
     machine, offsets = cluster.machines[1], [1, 2, 3]
     assert machine.node is not None
-    machine.node.snapshots.stop()
+    machine.node.core.snapshots.stop()
     names = [f"{FOLDER}/{end_offset:020d}-{1:010d}.checkpoint" for end_offset in (1, 2, 3, 4)]
     for name in names[:3]:
         machine.disk.put(name, bytes(1000))
@@ -80,6 +80,6 @@ def test_growing_collection_is_a_violation(cluster: Cluster) -> None:
     leader = leader_of(cluster)
     assert leader is not None
     assert leader.node is not None
-    leader.node.discovery._seeds.extend([("host", 1)] * 100)
-    with pytest.raises(InvariantViolation, match=r"objects in node\.discovery._seeds"):
+    leader.node.context.peers.discovery._seeds.extend([("host", 1)] * 100)
+    with pytest.raises(InvariantViolation, match=r"objects in node\.context\.peers\.discovery._seeds"):
         require_bounded_memory(cluster)
