@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from quorumd.broker.coordinator.shards import Shards
@@ -17,11 +19,19 @@ _LEADER_ONLY = 1
 
 
 class HostedLog:
-    """The log of one hosted partition: a `CoordinatorLog`."""
+    """The log of one hosted partition: a `CoordinatorLog`.
 
-    def __init__(self, partitions: Partitions, hosted: HostedPartition) -> None:
+    With `flush.messages`, records count as committed once they are flushed here as well: `on_flushed` is called then.
+    """
+
+    def __init__(
+        self, partitions: Partitions, hosted: HostedPartition, on_flushed: Callable[[HostedPartition], None]
+    ) -> None:
         self._partitions = partitions
         self._hosted = hosted
+        self._on_flushed = on_flushed
+        self._unflushed: deque[int] = deque()
+        """The offset of each append that awaits its flush."""
 
     @property
     def partition(self) -> int:
@@ -41,7 +51,8 @@ class HostedLog:
 
     @property
     def high_watermark(self) -> int:
-        return self._hosted.replica.high_watermark
+        high_watermark = self._hosted.replica.high_watermark
+        return min(high_watermark, self._unflushed[0]) if self._unflushed else high_watermark
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """See `CoordinatorLog`."""
@@ -50,11 +61,25 @@ class HostedLog:
 
     def append(self, records: bytes) -> ErrorCode:
         """See `CoordinatorLog`."""
-        results: list[AppendResult] = []
-        self._partitions.append(
-            self._hosted, records, _LEADER_ONLY, 0.0, results.append, origin=Origin.COORDINATOR
-        )
-        return results[0].error
+        offset, results = self.end_offset, list[AppendResult]()
+        is_pending = False
+
+        def done(result: AppendResult) -> None:
+            results.append(result)
+            if is_pending:
+                self._flushed()
+
+        self._partitions.append(self._hosted, records, _LEADER_ONLY, 0.0, done, origin=Origin.COORDINATOR)
+        if results:
+            return results[0].error
+        is_pending = True
+        self._unflushed.append(offset)
+        return ErrorCode.NONE
+
+    def _flushed(self) -> None:
+        # Flushes complete in the order of the appends; one that fails takes the directory offline.
+        self._unflushed.popleft()
+        self._on_flushed(self._hosted)
 
 
 class CoordinatorPartitions:
@@ -71,9 +96,12 @@ class CoordinatorPartitions:
         """See `PartitionListener`."""
 
     def high_watermark_advanced(self, hosted: HostedPartition) -> None:
-        """See `PartitionListener`. Completes writes after the callback, as they change the partition."""
-        if hosted.topic != self._shards.topic:
-            return
+        """See `PartitionListener`."""
+        if hosted.topic == self._shards.topic:
+            self._note_commit(hosted)
+
+    def _note_commit(self, hosted: HostedPartition) -> None:
+        """Complete writes after this callback, as they change the partition."""
         if not self._advanced:
             self._clock.call_soon(self._on_advanced)
         self._advanced[hosted.id.number] = None
@@ -94,4 +122,4 @@ class CoordinatorPartitions:
 
     def _elect(self, hosted: HostedPartition) -> None:
         if hosted.is_open and hosted.is_leader:
-            self._shards.elected(HostedLog(self._partitions, hosted))
+            self._shards.elected(HostedLog(self._partitions, hosted, self._note_commit))
