@@ -101,6 +101,16 @@ class AccessRequested(NamedTuple):
     effects: list[Effect]
 
 
+class Deletion(NamedTuple):
+    """One filter of a DeleteAcls request that may not have been applied yet. It then deletes what it selects, ACLs
+    included that are created meanwhile."""
+
+    request: Message
+    item: int
+    wanted: DeleteAclsFilter
+    requested_ms: float
+
+
 class AccessIsAsGranted:
     """Clients may do what ACLs allow; nodes list the ACLs, quotas and credentials that the administrator has set.
 
@@ -115,6 +125,7 @@ class AccessIsAsGranted:
         """The number of decisions and lists compared."""
         self.acls: dict[Entry, Register] = {}
         self.settings: dict[Setting, Register] = {}
+        self._deletions: list[Deletion] = []
 
     def requested(self, request: Message, now_ms: float) -> AccessRequested:
         """Record a request that is about to be sent."""
@@ -122,6 +133,9 @@ class AccessIsAsGranted:
             Effect(item, register, register.write(value, now_ms))
             for item, register, value in self._writes(request)
         ]
+        if isinstance(request, DeleteAclsRequest):
+            filters = enumerate(request.filters)
+            self._deletions += [Deletion(request, item, wanted, now_ms) for item, wanted in filters]
         return AccessRequested(request, now_ms, effects)
 
     def _writes(self, request: Message) -> Iterator[tuple[int, Register, Value]]:
@@ -131,7 +145,9 @@ class AccessIsAsGranted:
                     made.resource_type, made.resource_name, made.resource_pattern_type,
                     made.principal, made.host, made.operation, made.permission_type,
                 )  # fmt: skip
-                yield item, self.acls.setdefault(entry, Register()), 1
+                if entry not in self.acls:
+                    self.acls[entry] = self._new_register(entry)
+                yield item, self.acls[entry], 1
         elif isinstance(request, DeleteAclsRequest):
             for item, wanted in enumerate(request.filters):
                 for entry, register in self.acls.items():
@@ -152,6 +168,13 @@ class AccessIsAsGranted:
                 setting = Setting(str(put.mechanism), put.name)
                 yield item, self.settings.setdefault(setting, Register()), put.iterations
 
+    def _new_register(self, entry: Entry) -> Register:
+        register = Register()
+        for deletion in self._deletions:
+            if selects(deletion.wanted, entry):
+                register.write(None, deletion.requested_ms)
+        return register
+
     def responded(self, requested: AccessRequested, response: Message, now_ms: float) -> None:
         """Record the response to a request. Raises InvariantViolation."""
         codes = _item_codes(response)
@@ -164,6 +187,13 @@ class AccessIsAsGranted:
                 write.completed_ms = now_ms
             elif code not in OPEN_OUTCOMES:
                 register.refuse(write)
+        self._deletions = [
+            each
+            for each in self._deletions
+            if each.request is not requested.request
+            or each.item >= len(codes)
+            or codes[each.item] in OPEN_OUTCOMES
+        ]
         if isinstance(response, DeleteAclsResponse):
             for result in response.filter_results:
                 for acl in result.matching_acls:

@@ -144,6 +144,29 @@ def test_errors_decide_about_effects(error: ErrorCode, verdicts: set[bool]) -> N
     assert checker.verdicts(QUESTION, 20.0) == verdicts
 
 
+@pytest.mark.parametrize(
+    ("error", "listed"), [(None, {True, False}), (7, {True, False}), (31, {True}), (0, {True})]
+)
+def test_deletion_without_result_may_delete_what_is_created_later(
+    error: int | None, listed: set[bool]
+) -> None:
+    for is_listed in (True, False):
+        checker = AccessIsAsGranted()
+        wanted = DeleteAclsFilter(ANY, "g", MATCH, "User:amy", None, ANY, ANY)
+        requested = checker.requested(DeleteAclsRequest([wanted]), 1.0)
+        if error is not None:
+            result = DeleteAclsResponse(0, [DeleteAclsFilterResult(error)])
+            checker.responded(requested, result, 2.0)
+        created(checker, ENTRY, 3.0)
+        response = acls(ENTRY) if is_listed else acls()
+        if is_listed in listed:
+            checker.listed(response, 5.0, 6.0)
+        else:
+            with pytest.raises(InvariantViolation):
+                checker.listed(response, 5.0, 6.0)
+        assert checker.checked == 1
+
+
 def test_denials_beat_grants() -> None:
     checker = AccessIsAsGranted()
     created(checker, ENTRY, 10.0)
