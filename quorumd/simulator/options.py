@@ -96,6 +96,9 @@ BROKER_NODE_FAULTS = (
 )
 """Faults of clusters whose nodes have the broker role."""
 
+RARE_BROKER_NODE_FAULT_NAMES = ("raised min.insync.replicas",)
+"""Faults of such nodes that few seeds have."""
+
 RARE_BROKER_FAULT_NAMES = ("lost directory",)
 """Faults of brokers with several log directories."""
 

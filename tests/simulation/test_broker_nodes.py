@@ -62,6 +62,7 @@ def test_runs_of_broker_nodes_repeat() -> None:
         ("broker nodes", 500_077),
         ("broker nodes", 500_028),
         ("broker restarts", 75),
+        ("directory moves", 700_014),
     ],
 )
 def test_seeds_that_have_found_defects_hold(profile: str, seed: int) -> None:
@@ -69,9 +70,23 @@ def test_seeds_that_have_found_defects_hold(profile: str, seed: int) -> None:
     # directory that failed and stayed offline; a leader that kept the connection to a controller that refused it; a
     # coordinator that responded from a record that was not committed; a leader that adopted a smaller ISR before it
     # knew that min.insync.replicas had risen; open transactions that their coordinators lost in an
-    # unclean election.
+    # unclean election; a coordinator that expected the result of an append before its flush.
     report = Simulation(seed, draw_options(seed, profile)).run()
     assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("flushes_messages", [False, True])
+def test_replicas_move_between_log_directories_in_spite_of_power_losses(flushes_messages: bool) -> None:
+    report = run(4, "power loss", log_directories=2, moves_ms=30, flushes_messages=flushes_messages)
+    assert report.ok, str(report)
+    assert report.counters["moves: NONE"] > 5
+    assert report.counters["power losses amid moves"] > 0
+
+
+def test_members_commit_late() -> None:
+    reports = [run(seed, "paused process", members=4) for seed in (1, 2)]
+    assert [report.violations for report in reports] == [(), ()]
+    assert sum(report.counters.get("late commits", 0) for report in reports) > 0
 
 
 def test_long_logs_are_read_to_their_end_in_time() -> None:

@@ -285,6 +285,10 @@ class Observation:
         """Record an offset of a group in a response, and the newest one committed before the request."""
         self._check("offset_reported", group, where, offset, committed)
 
+    def late_commit(self, group: str, topic: str, number: int, error: ErrorCode) -> None:
+        """Record the response to a commit of a member that has a later epoch by now."""
+        self._check("late_commit", group, topic, number, error)
+
     def target_requested(self, where: PartitionId, target: tuple[int, ...]) -> None:
         """Record that an administrator requested these replicas."""
         self.view.requested_targets.setdefault(where, {})[target] = None

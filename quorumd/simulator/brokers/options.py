@@ -58,6 +58,10 @@ class BrokerOptions:
     """Mean time between two changes of cordoned directories; 0 for never."""
     log_directories: int = 1
     """Directories per broker [log.dirs]."""
+    flushes_messages: bool = False
+    """Whether nodes with the broker role flush each record before its response [log.flush.interval.messages]."""
+    moves_ms: float = 0.0
+    """Mean time between two requests to move replicas between directories of a broker node; 0 for never."""
     raises_min_isr: bool = False
     """Whether administrators change min.insync.replicas of topics in use."""
     only_topics: bool = False

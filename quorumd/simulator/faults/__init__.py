@@ -21,7 +21,7 @@ drawn at any time. `Cluster.repair` ends them all early.
     addresses      nodes that move to other addresses
     hostile        forged requests
     registrations  controllers unregistered by operators
-    broker_nodes   nodes with the broker role: lost responses to proposals
+    broker_nodes   nodes with the broker role: lost responses to proposals, late metadata, raised minima
     brokers        brokers that crash, lose disks, pause, and are isolated
 """
 
@@ -30,7 +30,7 @@ from __future__ import annotations
 from quorumd.simulator.faults.addresses import MovedNode
 from quorumd.simulator.faults.base import Fault
 from quorumd.simulator.faults.bootstrap import MovedQuorum, WipedDisks
-from quorumd.simulator.faults.broker_nodes import LateMetadata, LostIsrResponse
+from quorumd.simulator.faults.broker_nodes import LateMetadata, LostIsrResponse, RaisedMinIsr
 from quorumd.simulator.faults.brokers import (
     BrokerCrash,
     BrokerDiskLoss,
@@ -126,4 +126,5 @@ ALL_FAULTS: tuple[Fault, ...] = (
     LostDirectory(),
     LostIsrResponse(),
     LateMetadata(),
+    RaisedMinIsr(),
 )

@@ -6,16 +6,30 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
+from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.config_resource_type import ConfigResourceType
+from quorumd.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.cluster_view import ObservedBroker
 from quorumd.simulator.brokers.nodes.fleet import BrokerNodes
 from quorumd.simulator.brokers.replica import Proposal
 from quorumd.simulator.cluster import Cluster
+from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.environment.stream import Side
 from quorumd.simulator.faults.links import DelayedConnection, block_for
+from quorumd.simulator.workload.request_connection import RequestConnection
 
 LONGEST_REQUEST_MS: Final = 40.0
 """Longest time from a proposal until its connection breaks."""
+OPERATOR_HOST: Final = "10.0.9.1"
+HELD_MS: Final = (20.0, 200.0)
+"""How long a proposal is on its way while an operator changes a config."""
 
 
 def has_sent(side: Side, api_key: int) -> bool:
@@ -90,3 +104,60 @@ class LostIsrResponse:
         for side in list(cluster.network.links):
             if side.host == host and has_sent(side, ApiKey.ALTER_PARTITION):
                 cluster.network.break_link(side)
+
+
+class RaisedMinIsr:
+    """min.insync.replicas rises while the next proposal to shrink an ISR is on its way, and the metadata reaches the
+    leader long after the response: the removed replica stays eligible, which the leader does not know (KIP-966)."""
+
+    name = "raised min.insync.replicas"
+
+    def available(self, cluster: Cluster) -> bool:
+        return cluster.broker_nodes is not None
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        assert cluster.broker_nodes is not None
+        proposed = partial(self._proposed, cluster, cluster.broker_nodes, random)
+        cluster.broker_nodes.observation.on_proposal = proposed
+
+    def _proposed(
+        self,
+        cluster: Cluster,
+        brokers: BrokerNodes,
+        random: Random,
+        leader: ObservedBroker,
+        proposal: Proposal,
+    ) -> None:
+        replica, own = leader.replicas[proposal.where], cluster.machines[leader.id].host
+        topic = brokers.observation.view.image.topics.get(proposal.where.topic_id)
+        hosts = [cluster.machines[voter].host for voter in cluster.voters]
+        if topic is None or topic.name in INTERNAL_TOPICS or own in hosts:
+            return
+        # A leader that commits nothing with the smaller ISR has nothing to lose.
+        if not replica.min_isr <= len(proposal.members) < len(replica.isr):
+            return
+        brokers.observation.on_proposal = lambda broker, proposal: None
+        cluster.counters["minimal ISRs raised"] += 1
+        held_ms = random.uniform(*HELD_MS)
+        block_for(cluster, [(own, host) for host in hosts], held_ms)
+        for side in cluster.network.links:
+            if side.host == own and has_sent(side, ApiKey.FETCH_QUORUM_RECORDS):
+                side.far.stream.delay_ms = 3 * held_ms
+        self._raise(cluster, brokers, topic.name, len(proposal.members) + 1)
+
+    def _raise(self, cluster: Cluster, brokers: BrokerNodes, topic: str, least: int) -> None:
+        config = AlterableConfig(MIN_INSYNC_REPLICAS, 0, str(least))
+        resource = AlterConfigsResource(int(ConfigResourceType.TOPIC), topic, [config])
+        request = IncrementalAlterConfigsRequest([resource])
+
+        def responded(message: Message | None) -> None:
+            link.abandon()
+            if message is not None:
+                brokers.observation.admin_request_completed(request, message)
+
+        brokers.observation.admin_request_sent(request)
+        link = RequestConnection("operator", request, 1, responded)
+        network = cluster.network.host(OPERATOR_HOST, Process("operator"))
+        leader = next((m for m in cluster.running() if m.node is not None and m.node.engine.is_leader), None)
+        controller = leader or cluster.machines[cluster.voters[0]]
+        network.connect(controller.host, controller.port, link)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from quorumd.protocol.connection import LARGE_REQUEST
-from quorumd.simulator.options import BROKER_NODE_FAULTS, RARE_BROKER_FAULT_NAMES
+from quorumd.simulator.options import (
+    BROKER_NODE_FAULTS,
+    RARE_BROKER_FAULT_NAMES,
+    RARE_BROKER_NODE_FAULT_NAMES,
+)
 from quorumd.simulator.profiles.profile import Profile
 
 BROKER_PROFILES: tuple[Profile, ...] = (
@@ -302,6 +306,8 @@ NODE_PROFILES: tuple[Profile, ...] = (
         "Nodes with the broker role serve producers and consumers while they crash and partitions move.",
         faults=BROKER_NODE_FAULTS,
         fault_share=(0.1, 0.7),
+        rare_faults=RARE_BROKER_NODE_FAULT_NAMES,
+        rare_share=0.3,
         fault_interval_ms=(200.0, 2500.0),
         voters=(1, 1, 3),
         observers=(0,),
@@ -336,6 +342,8 @@ NODE_PROFILES: tuple[Profile, ...] = (
             "late metadata",
         ),
         fault_share=(0.4, 1.0),
+        rare_faults=RARE_BROKER_NODE_FAULT_NAMES,
+        rare_share=0.3,
         fault_interval_ms=(150.0, 600.0),
         voters=(1,),
         observers=(0,),
@@ -354,5 +362,41 @@ NODE_PROFILES: tuple[Profile, ...] = (
         broker_faults=(),
         broker_session_ms=(300.0, 800.0),
         admin_ms=(200.0, 1000.0),
+    ),
+    Profile(
+        "directory moves",
+        "Replicas move between the log directories of nodes that crash, lose power and fail to sync.",
+        faults=(
+            "power loss",
+            "kill",
+            "shutdown",
+            "partition",
+            "disk stall",
+            "disk full",
+            "failed sync",
+            "late metadata",
+        ),
+        fault_share=(0.3, 0.9),
+        fault_interval_ms=(150.0, 1500.0),
+        voters=(1,),
+        observers=(0,),
+        safety_ms=(3e3, 6e3),
+        short_share=0.0,
+        election_timeout_ms=(100.0, 200.0),
+        disk_ms=(0.05, 2.0),
+        clients=(1,),
+        kept_records=0.0,
+        configs=0.0,
+        features=0.0,
+        transfers=0.0,
+        long_intervals=0.0,
+        record_ms=(0.003, 0.03),
+        broker_nodes=((2, 0), (3, 0), (2, 1)),
+        broker_faults=(),
+        broker_session_ms=(300.0, 1000.0),
+        admin_ms=(300.0, 1500.0),
+        log_directories=(2, 2, 3),
+        moves_ms=(20.0, 400.0),
+        moves_share=1.0,
     ),
 )

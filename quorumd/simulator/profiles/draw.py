@@ -30,6 +30,8 @@ FIXED_VOTER_FAULTS = (
 )
 """Faults that remove a data folder only if a majority of the voters keeps theirs, and know only the initial voters.
 Replaced disks are drawn again by profiles with `disks_with_voter_changes`."""
+FLUSHES_SHARE = 0.3
+"""Share of seeds with moves between log directories whose brokers flush every record."""
 BROKER_NODES_SHARE = 0.05
 """Share of the seeds of plain swarm that have nodes with the broker role: a profile of them, as their clients do not
 expect the faults of all others."""
@@ -57,6 +59,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         options = _Sampler(streams.stream("operators")).with_operators(options, drawn)
     else:
         options = _Sampler(streams.stream("broker nodes")).with_broker_nodes(options, drawn)
+        options = _Sampler(streams.stream("moves")).with_moves(options, drawn)
     options = _Sampler(streams.stream("transfers")).with_transfers(options, drawn)
     options = _Sampler(streams.stream("long intervals")).with_long_intervals(options, drawn)
     options = _Sampler(streams.stream("disks and voters")).with_replaced_disks(options, drawn)
@@ -211,6 +214,15 @@ class _Sampler:
         )
         faults = {name: weight for name, weight in options.faults.items() if name in BROKER_NODE_FAULTS}
         return replace(options, faults=faults, brokers=brokers)
+
+    def with_moves(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Draw moves between log directories, from a separate stream."""
+        brokers = options.brokers
+        if brokers.log_directories == 1 or not brokers.nodes + brokers.combined:
+            return options
+        moves_ms = self.interval_ms(profile.moves_share, profile.moves_ms)
+        flushes = moves_ms > 0 and self._random.random() < FLUSHES_SHARE
+        return replace(options, brokers=replace(brokers, moves_ms=moves_ms, flushes_messages=flushes))
 
     def with_parts(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         """Draw the limits for decoding in steps and for splitting requests, from a separate stream."""

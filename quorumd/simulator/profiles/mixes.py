@@ -61,7 +61,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "idle": ("idle_interval_ms", "idle_share"),
     "balance": ("balance_ms", "balance_share"),
     "cordons": ("cordon_ms",),
-    "directories": ("log_directories",),
+    "directories": ("log_directories", "moves_ms", "moves_share"),
     "operators": ("operator_share", "operator_ms", "elr_switches_ms"),
     "impolite leaders": ("alter_partition_versions", "impolite_leaders"),
 }

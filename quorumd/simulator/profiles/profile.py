@@ -128,6 +128,10 @@ class Profile:
     """Share of seeds with leader balance, and with cordoned directories."""
     log_directories: tuple[int, ...] = (1,)
     """Number of directories per broker."""
+    moves_ms: Range = (50.0, 1000.0)
+    """Mean time between two requests to move replicas of broker nodes with several directories."""
+    moves_share: float = 0.5
+    """Share of these seeds with such requests."""
     operators: tuple[str, ...] = ()
     """The possible operators beside the administrator."""
     operator_share: float = 1.0

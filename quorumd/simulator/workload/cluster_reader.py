@@ -21,7 +21,7 @@ TIMEOUT_MS: Final = 1000.0
 
 
 class ClusterReader(RequestLoop):
-    """Reads from random nodes, and reports responses to `checker`."""
+    """Reads from random nodes, or from a deposed leader, and reports responses to `checker`."""
 
     def __init__(
         self, cluster: Cluster, random: Random, interval_ms: float, checker: ReadsAreCommitted
@@ -33,9 +33,19 @@ class ClusterReader(RequestLoop):
     def draw(self) -> Drawn:
         """Draw a read, and the node that it goes to."""
         read = self._reads.next()
-        machine = self._random.choice(list(self._cluster.machines.values()))
+        drawn = self._random.choice(list(self._cluster.machines.values()))
+        machine = self._deposed_leader() or drawn
         handle = partial(self._on_response, read, machine, machine.incarnation, self._checker.end_offset)
         return Drawn(*read, (machine.host, machine.port), handle)
+
+    def _deposed_leader(self) -> Machine | None:
+        """Return a leader that does not know yet that it was replaced, so that its reads may be stale."""
+        leaders = [
+            (machine.node.engine.epoch, machine.node_id)
+            for machine in self._cluster.running()
+            if machine.node is not None and not machine.exiting and machine.node.engine.is_leader
+        ]
+        return self._cluster.machines[min(leaders)[1]] if len(leaders) > 1 else None
 
     def _on_response(
         self, read: Read, machine: Machine, incarnation: int, requested_at: int, message: Message | None

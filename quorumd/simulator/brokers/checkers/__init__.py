@@ -77,6 +77,7 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
     histories.TransactionsAreIsolated,
     histories.AllocatedProducerIdsAreUnique,
     histories.GroupOffsetsNeverGoBack,
+    histories.FormerMembersCommitNothing,
     responses.ResponsesAreCommitted,
     responses.RunningBrokersKeepTheirEpoch,
     responses.ShutdownBrokersLeadNothing,

@@ -94,6 +94,9 @@ class BrokerChecker:
         """Check an offset of a group that a response confirms or returns; `committed` is the newest one that was
         committed before the request, -1 for none."""
 
+    def late_commit(self, view: ClusterView, group: str, topic: str, number: int, error: ErrorCode) -> None:
+        """Check the response to a commit of a member that has a later epoch by now."""
+
     def producer_id_allocated(self, view: ClusterView, producer_id: int, epoch: int) -> None:
         """Check the id of a producer without transactions."""
 

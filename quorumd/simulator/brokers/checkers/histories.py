@@ -10,6 +10,7 @@ from typing import Final
 
 from quorumd.broker.coordinator.internal_topics import partition_of
 from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, ObservedReplica
 from quorumd.simulator.brokers.data_log import Record
@@ -152,6 +153,18 @@ class GroupOffsetsNeverGoBack(BrokerChecker):
             return
         if offset < committed:
             raise self.violation(f"{group} has offset {offset} of {named(view, where)}, it had {committed}")
+
+
+class FormerMembersCommitNothing(BrokerChecker):
+    """A commit with the epoch that a member had before its present one is refused, however late it arrives."""
+
+    invariant = "only members of the present generation commit"
+
+    def late_commit(self, view: ClusterView, group: str, topic: str, number: int, error: ErrorCode) -> None:
+        if error is ErrorCode.NONE and topic_holds(view, OFFSETS_TOPIC):
+            raise self.violation(
+                f"{group} has accepted an offset of {topic}-{number} of an earlier generation"
+            )
 
 
 def topic_holds(view: ClusterView, topic: str) -> bool:

@@ -17,6 +17,7 @@ from quorumd.simulator.brokers.nodes.hanging_transactions import HangingTransact
 from quorumd.simulator.brokers.nodes.probe import BrokerProbe
 from quorumd.simulator.brokers.nodes.producers import ALL, Producer
 from quorumd.simulator.brokers.nodes.record import Recorder
+from quorumd.simulator.brokers.nodes.replica_moves import LastMoves, ReplicaMover, replicas_of
 from quorumd.simulator.brokers.nodes.transactional_producer import TransactionalProducer
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.brokers.population import BrokerPopulation
@@ -47,12 +48,14 @@ class BrokerNodes(BrokerPopulation):
         self._streams = cluster.streams
         self._clients = 0
         self._last_consumer: Consumer | None = None
+        self._last_moves: LastMoves | None = None
         self._operator: HangingTransactions | None = None
         self._workload: list[Workload] = [
             *(self._producer(number == 0) for number in range(options.producers)),
             *(self._consumer(number % 2) for number in range(options.consumers)),
             *(self._transactional_producer() for _ in range(options.transactional)),
             *(self._member(number % 2) for number in range(options.members)),
+            *(self._mover() for _ in range(options.moves_ms > 0)),
         ]
 
     def _client(self, name: str) -> BrokerClient:
@@ -75,6 +78,9 @@ class BrokerNodes(BrokerPopulation):
         # Members of one kind share a group.
         create = (ClassicMember, ConsumerProtocolMember)[kind]
         return create(client, self.options, self._recorder, f"group-{kind}")
+
+    def _mover(self) -> ReplicaMover:
+        return ReplicaMover(self._client("mover"), self.cluster, self.observation.view, self._recorder)
 
     def _consumer(self, isolation_level: int) -> Consumer:
         client = self._client(f"consumer-{self._clients + 1}")
@@ -108,8 +114,12 @@ class BrokerNodes(BrokerPopulation):
         for broker_id in self.cluster.broker_ids:
             node = self.cluster.machines[broker_id].node
             broker = node.broker.broker if node is not None and node.broker is not None else None
-            if broker is not None and broker.partitions.directories.offline_ids:
-                # A failed log directory is offline until the operator restarts the node.
+            if broker is None:
+                continue
+            replicas = replicas_of(self.observation.view, broker_id)
+            if broker.partitions.directories.offline_ids or any(map(broker.partitions.is_offline, replicas)):
+                # A failed log directory is offline until the operator restarts the node, and a log that could not be
+                # created on a full disk for half a minute.
                 self.cluster.kill(broker_id)
                 self.cluster.restart_later(broker_id)
 
@@ -121,7 +131,17 @@ class BrokerNodes(BrokerPopulation):
         for broker_id in self.cluster.broker_ids:
             if self.cluster.machines[broker_id].node is None:
                 return f"broker {broker_id} is down"
-        return missing(self.observation.view) or self._unread()
+        return missing(self.observation.view) or self._moving() or self._unread()
+
+    def _moving(self) -> str:
+        """Describe a move between log directories that is not complete."""
+        if not self.options.moves_ms or any(each.running for each in self._workload):
+            return ""
+        if self._last_moves is None:
+            client = self._client("last mover")
+            self._last_moves = LastMoves(client, self.cluster, self.observation.view)
+            self._last_moves.start()
+        return self._last_moves.missing()
 
     def _unread(self) -> str:
         """Describe what the last consumer has not read yet, and check transactions once it has read everything."""

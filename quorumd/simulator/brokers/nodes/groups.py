@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
@@ -21,6 +21,7 @@ from quorumd.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from quorumd.protocol.messages.offset_commit_response import OffsetCommitResponse
 from quorumd.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -42,6 +43,16 @@ SUBSCRIBED: Final = ("a", "b", "c", "d", "e")
 MAX_STEP: Final = 5
 LEAVES: Final = 0.02
 """Share of heartbeats instead of which a member pauses for longer than its session."""
+LATE_COMMITS: Final = 0.7
+"""Share of new epochs of a member after which a commit with its previous epoch arrives."""
+
+
+class Membership(NamedTuple):
+    """A member at the time of a commit."""
+
+    member_id: str
+    epoch: int
+    positions: dict[PartitionId, int]
 
 
 class GroupMember(ABC):
@@ -60,6 +71,7 @@ class GroupMember(ABC):
         self.positions: dict[PartitionId, int] = {}
         """Of the partitions that it owns."""
         self._recorder = recorder
+        self._former: Membership | None = None
 
     def start(self) -> None:
         """Join after a random pause."""
@@ -138,24 +150,14 @@ class GroupMember(ABC):
             for where, position in self.positions.items()
             if where in by_id
         }
-        topics = [
-            OffsetCommitRequestTopic(
-                by_id[ids[0]],
-                partitions=[OffsetCommitRequestPartition(each.number, offered[each]) for each in ids],
-            )
-            for ids in topics_of(offered).values()
-        ]
-        if not topics:
+        if not offered:
             done()
             return
-        request = OffsetCommitRequest(self.group, self.epoch, self.member_id, topics=topics)
+        self._former = Membership(self.member_id, self.epoch, offered)
+        request = self._commit_request(self._former)
 
-        def committed(response: Any) -> None:
-            errors = {
-                (topic.name, each.partition_index): ErrorCode(each.error_code)
-                for topic in response.topics
-                for each in topic.partitions
-            }
+        def committed(response: Message) -> None:
+            errors = commit_errors(response)
             for where, offset in offered.items():
                 if errors.get((by_id[where], where.number)) is ErrorCode.NONE:
                     self.positions[where] = offset
@@ -167,6 +169,41 @@ class GroupMember(ABC):
                 self.lose(failed)
 
         self.call(request, COMMIT_VERSION, committed, self.options.write_timeout_ms + 300.0)
+
+    def _commit_request(self, by: Membership) -> OffsetCommitRequest:
+        by_id = {each.id: each.topic for each in self.client.partitions.values()}
+        topics = [
+            OffsetCommitRequestTopic(
+                by_id[ids[0]],
+                partitions=[OffsetCommitRequestPartition(each.number, by.positions[each]) for each in ids],
+            )
+            for ids in topics_of(by.positions).values()
+            if ids[0] in by_id
+        ]
+        return OffsetCommitRequest(self.group, by.epoch, by.member_id, topics=topics)
+
+    def commit_late(self, is_same_member: bool) -> None:
+        """Once this member has a later epoch, send another commit with the previous one, which must be refused."""
+        former, self._former = self._former, None
+        if former is None or self.epoch <= former.epoch or self.random.random() >= LATE_COMMITS:
+            return
+        if is_same_member and self.member_id != former.member_id:
+            return
+        request = self._commit_request(former)
+        if not request.topics:
+            return
+        self._recorder.counts["late commits"] += 1
+
+        def committed(response: Message | None) -> None:
+            if response is not None:
+                for (topic, number), error in commit_errors(response).items():
+                    self._recorder.late_commit(self.group, topic, number, error)
+
+        delay_ms = self.random.random() * self.options.session_timeout_ms
+        send = partial(
+            self.client.call, self.coordinator, request, COMMIT_VERSION, committed, purpose="late commit"
+        )
+        self.client.later(delay_ms, send)
 
     def live(self) -> None:
         """Send the next heartbeat later, after a commit perhaps."""
@@ -181,6 +218,16 @@ class GroupMember(ABC):
     @abstractmethod
     def heartbeat(self) -> None:
         """Send a heartbeat, and react to changes of the group."""
+
+
+def commit_errors(response: Message) -> dict[tuple[str, int], ErrorCode]:
+    """The errors of a response to OffsetCommit, by topic and partition."""
+    assert isinstance(response, OffsetCommitResponse)
+    return {
+        (topic.name, each.partition_index): ErrorCode(each.error_code)
+        for topic in response.topics
+        for each in topic.partitions
+    }
 
 
 class ClassicMember(GroupMember):
@@ -203,6 +250,8 @@ class ClassicMember(GroupMember):
             self.lose(ErrorCode(response.error_code))
             return
         self.epoch = response.generation_id
+        # No member of the previous generation may commit, whatever its id.
+        self.commit_late(is_same_member=False)
         assignments = []
         if response.leader == self.member_id:
             members = sorted(each.member_id for each in response.members)
@@ -275,6 +324,7 @@ class ConsumerProtocolMember(GroupMember):
             self.lose(ErrorCode(response.error_code))
             return
         self.epoch = response.member_epoch
+        self.commit_late(is_same_member=True)
         if response.assignment is None:
             self.live()
             return

@@ -9,9 +9,9 @@ from typing import Final
 from quorumd.broker.log.batches import scan_batches
 from quorumd.controller.partition import PartitionId
 from quorumd.ids import KafkaUuid
+from quorumd.simulator.brokers.cluster_view import ClusterView
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.nodes.observed import BatchCache, NodeLog
-from quorumd.simulator.brokers.partition_history import PartitionHistory
 from quorumd.simulator.cluster import Machine
 
 SEGMENT: Final = ".log"
@@ -19,10 +19,9 @@ _FOLDER: Final = re.compile(r".+-(\d+)")
 _TOPIC_ID: Final = re.compile(r"topic_id: (\S+)")
 
 
-def logs_on_disk(
-    machine: Machine, cache: BatchCache, histories: Mapping[PartitionId, PartitionHistory]
-) -> dict[PartitionId, NodeLog]:
-    """Return the logs of all partitions, each up to its first damaged batch."""
+def logs_on_disk(machine: Machine, cache: BatchCache, view: ClusterView) -> dict[PartitionId, NodeLog]:
+    """Return the logs of all partitions, each up to its first damaged batch. If a crash amid a move has left two of a
+    partition, that in the directory of the metadata counts."""
     folders: dict[str, dict[str, bytes]] = {}
     for path, content in machine.disk.contents().items():
         folder, _, name = path.rpartition("/")
@@ -31,10 +30,17 @@ def logs_on_disk(
     found = {}
     for folder, files in folders.items():
         where = _partition(folder, files)
-        if where is not None:
-            history = histories.get(where)
+        if where is not None and (where not in found or _is_assigned(machine, view, where, folder)):
+            history = view.histories.get(where)
             found[where] = _log(files, cache, history.consumed if history is not None else [])
     return found
+
+
+def _is_assigned(machine: Machine, view: ClusterView, where: PartitionId, folder: str) -> bool:
+    row, directory = view.row(where), machine.log_directories[folder.rpartition("/")[0]]
+    return row is not None and (machine.node_id, directory) in zip(
+        row.replicas, row.directories, strict=False
+    )
 
 
 def _partition(folder: str, files: Mapping[str, bytes]) -> PartitionId | None:

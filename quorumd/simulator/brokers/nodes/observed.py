@@ -119,12 +119,14 @@ class NodeReplica:
 
     __slots__ = (
         "_broker_id",
+        "_moved_at",
         "high_watermark",
         "hosted",
         "leadership",
         "log",
         "metadata",
         "proposal",
+        "read_from",
         "where",
     )
 
@@ -133,6 +135,9 @@ class NodeReplica:
         self.hosted = hosted
         self.where = hosted.id
         self.log = NodeLog(cache)
+        self.read_from = hosted.log
+        """The log that `log` is a copy of; a move between log directories replaces it."""
+        self._moved_at: tuple[int, int] | None = None
         # As of the last look.
         self.high_watermark = hosted.replica.high_watermark
         self.leadership = hosted.replica.leadership
@@ -160,12 +165,38 @@ class NodeReplica:
         known = self.hosted.replica.metadata
         return min(self.hosted.min_isr, len(known.target)) if known is not None else self.hosted.min_isr
 
+    @property
+    def durable_offset(self) -> int:
+        """The end of the records that no power loss may take. After a move to another directory those that either log
+        had flushed, until the new one is flushed again: by then its folder is durable."""
+        recovery_point = self.hosted.log.recovery_point
+        if self._moved_at is not None and recovery_point <= self._moved_at[1]:
+            return self._moved_at[0]
+        return recovery_point
+
+    def moved(self, cache: BatchCache, committed: Sequence[Record]) -> NodeLog:
+        """Read the log that has replaced the previous one; return the copy of that."""
+        before, log = self.log, self.hosted.log
+        flushed = self.read_from.recovery_point
+        # With `flush.messages`, records are acknowledged once they are flushed; otherwise those that the previous log
+        # flushed during the last flush of the new one may be lost.
+        is_promised = log.settings.flush_messages == 1
+        self._moved_at = flushed if is_promised else min(flushed, log.recovery_point), log.recovery_point
+        self.log, self.read_from = NodeLog(cache), log
+        self.log.refresh(log, committed)
+        return before
+
+    def truncated(self) -> None:
+        """Take over that the log was truncated, so that nothing of a move before is left to lose."""
+        self._moved_at = None
+
     def has_changed(self) -> bool:
         """Whether anything differs from the last look."""
         replica = self.hosted.replica
         leadership = replica.leadership
         return (
-            replica.log.end_offset != len(self.log.records)
+            replica.log is not self.read_from
+            or replica.log.end_offset != len(self.log.records)
             or replica.high_watermark != self.high_watermark
             or leadership is not self.leadership
             or replica.metadata is not self.metadata

@@ -52,9 +52,10 @@ class BrokerProbe:
         before = dict(seen.logs)
         if running is not None:
             before |= {where: replica.log for where, replica in running.view.replicas.items()}
-        histories = self._observation.view.histories
-        logs = logs_on_disk(machine, self.cache, histories)
+        logs = logs_on_disk(machine, self.cache, self._observation.view)
         if running is not None:
+            for replica in running.view.replicas.values():
+                _check_durable(machine, replica, logs.get(replica.where))
             self._observation.ends(running.view, logs, how)
         seen.logs = logs
         lost = [where for where, log in before.items() if _lacks(logs.get(where), log)]
@@ -62,6 +63,21 @@ class BrokerProbe:
             self._observation.lost_log(machine.node_id, machine.incarnation, where)
         if lost:
             self._observation.check_lost_records()
+
+
+def _check_durable(machine: Machine, replica: NodeReplica, found: NodeLog | None) -> None:
+    """Flushed records are on the disk, whatever ended the process, in the middle of a move too. Not once a sync has
+    failed: what the disk has then is unknown."""
+    hosted, end_offset = replica.hosted, found.end_offset if found is not None else 0
+    is_empty = hosted.log.start_offset == replica.durable_offset
+    if not hosted.is_open or is_empty or machine.disk.syncs_failed:
+        return
+    if end_offset < replica.durable_offset:
+        raise InvariantViolation(
+            "a broker keeps flushed records",
+            f"broker {machine.node_id} has flushed the records of {hosted.name} below {replica.durable_offset}, its "
+            f"disk has those below {end_offset}",
+        )
 
 
 def _lacks(now: NodeLog | None, before: object) -> bool:
@@ -139,8 +155,12 @@ class _RunningBroker:
         replica = self._replica(hosted)
         seen = observation.view.brokers[view.id]
         history = observation.view.history(hosted.id)
+        if hosted.log is not replica.read_from:
+            self._check_moved(hosted, replica.moved(self._cache, history.consumed), replica)
         is_new = is_new or (not replica.log.records and hosted.id in seen.logs)
         removed = replica.log.refresh(hosted.log, history.consumed)
+        if removed:
+            replica.truncated()
         if is_new:
             replica.log.producers.loaded()
         if is_new and hosted.id in seen.logs:
@@ -157,6 +177,18 @@ class _RunningBroker:
         observation.changed(view, hosted.id)
         if removed:
             observation.truncated(view, replica, removed)
+
+    def _check_moved(self, hosted: HostedPartition, before: NodeLog, replica: NodeReplica) -> None:
+        """A replica that moves to another log directory keeps its records."""
+        moved, expected = replica.log.records[: before.end_offset], before.records
+        if moved != expected:
+            pairs = enumerate(zip(expected, moved, strict=False))
+            offset = next((at for at, (old, new) in pairs if old != new), len(moved))
+            raise InvariantViolation(
+                "a moved replica keeps its records",
+                f"broker {self.view.id} has moved {hosted.name} to {hosted.directory.path}, where it has "
+                f"{len(moved)} of {len(expected)} records, different from offset {offset} on",
+            )
 
     def _check_recovered(self, replica: NodeReplica, on_disk: object) -> None:
         """A start finds the records that the last process left on the disk."""

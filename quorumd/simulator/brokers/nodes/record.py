@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.nodes.clients import KnownPartition
 from quorumd.simulator.brokers.observation import Observation
@@ -80,6 +81,10 @@ class Recorder:
         if self.observation.view.image.topic_ids.get(topic) == where.topic_id:
             self.observation.offset_reported(group, where, offset, self._offsets.get((group, where), -1))
             self._offsets[group, where] = offset
+
+    def late_commit(self, group: str, topic: str, number: int, error: ErrorCode) -> None:
+        """Record the response to a commit of a member that has a later epoch by now."""
+        self.observation.late_commit(group, topic, number, error)
 
     def consumed(self, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
         """Record what a consumer received."""

@@ -59,6 +59,7 @@ def broker_role(node_id: int, host: str, port: int, options: BrokerOptions) -> B
             "message.timestamp.after.max.ms": str(LONGEST_MS),
             "retention.ms": "-1",
             "producer.id.expiration.ms": str(LONGEST_MS),
+            **({"flush.messages": "1"} if options.flushes_messages else {}),
         },
         groups=groups,
         transactions=transactions,

@@ -11,6 +11,7 @@ from quorumd.simulator.options import (
     BROKER_NODE_FAULT_NAMES,
     FAULT_NAMES,
     RARE_BROKER_FAULT_NAMES,
+    RARE_BROKER_NODE_FAULT_NAMES,
     RARE_FAULT_NAMES,
 )
 from quorumd.simulator.profiles.draw import draw_options
@@ -31,6 +32,7 @@ def test_default_draws_every_size_every_fault_and_every_workload() -> None:
         *BROKER_FAULT_NAMES,
         *RARE_BROKER_FAULT_NAMES,
         *BROKER_NODE_FAULT_NAMES,
+        *RARE_BROKER_NODE_FAULT_NAMES,
     }
     assert {options.brokers.count for options in drawn} == {0, 3, 4, 5, 6}
     shares = [options.workload.list_share for options in drawn]
@@ -91,7 +93,7 @@ def test_profile_draws_only_its_faults(name: str) -> None:
     assert set(profile.faults) <= {*FAULT_NAMES, *RARE_FAULT_NAMES, *BROKER_NODE_FAULT_NAMES}
     drawn = {fault for seed in SEEDS for fault in draw_options(seed, name).faults}
     of_brokers = {*profile.broker_faults, *profile.rare_broker_faults} if any(profile.brokers) else set()
-    assert drawn == set(profile.faults) | of_brokers
+    assert drawn == {*profile.faults, *profile.rare_faults} | of_brokers
 
 
 def test_severe_faults_have_profiles() -> None:

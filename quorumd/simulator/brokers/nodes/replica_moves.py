@@ -1,0 +1,201 @@
+"""Moves of replicas between the log directories of broker nodes (KIP-113): an operator that requests them all the
+time, and one that requires the last moves to complete, through a power loss too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from random import Random
+from typing import Final
+
+from quorumd.broker.log_management.topic_settings import MOVE_RATE
+from quorumd.controller.cluster_image import ALL_BROKERS
+from quorumd.controller.partition import PartitionId
+from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from quorumd.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from quorumd.protocol.response_errors import errors_in
+from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.cluster_view import ClusterView
+from quorumd.simulator.brokers.nodes.clients import BACKOFF_MS, BrokerClient
+from quorumd.simulator.brokers.nodes.record import Recorder
+from quorumd.simulator.brokers.nodes.roles import FIRST_BROKER
+from quorumd.simulator.cluster import Cluster, Machine
+
+VERSIONS: Final = (1, 2)
+UNKNOWN_PATH: Final = "/no-such-directory"
+RATES: Final = ("", "", "2000", "20000")
+"""Values of the throttle, in bytes per second; "" for none."""
+POWER_LOSSES: Final = 0.5
+"""Share of the brokers that lose power once they have confirmed the last moves."""
+
+Targets = Mapping[PartitionId, str]
+"""Paths of log directories by replica."""
+
+
+def move_request(view: ClusterView, targets: Targets) -> AlterReplicaLogDirsRequest:
+    """The request that moves replicas of one broker."""
+    directories: dict[str, dict[str, list[int]]] = {}
+    for where, path in targets.items():
+        name = view.image.topics[where.topic_id].name
+        directories.setdefault(path, {}).setdefault(name, []).append(where.number)
+    return AlterReplicaLogDirsRequest(
+        [
+            AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(*topic) for topic in topics.items()])
+            for path, topics in directories.items()
+        ]
+    )
+
+
+def replicas_of(view: ClusterView, broker_id: int) -> list[PartitionId]:
+    """The replicas that the committed metadata places on a broker, by topic name and number."""
+    return [
+        PartitionId(topic_id, number)
+        for _, topic_id in sorted(view.image.topic_ids.items())
+        for number, row in view.image.topics[topic_id].partitions.items()
+        if broker_id in row.replicas
+    ]
+
+
+class ReplicaMover:
+    """Moves one replica after another until `running` is False; moves may overlap, and go back and forth."""
+
+    def __init__(self, client: BrokerClient, cluster: Cluster, view: ClusterView, recorder: Recorder) -> None:
+        self.running = True
+        self._client = client
+        self._random: Random = client.random
+        self._cluster = cluster
+        self._view = view
+        self._recorder = recorder
+        self._mean_ms = cluster.options.brokers.moves_ms
+
+    def start(self) -> None:
+        """Throttle moves in some seeds, and request the first one later."""
+        rate = self._random.choice(RATES)
+        if rate:
+            self._throttle(rate)
+        self._later()
+
+    def _throttle(self, rate: str) -> None:
+        resource = AlterConfigsResource(*ALL_BROKERS, [AlterableConfig(MOVE_RATE, 0, rate)])
+        request = IncrementalAlterConfigsRequest([resource])
+        observation = self._recorder.observation
+
+        def responded(response: Message | None) -> None:
+            if response is not None:
+                observation.admin_request_completed(request, response)
+
+        observation.admin_request_sent(request)
+        self._client.call(self._client.any_broker(), request, 1, responded, purpose="throttle")
+
+    def _later(self) -> None:
+        if self.running:
+            self._client.later(self._random.random() * 2 * self._mean_ms, self._next)
+
+    def _next(self) -> None:
+        if not self.running:
+            return
+        broker_id = self._client.any_broker()
+        replicas = replicas_of(self._view, broker_id)
+        if not replicas:
+            self._later()
+            return
+        count = min(len(replicas), self._random.choice((1, 1, 3)))
+        paths = [*self._cluster.machines[broker_id].log_directories] * 4 + [UNKNOWN_PATH]
+        targets = {where: self._random.choice(paths) for where in self._random.sample(replicas, count)}
+
+        def responded(response: Message | None) -> None:
+            if response is None:
+                self._recorder.counts["moves without response"] += 1
+            else:
+                for code in [code for code, _ in errors_in(response)] or [ErrorCode.NONE]:
+                    self._recorder.counts[f"moves: {ErrorCode(code).name}"] += 1
+            self._later()
+
+        request = move_request(self._view, targets)
+        self._client.call(broker_id, request, self._random.choice(VERSIONS), responded, purpose="move")
+
+
+class LastMoves:
+    """Moves every replica to a drawn directory of its broker. Some brokers lose power once they have confirmed that:
+    a confirmed move completes, whatever happens to the process."""
+
+    def __init__(self, client: BrokerClient, cluster: Cluster, view: ClusterView) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._view = view
+        self._wanted: dict[int, dict[PartitionId, str]] = {}
+        self._confirmed: dict[int, None] = {}
+
+    def start(self) -> None:
+        """Request the moves from all brokers."""
+        for broker_id in self._cluster.broker_ids:
+            paths = list(self._cluster.machines[broker_id].log_directories)
+            self._wanted[broker_id] = {
+                where: self._client.random.choice(paths) for where in replicas_of(self._view, broker_id)
+            }
+            self._request(broker_id)
+
+    def _request(self, broker_id: int) -> None:
+        targets = self._wanted[broker_id]
+        if not targets:
+            self._confirmed[broker_id] = None
+            return
+
+        def responded(response: Message | None) -> None:
+            if response is None or errors_in(response):
+                self._client.later(BACKOFF_MS, partial(self._request, broker_id))
+            else:
+                self._confirm(broker_id)
+
+        self._client.call(broker_id, move_request(self._view, targets), 2, responded, purpose="last move")
+
+    def _confirm(self, broker_id: int) -> None:
+        self._confirmed[broker_id] = None
+        if broker_id >= FIRST_BROKER and self._client.random.random() < POWER_LOSSES:
+            self._cluster.counters["power losses amid moves"] += 1
+            self._cluster.lose_power(broker_id)
+            self._cluster.restart_later(broker_id)
+
+    def missing(self) -> str:
+        """Describe a move that is not complete, "" if all are."""
+        for broker_id, targets in self._wanted.items():
+            if broker_id not in self._confirmed:
+                return f"broker {broker_id} has not confirmed the moves of its replicas"
+            machine = self._cluster.machines[broker_id]
+            for where, path in targets.items():
+                problem = self._problem(machine, where, path)
+                if problem:
+                    return f"{problem}; it was to move to {path}"
+        return ""
+
+    def _problem(self, machine: Machine, where: PartitionId, path: str) -> str:
+        node, topic = machine.node, self._view.image.topics.get(where.topic_id)
+        row = self._view.row(where)
+        if topic is None or row is None or machine.node_id not in row.replicas:
+            return ""
+        role = node.broker if node is not None else None
+        broker = role.broker if role is not None else None
+        hosted = broker.partitions.hosted(where) if broker is not None else None
+        name = f"replica {machine.node_id} of {topic.name}-{where.number}"
+        if hosted is None or hosted.future is not None or hosted.directory.path != path:
+            return f"{name} is in {hosted.directory.path if hosted is not None else 'no directory'}"
+        recorded = row.directories[row.replicas.index(machine.node_id)]
+        if recorded != machine.log_directories[path]:
+            return f"{name} has directory {recorded} in the metadata"
+        folder = f"/{topic.name}-{where.number}"
+        found = {
+            file.rpartition("/")[0].rpartition("/")[0]
+            for file in machine.disk.contents()
+            if file.rpartition("/")[0].endswith(folder)
+        }
+        return "" if found == {path} else f"{name} has folders in {sorted(found)}"
