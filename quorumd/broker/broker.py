@@ -33,9 +33,7 @@ from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
-from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.errors import StorageError
-from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
 from quorumd.protocol.messages.broker_registration_request import (
     BrokerRegistrationRequest,
@@ -91,6 +89,7 @@ class Broker:
         self.metadata = BrokerMetadata()
         self.incarnation_id = ports.entropy.uuid()
         self.directories = LogDirectories.load(ports.disk, settings.log_directories, settings.broker_id)
+        self.directories.cordon(settings.cordoned_directories)
         self.partitions = Partitions(
             settings,
             ports.clock,
@@ -154,13 +153,9 @@ class Broker:
             self._registration,
             lambda: self.metadata.offset,
             lambda: self.directories.offline_ids,
-            self._cordoned_ids,
+            lambda: self.directories.cordoned_ids if self.metadata.has_cordons else None,
             self,
         )
-
-    def _cordoned_ids(self) -> list[KafkaUuid] | None:
-        is_known = self.metadata.image.metadata_version >= CORDONED_SINCE
-        return self.directories.cordoned_ids if is_known else None
 
     def _create_coordinators(self, ports: BrokerPorts) -> Coordinators:
         return Coordinators(
@@ -230,13 +225,17 @@ class Broker:
         self._follow(self.metadata.load(image, end_offset))
 
     def _follow(self, delta: MetadataDelta) -> None:
-        settings = self.settings
-        if self.directories.cordon(
-            cordoned_paths(self.metadata.image, settings.broker_id, settings.cordoned_directories)
-        ):
-            self.lifecycle.cordons_changed()
+        if delta.changes_broker_configs(self.settings.broker_id):
+            self._cordon()
         self.partitions.apply(delta, self._ports.clock.now_ms())
         self.coordinators.apply(delta)
+
+    def _cordon(self) -> None:
+        """Cordon the directories that the configs name, and report a change."""
+        settings = self.settings
+        paths = cordoned_paths(self.metadata.image, settings.broker_id, settings.cordoned_directories)
+        if self.directories.cordon(paths):
+            self.lifecycle.cordons_changed()
 
     # Lifecycle
 

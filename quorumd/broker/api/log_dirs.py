@@ -8,7 +8,6 @@ from functools import partial
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.log_management.directories import LogDirectory
 from quorumd.broker.partitions.hosted_partition import HostedPartition
-from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
@@ -69,8 +68,7 @@ class LogDirApis:
             usable = self._context.disk.free_bytes(directory.path)
         except OSError:
             usable = -1
-        has_cordons = self._context.metadata.image.metadata_version >= CORDONED_SINCE
-        is_cordoned = directory.is_cordoned and has_cordons
+        is_cordoned = directory.is_cordoned and self._context.metadata.has_cordons
         return DescribeLogDirsResult(0, directory.path, list(topics.values()), -1, usable, is_cordoned)
 
     def alter_replica_log_dirs(self, session: Session, request: Request[AlterReplicaLogDirsRequest]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quorumd.broker.metadata.metadata_delta import DeltaBuilder, MetadataDelta, difference
 from quorumd.controller.broker import Broker, BrokerEndpoint
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.protocol.metadata_record import decode_record
@@ -50,6 +51,11 @@ class BrokerMetadata:
         self.offset = end_offset - 1
         self._builder = DeltaBuilder()
         return difference(before, image, self.offset)
+
+    @property
+    def has_cordons(self) -> bool:
+        """Whether the finalized metadata version has cordoned log directories (KIP-1066)."""
+        return self.image.metadata_version >= CORDONED_SINCE
 
     def broker(self, broker_id: int) -> Broker | None:
         """Return the registration of a broker."""

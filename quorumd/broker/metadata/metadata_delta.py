@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from quorumd.controller.cluster_image import ClusterImage, Resource
+from quorumd.controller.cluster_image import ALL_BROKERS, ClusterImage, Resource
 from quorumd.controller.partition import PartitionId
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -51,6 +52,11 @@ class MetadataDelta:
     configs: tuple[Resource, ...] = ()
     brokers: tuple[int, ...] = ()
     features: tuple[str, ...] = ()
+
+    def changes_broker_configs(self, broker_id: int) -> bool:
+        """Whether configs of this broker, or of all brokers, may have changed."""
+        own = (int(ConfigResourceType.BROKER), str(broker_id))
+        return self.is_snapshot or any(resource in (own, ALL_BROKERS) for resource in self.configs)
 
 
 class DeltaBuilder:
@@ -114,7 +120,11 @@ class DeltaBuilder:
     def _note_config(self, record: ConfigRecord, image: ClusterImage) -> None:
         self._configs[record.resource_type, record.resource_name] = None
 
-    def _note_broker(self, record: Any, image: ClusterImage) -> None:
+    def _note_broker(
+        self,
+        record: RegisterBrokerRecord | UnregisterBrokerRecord | BrokerRegistrationChangeRecord,
+        image: ClusterImage,
+    ) -> None:
         self._brokers[record.broker_id] = None
 
     def _note_fencing(self, record: FenceBrokerRecord | UnfenceBrokerRecord, image: ClusterImage) -> None:

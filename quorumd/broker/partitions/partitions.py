@@ -26,7 +26,6 @@ from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
 from quorumd.broker.replication.replica import NOT_GIVEN, Replica, Transition
 from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.broker import MIGRATING
-from quorumd.controller.cluster_image import ALL_BROKERS
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.ids import ZERO_UUID, KafkaUuid
@@ -295,8 +294,7 @@ class Partitions:
         return TopicSettings(self.metadata.image, self._broker_id, self._settings.log_defaults)
 
     def _apply_configs(self, delta: MetadataDelta, now_ms: float) -> None:
-        own = (int(ConfigResourceType.BROKER), str(self._broker_id))
-        is_for_all = delta.is_snapshot or any(resource in (own, ALL_BROKERS) for resource in delta.configs)
+        is_for_all = delta.changes_broker_configs(self._broker_id)
         topics = {name: None for kind, name in delta.configs if kind == ConfigResourceType.TOPIC}
         settings = self._topic_settings()
         for hosted in self.all():

@@ -10,6 +10,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
@@ -118,3 +119,23 @@ def test_changed_broker_is_named() -> None:
     assert apply(metadata, FenceBrokerRecord(4, 7)).brokers == (4,)
     assert metadata.endpoint(4, "UNKNOWN") is None
     assert metadata.endpoint(5, "PLAINTEXT") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "changes"),
+    [
+        (ConfigResourceType.BROKER, "1", True),
+        (ConfigResourceType.BROKER, "", True),
+        (ConfigResourceType.BROKER, "2", False),
+        (ConfigResourceType.TOPIC, "1", False),
+    ],
+)
+def test_configs_of_a_broker_are_its_own_and_those_of_all(
+    kind: ConfigResourceType, name: str, changes: bool
+) -> None:
+    delta = apply(BrokerMetadata(), ConfigRecord(int(kind), name, "cordoned.log.dirs", "/data"))
+    assert delta.changes_broker_configs(1) is changes
+
+
+def test_snapshot_may_change_the_configs_of_every_broker() -> None:
+    assert BrokerMetadata().load(ClusterImage(), 5).changes_broker_configs(1)
