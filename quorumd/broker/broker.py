@@ -278,7 +278,7 @@ class Broker:
                 self.partitions.fail_directory(directory, str(outcome))
 
         disk, path = self._ports.disk, directory.path
-        self.partitions.logs.run(lambda: remove_clean_shutdown(disk, path), removed)
+        self.partitions.logs.operations.run(lambda: remove_clean_shutdown(disk, path), removed)
 
     def on_unfenced(self) -> None:
         """See `LifecycleListener`."""

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 MAX_LINES: Mapping[str, int] = {
-    "broker": 18,
+    "broker": 13,
     "cli": 6,
     "client": 11,
     "config": 10,
     "controller": 15,
-    "node": 36,
+    "node": 25,
     "pipeline": 9,
     "protocol": 14,
     "raft": 3,

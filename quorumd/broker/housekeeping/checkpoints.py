@@ -86,7 +86,7 @@ class Checkpoints:
         if self._written.get(key) == offsets:
             if done is not None:
                 # A save of the same offsets may be in progress: call back after it.
-                self._partitions.logs.run(lambda: None, lambda _: done())
+                self._partitions.logs.operations.run(lambda: None, lambda _: done())
             return
         self._written[key] = offsets
         file = OffsetCheckpoint(self._disk, directory.path, name)
@@ -94,10 +94,10 @@ class Checkpoints:
         def saved(outcome: object) -> None:
             if isinstance(outcome, BaseException):
                 self._written.pop(key, None)
-                self._partitions.logs.handle_outcome(
+                self._partitions.logs.operations.handle_outcome(
                     directory, f"{directory.path}/{name} cannot be saved", outcome
                 )
             if done is not None:
                 done()
 
-        self._partitions.logs.run(lambda: file.save(offsets), saved)
+        self._partitions.logs.operations.run(lambda: file.save(offsets), saved)

@@ -94,4 +94,4 @@ class Flusher:
             elif hosted.id in self._unflushed or hosted.id in self._waiting:
                 self._flush_if_needed(hosted)
 
-        self._partitions.logs.run(flush, flushed)
+        self._partitions.logs.operations.run(flush, flushed)

@@ -28,7 +28,7 @@ class LogClosing:
         """Close the logs of these partitions, then call `on_done`."""
         for hosted in closed:
             self._close(hosted)
-        self._logs.run(lambda: None, lambda _: self._save(closed, broker_epoch, on_done))
+        self._logs.operations.run(lambda: None, lambda _: self._save(closed, broker_epoch, on_done))
 
     def _close(self, hosted: HostedPartition) -> None:
         def done(outcome: object) -> None:
@@ -36,7 +36,7 @@ class LogClosing:
                 logger.error("%s: the log was not closed: %s", hosted.name, outcome)
                 self._unclean.append(hosted.directory)
 
-        self._logs.run(hosted.log.close, done)
+        self._logs.operations.run(hosted.log.close, done)
 
     def _save(self, closed: list[HostedPartition], broker_epoch: int, on_done: Callable[[], None]) -> None:
         for directory in self._logs.directories.online:
@@ -44,13 +44,13 @@ class LogClosing:
                 for name in CHECKPOINTS:
                     hosted = [each for each in closed if each.directory is directory]
                     self._checkpoints.save(directory, name, hosted)
-        self._logs.run(lambda: None, lambda _: self._mark_clean(broker_epoch, on_done))
+        self._logs.operations.run(lambda: None, lambda _: self._mark_clean(broker_epoch, on_done))
 
     def _mark_clean(self, broker_epoch: int, on_done: Callable[[], None]) -> None:
         for directory in self._logs.directories.online:
             if directory not in self._unclean:
                 self._write_clean_shutdown(directory, broker_epoch)
-        self._logs.run(lambda: None, lambda _: on_done())
+        self._logs.operations.run(lambda: None, lambda _: on_done())
 
     def _write_clean_shutdown(self, directory: LogDirectory, broker_epoch: int) -> None:
         def done(outcome: object) -> None:
@@ -59,4 +59,6 @@ class LogClosing:
                     "the clean shutdown file of log directory %s was not written: %s", directory.path, outcome
                 )
 
-        self._logs.run(lambda: write_clean_shutdown(self._disk, directory.path, broker_epoch), done)
+        self._logs.operations.run(
+            lambda: write_clean_shutdown(self._disk, directory.path, broker_epoch), done
+        )

@@ -1,7 +1,9 @@
 """The log directories of a broker, and the logs in them.
 
 directories      the log directories, with the offsets of their checkpoint files
-log_folders      the partition folders of a log directory
-log_manager      opens, moves, deletes and closes logs, one operation at a time
+log_folders      the folder of one partition: names, opening, removal
+partition_folders  the folders of all partitions, as a scan at startup finds them
+disk_operations  runs blocking operations one at a time, and handles their failures
+log_manager      opens, replaces, deletes and closes logs
 topic_settings   the effective configs of a topic and its logs
 """

@@ -22,6 +22,8 @@ from quorumd.ports import Disk
 
 logger = logging.getLogger("quorumd.broker")
 
+FolderKey = tuple[str, int]
+"""(topic, partition)"""
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"

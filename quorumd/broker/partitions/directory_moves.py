@@ -19,7 +19,8 @@ from typing import Final
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log_management.directories import LogDirectory
-from quorumd.broker.log_management.log_manager import LogManager, is_disk_failure
+from quorumd.broker.log_management.disk_operations import is_disk_failure
+from quorumd.broker.log_management.log_manager import LogManager
 from quorumd.broker.partitions.hosted_partition import FutureLog, HostedPartition
 from quorumd.broker.partitions.partitions import Partitions
 from quorumd.broker.replication.future_replica import align, is_caught_up
@@ -116,12 +117,12 @@ class DirectoryMoves:
             if hosted.future is not None:
                 self._drop(hosted, hosted.future)
             return
-        found = self._logs.future_folders.pop((hosted.topic, hosted.id.number), None)
+        found = self._logs.folders.future.pop((hosted.topic, hosted.id.number), None)
         if found is None:
             return
         directory, name = found
         if hosted.directory is directory:
-            self._logs.discard(directory, f"{directory.path}/{name}")
+            self._logs.operations.discard(directory, f"{directory.path}/{name}")
         elif directory.is_online:
             self._begin(hosted, directory, name).created(ErrorCode.NONE)
 
@@ -182,7 +183,7 @@ class DirectoryMoves:
         if is_kept or not future.directory.is_online:
             self._logs.abandon(future.log)
         else:
-            self._logs.discard(future.directory, future.log.directory, future.log)
+            self._logs.operations.discard(future.directory, future.log.directory, future.log)
 
     def _schedule(self, hosted: HostedPartition, future: FutureLog, delay_ms: float = 0.0) -> None:
         def proceed() -> None:
@@ -252,7 +253,7 @@ class DirectoryMoves:
             else:
                 done()
 
-        self._logs.run(flush, flushed)
+        self._logs.operations.run(flush, flushed)
 
     def _replace(self, hosted: HostedPartition, future: FutureLog, log: PartitionLog) -> None:
         """Copy what was appended during the flush, and replace the current log by the future one."""

@@ -12,7 +12,9 @@ from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.broker.log.validation import Origin
 from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
-from quorumd.broker.log_management.log_manager import FolderKey, LogManager, is_disk_failure
+from quorumd.broker.log_management.disk_operations import is_disk_failure
+from quorumd.broker.log_management.log_folders import FolderKey
+from quorumd.broker.log_management.log_manager import LogManager
 from quorumd.broker.log_management.topic_settings import TopicSettings
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.broker.metadata.metadata_delta import MetadataDelta
@@ -149,7 +151,7 @@ class Partitions:
         `on_ready` is called once their logs are open.
         """
         self._on_ready = on_ready
-        self.logs.scan(
+        self.logs.folders.scan(
             lambda folder: self.assigned_directory(PartitionId(folder.topic_id or ZERO_UUID, folder.number)),
             self._scanned,
         )

@@ -336,7 +336,7 @@ def test_interrupted_move_to_a_directory_that_has_failed_is_not_resumed() -> Non
     cluster.run_for(1_000.0)
     broker.kill()
     broker.start()
-    cluster.run_until(lambda: bool(broker.broker.partitions.logs.future_folders))
+    cluster.run_until(lambda: bool(broker.broker.partitions.logs.folders.future))
     assert cluster.hosted(1, TOPIC) is None
     broker.broker.partitions.fail_directory(directory_of(cluster, target), "a test")
     release_reports(cluster)
