@@ -145,14 +145,14 @@ class NodeFields(BaseModel):
         "quorum.auto.join.enable",
         "controller.quorum.auto.join.enable",
         default="false",
-        about="true: once this node has caught up it adds itself to the voters, replacing the entry of a lost data "
-        "directory. Cannot be combined with quorum.voters.",
+        about="Whether this node adds itself to the voters once it has caught up, replacing the entry of a log "
+        "directory that it lost. Cannot be combined with quorum.voters.",
     )
     unauthenticated_stock_voters: Annotated[bool, SWITCH] = setting(
         "quorum.unauthenticated.stock.voters",
         default="true",
-        about="false: a Kafka controller as voter counts only over an authenticated connection, since its fetches "
-        "carry no other proof. quorumd voters prove themselves by the token of the epoch.",
+        about="Whether fetches of a voter that is a Kafka controller count over connections without authentication. "
+        "They carry no other proof of the voter; those of quorumd voters have the token of the epoch.",
     )
     fetch_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
         "quorum.fetch.timeout.ms",

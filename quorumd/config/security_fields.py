@@ -55,7 +55,7 @@ class SecurityFields(BaseModel):
         "ssl.keystore.key", default="", about="The private key as PEM text instead of a file."
     )
     ssl_truststore_type: Annotated[str, _STORES] = setting(
-        "ssl.truststore.type", default="PEM", about="As ssl.keystore.type."
+        "ssl.truststore.type", default="PEM", about="Accepted for compatibility, as ssl.keystore.type."
     )
     ssl_truststore_location: Annotated[str, TEXT] = setting(
         "ssl.truststore.location",
@@ -77,10 +77,10 @@ class SecurityFields(BaseModel):
         "take it only from listener.name.<name>.ssl.client.auth.",
     )
     ssl_protocol: Annotated[str, choice("TLS", *PROTOCOLS)] = setting(
-        "ssl.protocol", default="TLSv1.3", about="The highest version of TLS; TLS is TLSv1.3."
+        "ssl.protocol", default="TLSv1.3", about="Highest version of TLS; the value TLS means TLSv1.3."
     )
     ssl_enabled_protocols: Annotated[tuple[str, ...], TLS_PROTOCOLS] = setting(
-        "ssl.enabled.protocols", default="TLSv1.2,TLSv1.3", about="The versions of TLS."
+        "ssl.enabled.protocols", default="TLSv1.2,TLSv1.3", about="Accepted versions of TLS."
     )
     ssl_cipher_suites: Annotated[tuple[str, ...], TEXTS] = setting(
         "ssl.cipher.suites",
@@ -91,7 +91,7 @@ class SecurityFields(BaseModel):
     ssl_endpoint_identification_algorithm: Annotated[str, choice("https", "")] = setting(
         "ssl.endpoint.identification.algorithm",
         default="https",
-        about="https: a node's certificate must name the host that others connect to. Empty: it is not verified.",
+        about="https: a node's certificate must contain the host name that others connect to. Empty: not verified.",
     )
     ssl_principal_mapping_rules: Annotated[str, MAPPING_RULES] = setting(
         "ssl.principal.mapping.rules",

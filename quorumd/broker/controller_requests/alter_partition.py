@@ -96,7 +96,7 @@ class AlterPartitionChannel:
         except ValueError:
             error = ErrorCode.UNKNOWN_SERVER_ERROR
         if error not in FINAL:
-            logger.info("%s is sent again: %s", proposal, error.name)
+            logger.info("%s will be retried: %s", proposal, error.name)
             return
         del self._waiting[proposal.partition]
         committed = None

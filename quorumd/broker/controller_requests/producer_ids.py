@@ -94,7 +94,7 @@ class ProducerIds:
         self._on_no_block(failure.reason)
 
     def _on_no_block(self, reason: str) -> None:
-        logger.info("broker %d got no producer ids: %s", self._broker_id, reason)
+        logger.info("broker %d received no producer ids: %s", self._broker_id, reason)
         self._is_requested = False
         self._retry_at_ms = self._clock.now_ms() + RETRY_MS
         self._fail_waiting()

@@ -95,5 +95,5 @@ class RepeatedRequest(Generic[S, R]):
 
     def _retry(self, reason: str) -> None:
         self._is_in_flight = False
-        logger.info("%s failed and is sent again: %s", api(self._api_key).name, reason)
+        logger.info("%s failed and will be retried: %s", api(self._api_key).name, reason)
         self._schedule(self._retry_ms)

@@ -61,8 +61,8 @@ def founders_for(
     ids = sorted(founder.voter_id for founder in controllers)
     if settings.node_id not in ids:
         raise click.UsageError(
-            f"--initial-controllers lists the nodes {ids} without node {settings.node_id}, which owns it; "
-            "use --no-initial-controllers, or none of these options"
+            f"--initial-controllers lists the nodes {ids}, but not node {settings.node_id}, which is formatted "
+            "here; use --no-initial-controllers, or none of these options"
         )
     configured = sorted(voter.id for voter in settings.quorum_voters)
     if configured and configured != ids:

@@ -249,15 +249,15 @@ class Founding:
         if missing:
             return FoundingDecision(
                 None,
-                f"node {own.id} founds no quorum while {' and '.join(dict.fromkeys(missing))} "
-                "may have an existing one and does not respond: start all of them; if that is impossible and no copy "
-                "of an existing quorum is left, format with --standalone or --initial-controllers",
+                f"node {own.id} founds no quorum while it has no response from {', '.join(dict.fromkeys(missing))}, "
+                "which may belong to an existing one: start all of them; if that is impossible and no copy of an "
+                "existing quorum is left, format with --standalone or --initial-controllers",
             )
         others = [p for p in self._targets if p in reports and reports[p].key != own]
         if self._configured == [own.id] and not others:
             return FoundingDecision(
                 None,
-                f"node {own.id} is blank and knows no node that may have an existing quorum: format with "
+                f"node {own.id} has an empty log and knows no other node that could belong to a quorum: format with "
                 "--standalone to found a new cluster, or set bootstrap.servers to join the existing one",
             )
         offered = {
@@ -294,9 +294,7 @@ class Founding:
             if own_entry is None or own_entry.key != self._own.key:
                 return f"founds a quorum without this directory; this node {JOIN_HINT}"
             if expected is not None and voter_keys(expected) != voter_keys(report.founders):
-                return (
-                    "founds a quorum with other voters: format all nodes with the same --initial-controllers"
-                )
+                return "founds a quorum of other voters: format all nodes with the same --initial-controllers"
         return None
 
     def _missing_majority(self, now: float) -> str | None:

@@ -162,8 +162,8 @@ class Discovery:
         if is_ahead and not self._has_reported_ahead:
             self._has_reported_ahead = True
             logger.warning(
-                "the start of node %d is in the future; check the clocks of both. Its address is recorded once it "
-                "has responded",
+                "the start time of node %d is in the future; check the clocks of both nodes. Its address is recorded "
+                "once it has responded",
                 node_id,
             )
         return is_ahead

@@ -207,7 +207,7 @@ def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
         except ValueError:
             raise ConfigError(f"bootstrap: {part!r} is not HOST:PORT, such as 127.0.0.1:9093") from None
     if not found:
-        raise ConfigError("bootstrap names no address; expected HOST:PORT,... such as 127.0.0.1:9093")
+        raise ConfigError("bootstrap lists no address; expected HOST:PORT,... such as 127.0.0.1:9093")
     return tuple(found)
 
 

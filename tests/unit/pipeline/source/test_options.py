@@ -55,7 +55,7 @@ def test_timeout_of_a_live_cluster_limits_its_requests() -> None:
         ({"bootstrap": "a:1", "level": "audit"}, "give path instead of bootstrap"),
         ({"bootstrap": "localhost"}, "HOST:PORT"),
         ({"bootstrap": "localhost:0"}, "HOST:PORT"),
-        ({"bootstrap": " , "}, "names no address"),
+        ({"bootstrap": " , "}, "HOST:PORT"),
         ({"path": "1=/a,1=/b"}, "node 1 has two"),
     ],
 )
