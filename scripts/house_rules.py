@@ -6,6 +6,7 @@ tests/unit/test_house_rules.py.
     function-length   a function has at most 50 lines
     leftover          no marker of unfinished work, no error class for unwritten code
     unexplained       an ignored type error or lint finding has a reason on the same line
+    unpacked          no literal is unpacked where its elements can be written; tests may
     print             only the command line prints
     sleep             unit and property tests never wait for real time; sleep(0) only yields
     pure              the pure packages do no I/O and call nothing that differs between runs
@@ -210,6 +211,8 @@ def _findings(path: str, source: str, tree: ast.Module) -> _Findings:
     yield from _leftovers(source, tree)
     yield from _unexplained(source)
     yield from language_findings(source, tree, path.startswith("quorumd/"))
+    if not path.startswith("tests/"):
+        yield from _unpacked(tree)
     if path.startswith("quorumd/"):
         yield from _docstrings(tree)
         if not path.startswith("quorumd/cli/"):
@@ -259,6 +262,12 @@ def _unexplained(source: str) -> _Findings:
             reason = DIRECTIVE.sub("", token.string)
             if not re.search(r"[A-Za-z]{2,}", reason):
                 yield token.start[0], "unexplained", f"{token.string!r} needs the reason beside it"
+
+
+def _unpacked(tree: ast.Module) -> _Findings:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Starred) and isinstance(node.value, ast.Tuple | ast.List | ast.Set):
+            yield node.lineno, "unpacked", "a literal after *: write its elements without it"
 
 
 def _docstrings(tree: ast.Module) -> _Findings:

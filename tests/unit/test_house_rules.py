@@ -29,6 +29,8 @@ BAD = {
     "leftover: error class": ("quorumd/a.py", f"{DOC}raise {UNWRITTEN}\n"),
     "unexplained: type": ("quorumd/a.py", f"{DOC}x = 1  # type: ignore[assignment]\n"),
     "unexplained: lint": ("scripts/a.py", "x = 1  # noqa: E501, F401\n"),
+    "unpacked: arguments": ("quorumd/a.py", f"{DOC}x = f(*(1, 2), 3)\n"),
+    "unpacked: elements": ("scripts/a.py", "x = (*[1, 2], 3)\n"),
     "print": ("quorumd/runtime/a.py", f"{DOC}print(1)\n"),
     "sleep: asyncio": ("tests/unit/a.py", "import asyncio\nasync def f():\n    await asyncio.sleep(1)\n"),
     "sleep: from": ("tests/property/a.py", "from time import sleep\n"),
@@ -51,6 +53,7 @@ GOOD = {
     "explained-type": ("quorumd/a.py", f"{DOC}x = 1  # type: ignore[misc]  # the stub lacks it\n"),
     "explained-lint": ("scripts/a.py", "x = 1  # noqa: E501 a table reads better wide\n"),
     "directive-in-a-string": ("scripts/a.py", 'x = "# noqa"\n'),
+    "unpacked-generator": ("quorumd/a.py", f"{DOC}x = f(*(y for y in z), *w)\n"),
     "print": ("quorumd/cli/a.py", f"{DOC}print(1)\n"),
     "sleep": ("tests/shell/a.py", "import time\ntime.sleep(1)\n"),
     "sleep that only yields": (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from quorumd.broker.log.appended import Appended
 from quorumd.broker.log.offset_checkpoint import CLEANER_OFFSETS, HIGH_WATERMARKS
@@ -428,13 +427,13 @@ class Partitions:
             logger.info("%s: proposed the ISR %s: %s", hosted.name, list(proposal.members), outcome)
             hosted.replica.handle_proposal_response(proposal, error, committed, self._clock.now_ms())
 
-    def high_watermark_advanced(self, replica: Replica[Any], before: int) -> None:
+    def high_watermark_advanced(self, replica: Replica[PartitionLog], before: int) -> None:
         """See `ReplicaContext`."""
         hosted = self.hosted_by_id[replica.partition]
         for listener in self._listeners:
             listener.high_watermark_advanced(hosted)
 
-    def truncated(self, replica: Replica[Any], before: int, high_watermark: int) -> None:
+    def truncated(self, replica: Replica[PartitionLog], before: int, high_watermark: int) -> None:
         """See `ReplicaContext`."""
         hosted = self.hosted_by_id[replica.partition]
         end = replica.log.end_offset

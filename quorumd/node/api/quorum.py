@@ -332,7 +332,7 @@ class QuorumApis:
         return self._endpoints.endpoint_of(response.leader_id, listener)
 
     def _refuse_cluster(
-        self, session: Session, request: Request[Message], response: Callable[..., Any]
+        self, session: Session, request: Request[Message], response: Callable[..., Message]
     ) -> None:
         self._statistics.count_error(request.api_key, int(ErrorCode.INCONSISTENT_CLUSTER_ID))
         session.respond(request, response(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID)))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from quorumd.controller.acl_requests import acls_to_delete
 from quorumd.controller.client_quotas import entity_of
@@ -31,6 +31,7 @@ from quorumd.controller.topic_deletion import as_named, named_topic
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.delete_topics_request import DeleteTopicState
 from quorumd.protocol.messages.elect_leaders_request import TopicPartitions
 from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsTopics
 from quorumd.protocol.wire import Message, MessageStruct
@@ -300,15 +301,23 @@ def _equal_except(item: object, other: object, except_field: str) -> bool:
     return all(name == except_field or getattr(item, name) == getattr(other, name) for name in item.__slots__)
 
 
-def _resource(controller: Controller, requested: Any) -> Hashable:
+class _NamesResource(Protocol):
+    resource_type: int
+    resource_name: str
+
+
+class _HasName(Protocol):
+    name: str
+
+
+def _resource(controller: Controller, requested: _NamesResource) -> Hashable:
     del controller
     return (requested.resource_type, requested.resource_name)
 
 
-def _name(controller: Controller, requested: Any) -> Hashable:
+def _name(controller: Controller, requested: _HasName) -> Hashable:
     del controller
-    name: str = requested.name
-    return name
+    return requested.name
 
 
 _ALTER_CONFIGS: Final = SplitRule(("resources",), ("responses",), 2, _resource)
@@ -368,12 +377,12 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
 }
 
 
-def _partitions_of(controller: Controller, requested: Any) -> int:
+def _partitions_of(controller: Controller, requested: str | DeleteTopicState) -> int:
     topic = named_topic(controller.image, requested)
     return 0 if topic is None else len(topic.partitions)
 
 
-def _identity(controller: Controller, requested: Any) -> Hashable:
+def _identity(controller: Controller, requested: str | DeleteTopicState) -> Hashable:
     """The identity of a topic, which a request may name both by name and by id."""
     topic = named_topic(controller.image, requested)
     return topic.id if topic is not None else as_named(requested)
