@@ -46,12 +46,13 @@ def start_node(settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int,
     Raises ConfigError, StorageError or OSError, with the folder unlocked and the addresses free. Otherwise
     `on_stop(exit_code, reason)` is called once, possibly before this returns; see `ExitCode`.
     """
-    opened: list[File | BoundListeners] = [lock_folder(ports.disk, settings.data_directory)]
+    lock = lock_folder(ports.disk, settings.data_directory)
+    opened: list[File | BoundListeners] = [lock]
     try:
         recovered = recover_data(ports.disk, settings)
         core = NodeCore(settings, ports, recovered, on_stop)
         core.require_peers()
-        opened[:0] = [*lock_folders(ports.disk, settings.data_directories[1:]), core.listeners]
+        opened = [*lock_folders(ports.disk, settings.data_directories[1:]), core.listeners, lock]
         _bind(core)
         builder = _Builder(core, recovered)
         core.lifecycle.on_stop(*builder.closers(), *(each.close for each in opened))
