@@ -43,6 +43,8 @@ prepared_partitions  the result of that
 partitions_by_topic  partitions by topic name, as requests name them
 placement          rack-aware placement of new partitions on brokers
 topic_names        validation of topic names
+config_requests    IncrementalAlterConfigs and AlterConfigs
+config_listing     ListConfigResources
 config_definitions every config of Kafka, generated from its jars
 config_table       the same as a table: types, defaults, rules
 config_values      parsing and validation of values
@@ -51,11 +53,17 @@ group_configs      validation of a group's configs
 client_metrics_configs  validation of client metrics subscriptions
 effective_configs  effective configs and their sources
 config_effects     partition changes caused by config changes
-configs            IncrementalAlterConfigs and AlterConfigs
+configs            validation of config changes, and their records
 features           UpdateFeatures
 metadata_versions  every feature: levels, releases and dependencies
 bootstrap_metadata the initial feature levels of a new cluster
-scram_credentials  SCRAM credentials of users
+security_records   the state of records about access
+acl_requests       CreateAcls, DeleteAcls, DescribeAcls
+scram_credentials, scram_requests  SCRAM credentials of users
+client_quotas      AlterClientQuotas, DescribeClientQuotas
+delegation_tokens  delegation tokens: who may create, renew, expire and see them
+request_context    the requester, and the place of a message in a request that was divided
+steps              work in steps of a few microseconds, so that its caller can pause
 producer_ids       AllocateProducerIds
 directories        AssignReplicasToDirs
 """

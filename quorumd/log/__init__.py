@@ -1,11 +1,11 @@
 """The durable log of the metadata partition, in Kafka's directory format, on the Disk port.
 
-    <data folder>/meta.properties                 version=1, cluster.id, node.id, directory.id
+    <log dir>/meta.properties                     version=1, cluster.id, node.id, directory.id
                                                   (.meta_properties)
-    <data folder>/bootstrap.checkpoint            the first records of a new cluster (.bootstrap_file)
-    <data folder>/.lock                           held while a node uses the folder (.folder_lock)
-    <data folder>/replication-offset-checkpoint   a lower bound of the high watermark (.high_watermark_checkpoint)
-    <data folder>/__cluster_metadata-0/
+    <log dir>/bootstrap.checkpoint                the first records of a new cluster (.bootstrap_file)
+    <log dir>/.lock                               held while a node uses the directory (.folder_lock)
+    <log dir>/replication-offset-checkpoint       a lower bound of the high watermark (.high_watermark_checkpoint)
+    <log dir>/__cluster_metadata-0/
         quorum-state                              one JSON line (.quorum_state_file)
         partition.metadata                        version: 0, topic_id: AAAAAAAAAAAAAAAAAAAAAQ
         leader-epoch-checkpoint                   0, count, "epoch start_offset" lines (.epoch_cache)

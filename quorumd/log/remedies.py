@@ -1,4 +1,4 @@
-"""The remedy for an unusable data folder, shared by all error messages."""
+"""The remedy for an unusable log directory, shared by all error messages."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ Files, in reading order
                                 that most roles share
     snapshot_service, snapshot_fetching
                                 the leader's and the follower's side of FetchSnapshot
+    newer_epochs, voter_proof   which messages raise the epoch, and which fetches count as a voter's progress
     membership                  the next step from the current voters to the target voters
     read_index                  read-index rounds
     description                 DescribeQuorum

@@ -6,4 +6,5 @@ partition_folders  the folders of all partitions, as a scan at startup finds the
 disk_operations  runs blocking operations one at a time, and handles their failures
 log_manager      opens, replaces, deletes and closes logs
 topic_settings   the effective configs of a topic and its logs
+cordon_requests  requests to change `cordoned.log.dirs`, which only this broker can check
 """

@@ -1,1 +1,5 @@
-"""The image of the committed metadata that a broker acts on, and the changes of each batch."""
+"""The metadata that a broker acts on.
+
+broker_metadata   the image of the committed metadata
+metadata_delta    what each batch changed
+"""

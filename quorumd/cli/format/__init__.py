@@ -1,4 +1,4 @@
-"""`quorumd format`: prepare the log directory of a node.
+"""`quorumd format`: format the log directories of a node.
 
 command                 the command
 initial_controllers     the voters of a new quorum

@@ -1,4 +1,4 @@
-"""`quorumd format`: prepare the log directories of one node."""
+"""`quorumd format`: format the log directories of one node."""
 
 from __future__ import annotations
 

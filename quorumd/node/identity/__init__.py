@@ -1,4 +1,4 @@
-"""The node and the cluster that a data directory belongs to.
+"""The node and the cluster that a log directory belongs to.
 
 `identity_files` reads and checks meta.properties and quorum-state before a node starts; `cluster_identity` holds
 the cluster id, adopted from the first committed voter record and validated from then on; `founding` decides which
