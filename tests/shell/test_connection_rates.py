@@ -1,20 +1,29 @@
-"""The rate of new connections on real sockets."""
+"""The rate of new connections on real sockets, of a listener and of an address."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import uvloop
 
+from quorumd.client.access import alter_quota
+from quorumd.client.admin import AdminClient
 from quorumd.ports import Transport
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.quotas.connection_rates import ConnectionRateLimits
 from quorumd.runtime import network as real_network
 from quorumd.runtime.connection_quotas import NetworkLimits
 from quorumd.runtime.network import TcpNetwork
+from tests.support.processes.daemons import PATIENCE_S
+from tests.support.processes.fixtures import running_cluster
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
@@ -89,3 +98,35 @@ def test_connections_beyond_the_rate_wait_in_the_backlog(
 async def assert_served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(b"a")
     assert await reader.readexactly(1) == b"a"
+
+
+CONNECTIONS = 60
+"""What an address may open in one window of a minute at one per second."""
+WINDOWS = "quota.window.num=2\nquota.window.size.seconds=60\n"
+LIMITED, OTHER = "127.0.0.2", "127.0.0.3"
+
+
+def connect_from(host: str, port: int) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), PATIENCE_S, source_address=(host, 0))
+    client.sendall(ClientConnection("test").request(ApiVersionsRequest("test", "1"), 3)[1])
+    return client
+
+
+def is_served(client: socket.socket) -> bool:
+    """Whether the node responds; it closes the connection otherwise."""
+    return len(client.recv(4)) == 4
+
+
+def test_address_beyond_its_rate_is_not_served_by_a_daemon(tmp_path: Path) -> None:
+    async def limit(rate: float | None) -> None:
+        async with AdminClient(cluster.addresses) as admin:
+            await alter_quota(admin, {"ip": LIMITED}, {"connection_creation_rate": rate})
+
+    with running_cluster(tmp_path, size=1, extra=WINDOWS) as cluster, ExitStack() as opened:
+        port = cluster[1].port
+        asyncio.run(limit(1))
+        clients = [opened.enter_context(connect_from(LIMITED, port)) for _ in range(CONNECTIONS + 1)]
+        assert [is_served(client) for client in clients] == [True] * CONNECTIONS + [False]
+        assert is_served(opened.enter_context(connect_from(OTHER, port)))
+        asyncio.run(limit(None))
+        assert is_served(opened.enter_context(connect_from(LIMITED, port)))
