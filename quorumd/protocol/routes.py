@@ -52,9 +52,9 @@ class Session(Protocol):
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         """As `respond`, with response header and message already encoded: by the leader, or in slices."""
 
-    def extend(self, message: Message) -> Session:
+    def extend(self, message: Message, is_rest: bool = True) -> Session:
         """Add to a response what this session adds on the way to the client; return the session that sends it as it
-        is, for a response that is encoded in slices."""
+        is, for a response that is encoded in slices. `is_rest`: whether no further part of the response follows."""
 
     def respond_nothing(self, request: Request[Message]) -> None:
         """Complete a request that gets no response (Produce with acks=0)."""

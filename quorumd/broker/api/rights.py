@@ -61,12 +61,19 @@ R = TypeVar("R", bound=Message)
 class Extend(Generic[R]):
     """The request may be handled, and then `hook` extends the response.
 
-    `is_complete`: the whole request was refused, so the hook extends an empty response.
+    `is_complete`: the whole request was refused, so the hook extends an empty response. `extend_part`: extends the
+    items of a part of a response that is sent in parts; the hook extends the last part.
     """
 
-    def __init__(self, hook: Callable[[R], None], is_complete: bool = False) -> None:
+    def __init__(
+        self,
+        hook: Callable[[R], None],
+        is_complete: bool = False,
+        extend_part: Callable[[R], None] = lambda part: None,
+    ) -> None:
         self.hook = hook
         self.is_complete = is_complete
+        self.extend_part = extend_part
 
 
 class Close:
@@ -208,16 +215,19 @@ def metadata(check: Check[MetadataRequest]) -> Ruling:
     if not (added or hides_all or wants_operations or wants_cluster or (refused and not message.topics)):
         return None
 
-    def hook(response: metadata_response.MetadataResponse) -> None:
+    def extend_part(response: metadata_response.MetadataResponse) -> None:
         if hides_all or (refused and not message.topics):
             response.topics = []
         if wants_operations:
             add_topic_operations(check.access, response.topics)
+
+    def hook(response: metadata_response.MetadataResponse) -> None:
+        extend_part(response)
         if wants_cluster:
             response.cluster_authorized_operations = cluster_operations(check.access)
         response.topics.extend(added)
 
-    return Extend(hook)
+    return Extend(hook, extend_part=extend_part)
 
 
 def _split_creatable(

@@ -14,10 +14,14 @@ from quorumd.broker.api.encoded_topics import EncodedTopics, encode_partitions
 from quorumd.broker.api.topic_messages import SharedLists, metadata_head, missing_topic_error
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, UnsupportedVersion
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.connection import Request
-from quorumd.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+from quorumd.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from quorumd.protocol.routes import Session, SlicedTask
 from quorumd.protocol.wire import Message
 
@@ -27,6 +31,10 @@ COPIES_PER_UNIT: Final = 64
 """Partitions that are copied in the time of describing one."""
 BYTES_PER_UNIT: Final = 4096
 """Bytes of a response that are joined and sent in that time."""
+
+
+BuildResponse = Callable[[list[MetadataResponseTopic]], MetadataResponse]
+"""Builds a response with these topics."""
 
 
 class TopicEntry(NamedTuple):
@@ -131,7 +139,8 @@ class TopicListingTask:
 
     A topic is described as of its turn, whatever changes while its partitions are encoded. `build(topics)` builds the
     response after the last slice: with all topics if it is the only slice, else with none, since they are in
-    `encoded`. `on_complete` gets the response once all of it is committed; `on_lost()` is called if it may never be.
+    `encoded`; `extend(part)` extends topics before they are encoded, and may remove them. `on_complete` gets the
+    response once all of it is committed; `on_lost()` is called if it may never be.
     """
 
     def __init__(
@@ -139,8 +148,9 @@ class TopicListingTask:
         topics: Iterator[TopicEntry],
         source: TopicSource,
         encoded: EncodedTopics,
-        build: Callable[[list[MetadataResponseTopic]], Message],
-        on_complete: Callable[[Message], None],
+        build: BuildResponse,
+        extend: Callable[[MetadataResponse], object],
+        on_complete: Callable[[MetadataResponse], None],
         on_lost: Callable[[], None],
     ) -> None:
         self.is_done = False
@@ -148,6 +158,7 @@ class TopicListingTask:
         self._source = source
         self._encoded = encoded
         self._build = build
+        self._extend = extend
         self._on_complete = on_complete
         self._on_lost = on_lost
         self._shared: SharedLists = {}
@@ -158,7 +169,7 @@ class TopicListingTask:
         self._uncommitted_slices = 0
         self._is_lost = False
         self._is_cancelled = False
-        self._response: Message | None = None
+        self._response: MetadataResponse | None = None
 
     def cancel(self) -> None:
         """End the task without a response: its client is gone."""
@@ -191,6 +202,8 @@ class TopicListingTask:
             self._described.append(entry.head)
             return 1 + size
         self._encode_described()
+        if not self._extended([entry.head]):
+            return 1
         self._encoded.begin_topic(entry.head, size)
         self._large = source.large_topics.get(entry, source.revision(entry.head.topic_id))
         self._next = 0
@@ -214,8 +227,13 @@ class TopicListingTask:
 
     def _encode_described(self) -> None:
         if self._described:
-            self._encoded.add(self._described)
+            self._encoded.add(self._extended(self._described))
             self._described = []
+
+    def _extended(self, topics: list[MetadataResponseTopic]) -> list[MetadataResponseTopic]:
+        part = MetadataResponse(topics=topics)
+        self._extend(part)
+        return part.topics
 
     def _on_slice_committed(self, committed: bool) -> None:
         self._uncommitted_slices -= 1
@@ -262,7 +280,7 @@ class TopicListings:
         session: Session,
         request: Request[Message],
         topics: Callable[[], Iterator[TopicEntry]],
-        build: Callable[[list[MetadataResponseTopic]], Message],
+        build: BuildResponse,
     ) -> None:
         """Collect the topics in slices and send the response that `build` returns. A large one blocks the session,
         and ends with its connection."""
@@ -279,7 +297,7 @@ class _Listing:
         session: Session,
         request: Request[Message],
         topics: Callable[[], Iterator[TopicEntry]],
-        build: Callable[[list[MetadataResponseTopic]], Message],
+        build: BuildResponse,
     ) -> None:
         self._listings = listings
         self._session = session
@@ -291,8 +309,15 @@ class _Listing:
 
     def start(self) -> None:
         """Begin, and block the session unless the response is small or already sent."""
+        session = self._session
         work = TopicListingTask(
-            self._topics(), self._listings.source, self._encoded, self._build, self._complete, self._retry
+            self._topics(),
+            self._listings.source,
+            self._encoded,
+            self._build,
+            lambda part: session.extend(part, is_rest=False),
+            self._complete,
+            self._retry,
         )
         self._begin(work)
         if self._task is not None and (not work.is_done or len(self._encoded)):
@@ -302,16 +327,24 @@ class _Listing:
         self._task = task
         self._listings.begin(task)
 
-    def _complete(self, response: Message) -> None:
+    def _complete(self, response: MetadataResponse) -> None:
         if len(self._encoded):
             self._begin(SendingTask(self._encoded.size, partial(self._send, response)))
         else:
             self._task = None
             self._session.respond(self._request, response)
 
-    def _send(self, response: Message) -> None:
+    def _send(self, response: MetadataResponse) -> None:
         self._task = None
-        self._session.respond_encoded(self._request, self._encoded.encode_response(self._request, response))
+        session = self._session.extend(response)
+        try:
+            self._encoded.add(response.topics)
+        except (UnsupportedVersion, ValueError):
+            # The session fails to encode it too, reports that and closes.
+            session.respond(self._request, response)
+            return
+        response.topics = []
+        session.respond_encoded(self._request, self._encoded.encode_response(self._request, response))
 
     def _retry(self) -> None:
         self._task = None

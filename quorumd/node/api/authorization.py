@@ -8,9 +8,9 @@ of the client.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, cast
 
-from quorumd.broker.api.rights import Check, Close, Extend, Rule
+from quorumd.broker.api.rights import Check, Close, Extend, R, Rule
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.node.api.controller_table import CONTROLLER_APIS
@@ -112,7 +112,7 @@ class RequestAuthorization:
             self._respond(session, request, ruling)
             return None
         if not ruling.is_complete:
-            return ExtendedSession(session, ruling.hook)
+            return ExtendedSession(session, ruling)
         response = response_class(request.api_key)()
         ruling.hook(response)
         self._respond(session, request, response)
@@ -135,9 +135,11 @@ def _not_ready(request: Request[Message]) -> Message:
 class ExtendedSession(DelegatingSession):
     """Extends the response to one request on its way to the client."""
 
-    def __init__(self, outer: Session, hook: Callable[[Message], None]) -> None:
+    def __init__(self, outer: Session, ruling: Extend[R]) -> None:
         super().__init__(outer)
-        self._hook = hook
+        # A rule of an API gets only its responses.
+        self._hook = cast("Callable[[Message], None]", ruling.hook)
+        self._extend_part = cast("Callable[[Message], None]", ruling.extend_part)
 
     def respond(self, request: Request[Message], message: Message) -> None:
         self._hook(message)
@@ -147,9 +149,9 @@ class ExtendedSession(DelegatingSession):
         self._hook(message)
         self.outer.respond_immediately(request, message)
 
-    def extend(self, message: Message) -> Session:
-        self._hook(message)
-        return self.outer.extend(message)
+    def extend(self, message: Message, is_rest: bool = True) -> Session:
+        (self._hook if is_rest else self._extend_part)(message)
+        return self.outer.extend(message, is_rest)
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         try:

@@ -52,7 +52,7 @@ class EnvelopeSession:
             return
         self.respond_encoded(request, response)
 
-    def extend(self, message: Message) -> Session:
+    def extend(self, message: Message, is_rest: bool = True) -> Session:
         return self
 
     def respond_nothing(self, request: Request[Message]) -> None:

@@ -195,7 +195,7 @@ class _PartSession:
         del request, message
         self._whole.part_refused()
 
-    def extend(self, message: Message) -> Session:
+    def extend(self, message: Message, is_rest: bool = True) -> Session:
         return self
 
     def respond_nothing(self, request: Request[Message]) -> None:

@@ -46,7 +46,7 @@ class LocalSession:
             return
         self.respond(request, message)
 
-    def extend(self, message: Message) -> LocalSession:
+    def extend(self, message: Message, is_rest: bool = True) -> LocalSession:
         return self
 
     def respond_nothing(self, request: Request[Message]) -> None:

@@ -25,8 +25,8 @@ class DelegatingSession:
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         self.outer.respond_encoded(request, response)
 
-    def extend(self, message: Message) -> Session:
-        return self.outer.extend(message)
+    def extend(self, message: Message, is_rest: bool = True) -> Session:
+        return self.outer.extend(message, is_rest)
 
     def respond_nothing(self, request: Request[Message]) -> None:
         self.outer.respond_nothing(request)

@@ -359,7 +359,7 @@ class ServerSession:
             self._connection.respond_encoded(request, response)
             self._schedule_flush(request)
 
-    def extend(self, message: Message) -> ServerSession:
+    def extend(self, message: Message, is_rest: bool = True) -> ServerSession:
         return self
 
     def respond_nothing(self, request: Request[Message]) -> None:

@@ -38,7 +38,7 @@ class RecordingSession:
         self.respond(request, message)
         self.refusals += 1
 
-    def extend(self, message: Message) -> RecordingSession:
+    def extend(self, message: Message, is_rest: bool = True) -> RecordingSession:
         return self
 
     def respond_nothing(self, request: Request) -> None:

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from quorumd.broker.api.rights import Extend
 from quorumd.broker.api.topic_listing import MAX_SHARED_TOPICS, LargeTopics, TopicEntry
 from quorumd.broker.api.topic_messages import metadata_head, metadata_partitions
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, UnsupportedVersion
 from quorumd.ids import KafkaUuid
 from quorumd.node.api import topic_listing
+from quorumd.node.api.authorization import ExtendedSession
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.api.topic_listing import NodeTopics
 from quorumd.node.api.topics import MAX_PARTITIONS, TopicApis
@@ -24,6 +26,7 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest, Metadata
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
+from quorumd.protocol.routes import Session
 from tests.support.call_counter import CallCounter
 from tests.support.controller.topic_harness import a_broker, directory_of
 from tests.support.node.api_harness import ApiHarness, ScriptedCommits, ScriptedImage
@@ -74,10 +77,10 @@ class TopicApiHarness(ApiHarness):
             for turn in [self.turns.pop() for _ in range(len(self.turns))]:
                 turn()
 
-    def request_metadata(self, version: int = 12) -> Request:
+    def request_metadata(self, version: int = 12, session: Session | None = None) -> Request:
         request = request_of(MetadataRequest(None), version)
         self.listings.respond(
-            self.session,
+            session or self.session,
             request,
             self.listings.all_topics,
             lambda topics: MetadataResponse(topics=topics),
@@ -444,3 +447,53 @@ def test_listing_for_a_closed_connection_ends(harness: TopicApiHarness) -> None:
     assert len(harness.commits.waiting) == 1, "only the first slice was described"
     harness.finish()
     assert harness.session.responses == []
+
+
+def extend_part(part: MetadataResponse) -> None:
+    for topic in part.topics:
+        topic.topic_authorized_operations = 8
+
+
+def extend_rest(rest: MetadataResponse) -> None:
+    extend_part(rest)
+    rest.topics.append(MetadataResponseTopic(int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "refused"))
+
+
+@pytest.mark.parametrize("size", [1, SLICE_PARTITIONS - 1, SLICE_PARTITIONS, 40 * SLICE_PARTITIONS])
+def test_topics_are_extended_by_rights_in_slices(harness: TopicApiHarness, size: int) -> None:
+    """To decode and extend the whole response of a large topic held the event loop for 57 ms."""
+    harness.add("large", size)
+    calls = CallCounter()
+    with calls.counted():
+        session = ExtendedSession(harness.session, Extend(extend_rest, extend_part=extend_part))
+        request = harness.request_metadata(session=session)
+    while harness.turns or harness.commits.waiting:
+        with calls.counted():
+            harness.turns.pop()() if harness.turns else harness.commits.waiting.pop()(True)
+    (response,) = harness.session.responses
+    reported: Any = decode_response(request, response) if isinstance(response, bytes) else response
+    assert [topic.name for topic in reported.topics] == [*"abc", "large", "refused"]
+    assert [topic.topic_authorized_operations for topic in reported.topics[:-1]] == [8] * 4
+    assert len(reported.topics[3].partitions) == size
+    assert calls.longest <= CALLS_PER_STEP * 2 * SLICE_PARTITIONS
+
+
+@pytest.mark.parametrize("size", [1, 4 * SLICE_PARTITIONS])
+def test_rights_hide_topics_in_slices(harness: TopicApiHarness, size: int) -> None:
+    harness.add("large", size)
+    hidden = Extend[MetadataResponse](
+        lambda rest: rest.topics.clear(), extend_part=lambda part: part.topics.clear()
+    )
+    harness.request_metadata(session=ExtendedSession(harness.session, hidden))
+    harness.finish()
+    (response,) = harness.session.responses
+    assert response.topics == []
+
+
+def test_extension_that_cannot_be_encoded_is_left_to_the_session(harness: TopicApiHarness) -> None:
+    """The session closes the connection; names may be null since version 12."""
+    harness.add("large", 4 * SLICE_PARTITIONS)
+    refused = Extend[MetadataResponse](lambda rest: rest.topics.append(MetadataResponseTopic(0, None)))
+    harness.request_metadata(11, ExtendedSession(harness.session, refused))
+    with pytest.raises(UnsupportedVersion):
+        harness.finish()

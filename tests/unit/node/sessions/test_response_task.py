@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from quorumd.broker.api.rights import Extend
 from quorumd.node.api.authorization import ExtendedSession
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.sessions.response_task import STEPS_PER_UNIT, ResponseTask, built
@@ -59,7 +60,7 @@ def test_response_is_extended_before_it_is_encoded(session: RecordingSession) ->
         assert isinstance(message, DescribeAclsResponse)
         message.resources.append(DescribeAclsResource(2, "added"))
 
-    extended = ExtendedSession(ExtendedSession(session, hook), hook)
+    extended = ExtendedSession(ExtendedSession(session, Extend(hook)), Extend(hook))
     ResponseTask(extended, REQUEST, listing()).advance(1000)
     assert names(session) == [*(f"t{number}" for number in range(COUNT)), "added", "added"]
 
