@@ -16,23 +16,28 @@ from quorumd.simulator.cluster import Machine
 
 SEGMENT: Final = ".log"
 _FOLDER: Final = re.compile(r".+-(\d+)")
+_FUTURE_FOLDER: Final = re.compile(r".+-(\d+)\.[0-9a-f]{32}-future")
 _TOPIC_ID: Final = re.compile(r"topic_id: (\S+)")
 
 
 def logs_on_disk(machine: Machine, cache: BatchCache, view: ClusterView) -> dict[PartitionId, NodeLog]:
     """Return the logs of all partitions, each up to its first damaged batch. If a crash amid a move has left two of a
-    partition, that in the directory of the metadata counts."""
+    partition, that in the directory of the metadata counts; if only the future one is left, that counts."""
     folders: dict[str, dict[str, bytes]] = {}
     for path, content in machine.disk.contents().items():
         folder, _, name = path.rpartition("/")
         if folder.rpartition("/")[0] in machine.log_directories:
             folders.setdefault(folder, {})[name] = content
-    found = {}
-    for folder, files in folders.items():
-        where = _partition(folder, files)
-        if where is not None and (where not in found or _is_assigned(machine, view, where, folder)):
-            history = view.histories.get(where)
-            found[where] = _log(files, cache, history.consumed if history is not None else [])
+    found: dict[PartitionId, NodeLog] = {}
+    for pattern in (_FOLDER, _FUTURE_FOLDER):
+        current = dict(found)
+        for folder, files in folders.items():
+            where = _partition(folder, files, pattern)
+            if where is None or where in current:
+                continue
+            if where not in found or _is_assigned(machine, view, where, folder):
+                history = view.histories.get(where)
+                found[where] = _log(files, cache, history.consumed if history is not None else [])
     return found
 
 
@@ -43,9 +48,9 @@ def _is_assigned(machine: Machine, view: ClusterView, where: PartitionId, folder
     )
 
 
-def _partition(folder: str, files: Mapping[str, bytes]) -> PartitionId | None:
-    """The partition of a folder, None if that is about to be deleted or has just been created."""
-    number = _FOLDER.fullmatch(folder.rpartition("/")[2])
+def _partition(folder: str, files: Mapping[str, bytes], pattern: re.Pattern[str]) -> PartitionId | None:
+    """The partition of a folder whose name matches, None if that has just been created."""
+    number = pattern.fullmatch(folder.rpartition("/")[2])
     topic_id = _TOPIC_ID.search(files.get("partition.metadata", b"").decode("utf-8", "replace"))
     if number is None or topic_id is None:
         return None
