@@ -8,7 +8,7 @@ import pytest
 
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.partition_log import PartitionLog
-from quorumd.broker.log_management.directories import LogDirectories
+from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
 from quorumd.broker.log_management.log_folders import (
     Folder,
     OpenRequest,
@@ -99,6 +99,19 @@ def test_directories_of_another_node_or_without_a_format_are_offline(memory_disk
     assert directories.offline_ids == []
     assert directories.choose(KafkaUuid(b"an unknown disk."), {}) is None
     assert directories.choose(own, {}) is directories.all[0]
+
+
+def test_replica_of_a_disk_that_was_replaced_gets_a_new_directory() -> None:
+    """Unless its directory may be one of those that are offline."""
+    directories = LogDirectories([LogDirectory("/a"), LogDirectory("/b")])
+    first, second = directories.all
+    for each, id in ((first, b"directory of a.."), (second, b"directory of b..")):
+        each.id = KafkaUuid(id)
+    replaced = KafkaUuid(b"a replaced disk.")
+    assert directories.choose(replaced, {"/a": 1}) is second
+    first.is_online = False
+    assert directories.choose(replaced, {"/a": 1}) is None
+    assert directories.choose(second.id, {}) is second
 
 
 def test_topic_config_that_is_not_a_number_is_the_default() -> None:
