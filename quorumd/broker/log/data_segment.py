@@ -311,6 +311,8 @@ class DataSegment:
             found = find_batch(data, offset)
             if found + EXTENT_SIZE <= len(data):
                 return position + found
+            if found == 0:
+                raise CorruptLog(f"the file ends at byte {position + len(data)} of {self.size}")
             position += found
         return self.size
 

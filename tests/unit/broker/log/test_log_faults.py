@@ -251,6 +251,15 @@ def test_read_obeys_the_maximum_offset_inside_of_a_batch(disk: Disk, folder: str
     assert log.read(0, 1, 2) == b""
 
 
+def test_read_of_a_file_that_was_cut_off_ends(memory_disk: SimulatedDisk, folder: str) -> None:
+    # A failed sync may drop what was appended.
+    log = opened(memory_disk, folder, PartitionLogSettings())
+    append(log, 2)
+    memory_disk.open(f"{log.directory}/{0:020}.log").truncate(0)
+    with pytest.raises(StorageError, match="the file ends at byte 0"):
+        log.read(1, 1000, 2)
+
+
 # Markers and keys
 
 
