@@ -7,7 +7,11 @@ from dataclasses import replace
 import pytest
 
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.options import BROKER_NODE_FAULT_NAMES, SimulationOptions
+from quorumd.simulator.options import (
+    BROKER_NODE_FAULT_NAMES,
+    RARE_BROKER_NODE_FAULT_NAMES,
+    SimulationOptions,
+)
 from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
@@ -34,7 +38,9 @@ def run(seed: int, fault: str, **more: int) -> Report:
     return Simulation(seed, options).run()
 
 
-@pytest.mark.parametrize("fault", ["kill", "power loss", *BROKER_NODE_FAULT_NAMES])
+@pytest.mark.parametrize(
+    "fault", ["kill", "power loss", *BROKER_NODE_FAULT_NAMES, *RARE_BROKER_NODE_FAULT_NAMES]
+)
 def test_broker_nodes_serve_their_clients_in_spite_of(fault: str) -> None:
     report = run(1, fault)
     assert report.ok, str(report)

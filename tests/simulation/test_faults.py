@@ -15,6 +15,7 @@ from quorumd.simulator.options import (
     BROKER_NODE_FAULT_NAMES,
     FAULT_NAMES,
     RARE_BROKER_FAULT_NAMES,
+    RARE_BROKER_NODE_FAULT_NAMES,
     RARE_FAULT_NAMES,
     SimulationOptions,
 )
@@ -37,8 +38,10 @@ def run_with(fault: str, seed: int = 1, **more: object) -> Report:
 
 
 def test_every_fault_has_its_place() -> None:
-    rare = RARE_FAULT_NAMES + RARE_BROKER_FAULT_NAMES + BROKER_NODE_FAULT_NAMES
-    assert tuple(fault.name for fault in ALL_FAULTS) == FAULT_NAMES + BROKER_FAULT_NAMES + rare
+    rare = RARE_FAULT_NAMES + RARE_BROKER_FAULT_NAMES
+    of_broker_nodes = BROKER_NODE_FAULT_NAMES + RARE_BROKER_NODE_FAULT_NAMES
+    names = tuple(fault.name for fault in ALL_FAULTS)
+    assert names == FAULT_NAMES + BROKER_FAULT_NAMES + rare + of_broker_nodes
 
 
 @pytest.mark.parametrize("name", FAULT_NAMES + RARE_FAULT_NAMES)
