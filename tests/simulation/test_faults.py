@@ -19,6 +19,7 @@ from quorumd.simulator.options import (
     RARE_FAULT_NAMES,
     SimulationOptions,
 )
+from quorumd.simulator.profiles.draw import draw_options
 from quorumd.simulator.report import Report
 from quorumd.simulator.simulation import Simulation
 from quorumd.simulator.workload import WorkloadOptions
@@ -209,3 +210,10 @@ def test_directories_are_lost_and_brokers_unregistered() -> None:
     assert counters["unregistrations: UnregisterBroker: NONE"] > 0
     assert counters["brokers that lost their place"] > 0
     assert counters["records acknowledged"] > 0
+
+
+def test_wiped_voters_of_a_moved_quorum_start() -> None:
+    report = Simulation(3, draw_options(3, "bootstrap once")).run()
+    assert report.ok, str(report)
+    assert report.counters["quorums moved"] > 0
+    assert report.counters["fault: wiped disks"] > 0

@@ -24,8 +24,8 @@ DOWN_MS = 300.0
 
 class WipedDisks:
     """Some voters, possibly most, lose their disks at once and are formatted like by a service unit: without initial
-    controllers, with the old cluster id or none. One may have its initial properties, which name it as the only
-    voter. The other voters run, are down, or are isolated. Finally the operator restores the old disks."""
+    controllers, with the old cluster id or none. They have their initial properties; those of one may name it as the
+    only voter. The other voters run, are down, or are isolated. Finally the operator restores the old disks."""
 
     name = "wiped disks"
 
@@ -43,6 +43,8 @@ class WipedDisks:
         for machine in wiped:
             cluster.lose_power(machine.node_id)
             set_aside(cluster, machine, cluster_id)
+            # A blank node does not start without the addresses that a moved quorum has removed.
+            machine.seeds = None
         wiped[0].names_itself = names_itself
         for machine in kept:
             self._trouble(cluster, random, machine, duration_ms)
