@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.options import (
     BROKER_NODE_FAULTS,
@@ -300,8 +302,22 @@ BROKER_PROFILES: tuple[Profile, ...] = (
     ),
 )
 
+_node_profile = partial(
+    Profile,
+    observers=(0,),
+    clients=(1,),
+    kept_records=0.0,
+    configs=0.0,
+    features=0.0,
+    transfers=0.0,
+    long_intervals=0.0,
+    record_ms=(0.003, 0.03),
+    broker_faults=(),
+)
+"""Nodes with the broker role do the work, and little else does: their runs cost the most."""
+
 NODE_PROFILES: tuple[Profile, ...] = (
-    Profile(
+    _node_profile(
         "broker nodes",
         "Nodes with the broker role serve producers and consumers while they crash and partitions move.",
         faults=BROKER_NODE_FAULTS,
@@ -310,25 +326,16 @@ NODE_PROFILES: tuple[Profile, ...] = (
         rare_share=0.3,
         fault_interval_ms=(200.0, 2500.0),
         voters=(1, 1, 3),
-        observers=(0,),
         safety_ms=(5e3, 10e3),
         short_share=0.1,
         election_timeout_ms=(100.0, 400.0),
         disk_ms=(0.05, 2.0),
-        clients=(1,),
-        kept_records=0.0,
-        configs=0.0,
-        features=0.0,
-        transfers=0.0,
-        long_intervals=0.0,
-        record_ms=(0.003, 0.03),
         broker_nodes=((3, 0), (3, 0), (4, 0), (2, 1), (1, 3)),
-        broker_faults=(),
         broker_session_ms=(300.0, 1500.0),
         admin_ms=(200.0, 1500.0),
         log_directories=(1, 1, 2),
     ),
-    Profile(
+    _node_profile(
         "broker restarts",
         "Three nodes with the broker role crash, lose power and are isolated all the time.",
         faults=(
@@ -346,24 +353,15 @@ NODE_PROFILES: tuple[Profile, ...] = (
         rare_share=0.3,
         fault_interval_ms=(150.0, 600.0),
         voters=(1,),
-        observers=(0,),
         safety_ms=(3e3, 5e3),
         short_share=0.0,
         election_timeout_ms=(100.0, 200.0),
         disk_ms=(0.05, 1.0),
-        clients=(1,),
-        kept_records=0.0,
-        configs=0.0,
-        features=0.0,
-        transfers=0.0,
-        long_intervals=0.0,
-        record_ms=(0.003, 0.03),
         broker_nodes=((2, 1), (3, 0)),
-        broker_faults=(),
         broker_session_ms=(300.0, 800.0),
         admin_ms=(200.0, 1000.0),
     ),
-    Profile(
+    _node_profile(
         "directory moves",
         "Replicas move between the log directories of nodes that crash, lose power and fail to sync.",
         faults=(
@@ -379,20 +377,11 @@ NODE_PROFILES: tuple[Profile, ...] = (
         fault_share=(0.3, 0.9),
         fault_interval_ms=(150.0, 1500.0),
         voters=(1,),
-        observers=(0,),
         safety_ms=(3e3, 6e3),
         short_share=0.0,
         election_timeout_ms=(100.0, 200.0),
         disk_ms=(0.05, 2.0),
-        clients=(1,),
-        kept_records=0.0,
-        configs=0.0,
-        features=0.0,
-        transfers=0.0,
-        long_intervals=0.0,
-        record_ms=(0.003, 0.03),
         broker_nodes=((2, 0), (3, 0), (2, 1)),
-        broker_faults=(),
         broker_session_ms=(300.0, 1000.0),
         admin_ms=(300.0, 1500.0),
         log_directories=(2, 2, 3),
