@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from quorumd.node.health.refusal_log import MAX_LOGGED_REFUSALS, REFUSAL_LOG_INTERVAL_MS, RefusalLog
+from quorumd.log_limit import INTERVAL_MS
+from quorumd.node.health.refusal_log import MAX_LOGGED_REFUSALS, RefusalLog
 from quorumd.raft.effects import RequestRefused
 from tests.support.node.virtual_time import VirtualTime
 
@@ -48,7 +49,7 @@ def test_refused_votes_are_logged_with_candidate_and_epochs_at_intervals(logged:
         "refused the pre-vote of node 2 at 10.0.0.2:9 in epoch 5, own epoch 5: leads this epoch",
     )
     assert logged.lines() == [line]
-    logged.time.pass_ms(REFUSAL_LOG_INTERVAL_MS)
+    logged.time.pass_ms(INTERVAL_MS)
     logged.lines()
     logged.log.refused(refused)
     assert len(logged.lines()) == 1
@@ -58,7 +59,7 @@ def test_refusals_of_many_ids_are_logged_in_part(logged: LoggedRefusals) -> None
     for node_id in range(3 * MAX_LOGGED_REFUSALS):
         logged.log.refused(RequestRefused("vote", node_id, "10.0.0.9:1", 4, "it is not a recorded voter"))
     assert len(logged.lines()) == MAX_LOGGED_REFUSALS
-    logged.time.pass_ms(REFUSAL_LOG_INTERVAL_MS)
+    logged.time.pass_ms(INTERVAL_MS)
     logged.lines()
     logged.log.refused(RequestRefused("vote", 1, "10.0.0.9:1", 4, "it is not a recorded voter"))
     assert len(logged.lines()) == 1
