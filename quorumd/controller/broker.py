@@ -68,6 +68,10 @@ class Broker(NamedTuple):
         cordoned = self.cordoned or ()
         return bool(self.directories) and all(directory in cordoned for directory in self.directories)
 
+    def endpoint(self, listener: str) -> BrokerEndpoint | None:
+        """Return the endpoint of a listener, None if the broker has none."""
+        return next((each for each in self.endpoints if each.name == listener), None)
+
     def has_online_dir(self, directory: KafkaUuid) -> bool:
         """Whether the directory is online; assumed if the broker has not reported its directories yet."""
         if directory in (MIGRATING, UNASSIGNED):

@@ -61,9 +61,5 @@ def _names(image: ClusterImage, kind: ConfigResourceType, listener: str) -> Iter
 
 def _brokers(image: ClusterImage, listener: str) -> Iterable[int]:
     """The brokers with an endpoint of a listener; all for the listener of controllers, which no broker has."""
-    reachable = (
-        broker_id
-        for broker_id, broker in image.brokers.items()
-        if any(endpoint.name == listener for endpoint in broker.endpoints)
-    )
+    reachable = (broker_id for broker_id, broker in image.brokers.items() if broker.endpoint(listener))
     return sorted(reachable) or sorted(image.brokers)

@@ -74,6 +74,4 @@ class BrokerMetadata:
     def endpoint(self, broker_id: int, listener: str) -> BrokerEndpoint | None:
         """Return the endpoint of a broker's listener, None if it is unknown."""
         broker = self.image.brokers.get(broker_id)
-        if broker is None:
-            return None
-        return next((endpoint for endpoint in broker.endpoints if endpoint.name == listener), None)
+        return None if broker is None else broker.endpoint(listener)
