@@ -115,7 +115,10 @@ class Disk(Protocol):
         """Create and lock a file for this process until it is closed. Raises BlockingIOError if it is locked."""
 
     def free_bytes(self, path: str) -> int:
-        """Free space for an unprivileged user on the file system of `path`."""
+        """Free space for an unprivileged user on the file system of `path`. Raises OSError."""
+
+    def total_bytes(self, path: str) -> int:
+        """Size of the file system of `path`. Raises OSError."""
 
     def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run a blocking operation after this call has returned, one at a time in the order of submission.

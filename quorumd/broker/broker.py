@@ -187,7 +187,6 @@ class Broker:
             self.settings,
             ports.clock,
             ports.entropy,
-            ports.disk,
             self.metadata,
             self.partitions,
             self.moves,

@@ -1,17 +1,36 @@
-"""Metrics of the broker role, without samples on other nodes. `kip`: the names in Kafka's brokers."""
+"""Metrics of the broker role, without samples on other nodes. `kip`: the names in Kafka's brokers.
+
+No metric has a sample per partition: their number is unlimited. That of the log directories is not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from quorumd.observability.broker_statistics import BrokerStatistics
-from quorumd.observability.node_metric import NodeMetric, Read
+from quorumd.node.node import Node
+from quorumd.observability.broker_statistics import BrokerStatistics, LogDirectoryStatistics
+from quorumd.observability.node_metric import NodeMetric, Read, Sample, SampledState
 
 
 def _value(read: Callable[[BrokerStatistics], int]) -> Read:
     return lambda node, sampled: [] if sampled.broker is None else [((), read(sampled.broker))]
 
+
+def _by_directory(read: Callable[[LogDirectoryStatistics], int]) -> Read:
+    """A sample per log directory, without those that are unknown (-1)."""
+
+    def samples(node: Node, sampled: SampledState) -> Iterator[Sample]:
+        directories = () if sampled.broker is None else sampled.broker.log_directories
+        for directory in directories:
+            value = read(directory)
+            if value >= 0:
+                yield (directory.path,), value
+
+    return samples
+
+
+_DIRECTORY: Final = ("directory",)
 
 BROKER_METRICS: Final[tuple[NodeMetric, ...]] = (
     NodeMetric(
@@ -53,21 +72,58 @@ BROKER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "quorumd_broker_offline_log_directories",
         "gauge",
         "Log directories that have failed.",
-        _value(lambda figures: figures.offline_directories),
+        _value(lambda figures: sum(not each.is_online for each in figures.log_directories)),
         kip=("OfflineLogDirectoryCount",),
     ),
     NodeMetric(
         "quorumd_broker_cordoned_log_directories",
         "gauge",
         "Log directories that get no new replicas (cordoned.log.dirs).",
-        _value(lambda figures: figures.cordoned_directories),
+        _value(lambda figures: sum(each.is_cordoned for each in figures.log_directories)),
         kip=("CordonedLogDirectoryCount",),
     ),
     NodeMetric(
         "quorumd_broker_log_bytes",
         "gauge",
-        "Size of the logs of all partitions on this broker.",
-        _value(lambda figures: figures.log_bytes),
+        "Size of the logs in each log directory, including those of replicas that move to it.",
+        _by_directory(lambda directory: directory.log_bytes),
+        _DIRECTORY,
+    ),
+    NodeMetric(
+        "quorumd_broker_log_directory_offline",
+        "gauge",
+        "1 for a log directory that has failed, otherwise 0.",
+        _by_directory(lambda directory: not directory.is_online),
+        _DIRECTORY,
+        ("LogDirectoryOffline",),
+    ),
+    NodeMetric(
+        "quorumd_broker_log_directory_cordoned",
+        "gauge",
+        "1 for a log directory that gets no new replicas, otherwise 0.",
+        _by_directory(lambda directory: directory.is_cordoned),
+        _DIRECTORY,
+    ),
+    NodeMetric(
+        "quorumd_broker_log_directory_total_bytes",
+        "gauge",
+        "Size of the file system of each log directory that is online.",
+        _by_directory(lambda directory: directory.space.total_bytes),
+        _DIRECTORY,
+    ),
+    NodeMetric(
+        "quorumd_broker_log_directory_usable_bytes",
+        "gauge",
+        "Free space in the file system of each log directory that is online.",
+        _by_directory(lambda directory: directory.space.usable_bytes),
+        _DIRECTORY,
+    ),
+    NodeMetric(
+        "quorumd_broker_future_replicas",
+        "gauge",
+        "Replicas that move to each log directory from another one of this broker.",
+        _by_directory(lambda directory: directory.future_replicas),
+        _DIRECTORY,
     ),
     NodeMetric(
         "quorumd_broker_messages_in",

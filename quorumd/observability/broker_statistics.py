@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from quorumd.broker.log_management.directories import DirectorySpace
 from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.partitions.partitions import Partitions
 from quorumd.node.node import Node
 
 
+class LogDirectoryStatistics(NamedTuple):
+    """A log directory. `log_bytes`: size of the logs in it, those of future replicas included; `future_replicas`:
+    replicas of this broker that move to it; `space`: of its file system."""
+
+    path: str
+    is_online: bool
+    is_cordoned: bool
+    log_bytes: int
+    future_replicas: int
+    space: DirectorySpace
+
+
 class BrokerStatistics(NamedTuple):
-    """The replicas of a broker, collected on the event thread."""
+    """The replicas of a broker, collected on the event thread, and its log directories in the order of `log.dirs`."""
 
     state: int
     partitions: int
     leaders: int
     under_replicated: int
     under_min_isr: int
-    offline_directories: int
-    cordoned_directories: int
-    log_bytes: int
     messages_in: int
+    log_directories: tuple[LogDirectoryStatistics, ...] = ()
 
 
 def is_under_replicated(hosted: HostedPartition) -> bool:
@@ -35,12 +47,11 @@ def collect_broker_statistics(node: Node) -> BrokerStatistics | None:
     state = int(node.broker.state)
     broker = node.broker.broker
     if broker is None:
-        return BrokerStatistics(state, 0, 0, 0, 0, 0, 0, 0, 0)
+        return BrokerStatistics(state, 0, 0, 0, 0, 0)
     hosted = broker.partitions.all()
-    leaders = under_replicated = under_min_isr = log_bytes = 0
+    leaders = under_replicated = under_min_isr = 0
     for each in hosted:
         replica = each.replica
-        log_bytes += replica.log.size_bytes
         if replica.leadership is not None:
             leaders += 1
             under_replicated += is_under_replicated(each)
@@ -51,8 +62,32 @@ def collect_broker_statistics(node: Node) -> BrokerStatistics | None:
         leaders,
         under_replicated,
         under_min_isr,
-        sum(not directory.is_online for directory in broker.directories.all),
-        sum(directory.is_cordoned for directory in broker.directories.all),
-        log_bytes,
         node.broker.counters.messages_in,
+        collect_log_directory_statistics(broker.partitions),
+    )
+
+
+def collect_log_directory_statistics(partitions: Partitions) -> tuple[LogDirectoryStatistics, ...]:
+    """Collect the current statistics of each directory of `log.dirs`."""
+    log_bytes: dict[str, int] = {}
+    future_replicas: dict[str, int] = {}
+    for each in partitions.all():
+        log_bytes[each.directory.path] = log_bytes.get(each.directory.path, 0) + each.log.size_bytes
+        future = each.future
+        if future is not None:
+            path = future.directory.path
+            future_replicas[path] = future_replicas.get(path, 0) + 1
+            log_bytes[path] = log_bytes.get(path, 0) + (
+                future.log.size_bytes if future.log is not None else 0
+            )
+    return tuple(
+        LogDirectoryStatistics(
+            directory.path,
+            directory.is_online,
+            directory.is_cordoned,
+            log_bytes.get(directory.path, 0),
+            future_replicas.get(directory.path, 0),
+            partitions.logs.space(directory),
+        )
+        for directory in partitions.directories.all
     )

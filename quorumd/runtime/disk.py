@@ -161,6 +161,11 @@ class OsDisk:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
+    def total_bytes(self, path: str) -> int:
+        """See `ports.Disk`."""
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
+
     def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """See `ports.Disk`."""
         self._operations.submit(operation, done)

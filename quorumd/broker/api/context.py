@@ -19,7 +19,7 @@ from quorumd.controller.broker import Broker, BrokerEndpoint
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
-from quorumd.ports import Clock, Disk, Entropy
+from quorumd.ports import Clock, Entropy
 from quorumd.protocol.routes import Session, SlicedTask
 from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
 from quorumd.security.authorizer import Access
@@ -58,7 +58,6 @@ class BrokerApiContext:
     settings: BrokerSettings
     clock: Clock
     entropy: Entropy
-    disk: Disk
     metadata: BrokerMetadata
     partitions: Partitions
     moves: DirectoryMoves

@@ -64,12 +64,9 @@ class LogDirApis:
         topics: dict[str, DescribeLogDirsTopic] = {}
         for name, described in sorted(partitions, key=lambda each: (each[0], each[1].partition_index)):
             topics.setdefault(name, DescribeLogDirsTopic(name)).partitions.append(described)
-        try:
-            usable = self._context.disk.free_bytes(directory.path)
-        except OSError:
-            usable = -1
         is_cordoned = directory.is_cordoned and self._context.metadata.has_cordons
-        return DescribeLogDirsResult(0, directory.path, list(topics.values()), -1, usable, is_cordoned)
+        space = self._context.partitions.logs.space(directory)
+        return DescribeLogDirsResult(0, directory.path, list(topics.values()), *space, is_cordoned)
 
     def alter_replica_log_dirs(self, session: Session, request: Request[AlterReplicaLogDirsRequest]) -> None:
         """Move replicas to other log directories; the response says only whether that has begun, durably."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorumd.broker.log.clean_shutdown import NO_BROKER_EPOCH, read_broker_epoch, was_clean
 from quorumd.broker.log.offset_checkpoint import (
@@ -24,6 +24,13 @@ from quorumd.ports import Disk
 logger = logging.getLogger("quorumd.broker")
 
 CHECKPOINTS: Final = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_START_OFFSETS, CLEANER_OFFSETS)
+
+
+class DirectorySpace(NamedTuple):
+    """Size and free space of the file system of a log directory; -1 if unknown."""
+
+    total_bytes: int = -1
+    usable_bytes: int = -1
 
 
 class LogDirectory:

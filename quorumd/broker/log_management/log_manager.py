@@ -8,7 +8,7 @@ from collections.abc import Callable
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.offset_checkpoint import LOG_START_OFFSETS, RECOVERY_POINTS
 from quorumd.broker.log.partition_log import PartitionLog
-from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
+from quorumd.broker.log_management.directories import DirectorySpace, LogDirectories, LogDirectory
 from quorumd.broker.log_management.disk_operations import DiskOperations
 from quorumd.broker.log_management.log_folders import (
     FolderKey,
@@ -65,6 +65,17 @@ class LogManager:
     def directory_of(self, key: FolderKey) -> LogDirectory | None:
         """Return the directory of a partition folder, None if there is none."""
         return self.folders.current.get(key)
+
+    def space(self, directory: LogDirectory) -> DirectorySpace:
+        """Read size and free space of the file system of a log directory, both unknown if it is offline."""
+        if not directory.is_online:
+            return DirectorySpace()
+        try:
+            return DirectorySpace(
+                self._disk.total_bytes(directory.path), self._disk.free_bytes(directory.path)
+            )
+        except OSError:
+            return DirectorySpace()
 
     # Logs
 

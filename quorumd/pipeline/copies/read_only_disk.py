@@ -86,6 +86,9 @@ class ReadOnlyDisk:
     def free_bytes(self, path: str) -> int:
         return 0
 
+    def total_bytes(self, path: str) -> int:
+        return 0
+
     def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         _refuse("submit")
 

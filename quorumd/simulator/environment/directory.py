@@ -7,6 +7,7 @@ on its name: a renamed file that was not synced may be empty.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 from quorumd.simulator.environment.stored_file import Loss, StoredFile
@@ -50,6 +51,14 @@ class Directory:
         for change in self.pending:
             _apply(self.durable, change)
         self.pending.clear()
+
+    def files(self) -> Iterator[StoredFile]:
+        """Every file here and in the folders below, as a process sees them."""
+        for entry in self.entries.values():
+            if isinstance(entry, Directory):
+                yield from entry.files()
+            else:
+                yield entry
 
     def durable_entry(self, name: str) -> StoredFile | Directory | None:
         """Return the entry that `name` has after every possible crash now; None if uncertain or missing."""

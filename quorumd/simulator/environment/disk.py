@@ -6,7 +6,7 @@ Faults are injected from outside (`faults`): the `lose_power` family, `fail_sync
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from errno import EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY
 from functools import lru_cache
 from random import Random
@@ -206,7 +206,7 @@ class SimulatedDisk:
     @property
     def is_corrupted(self) -> bool:
         """Whether a process would read corrupted data; files that were removed since do not count."""
-        return bool(self._corrupted) and any(file.corrupt for file in _files(self._root))
+        return bool(self._corrupted) and any(file.corrupt for file in self._root.files())
 
     def exchange(self, root: Directory) -> Directory:
         """Replace all files and return the previous ones. No process may be using the disk."""
@@ -368,6 +368,10 @@ class SimulatedDisk:
         self.check_power()
         return max(0, self.capacity - self.used_bytes())
 
+    def total_bytes(self, path: str) -> int:
+        self.check_power()
+        return self.capacity
+
     def submit(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         duration = self.latency.draw(self._random)
         start = max(self._heap.now_ms, self._busy_until)
@@ -445,7 +449,7 @@ class SimulatedDisk:
         return min(size, len(file.content) + max(0, self.capacity - self.used_bytes()))
 
     def used_bytes(self) -> int:
-        return sum(len(file.content) for file in _files(self._root))
+        return sum(len(file.content) for file in self._root.files())
 
     def unlock(self, path: str) -> None:
         self._locked.pop(path, None)
@@ -486,14 +490,6 @@ class SimulatedDisk:
 @lru_cache(maxsize=1024)
 def _parts(path: str) -> tuple[str, ...]:
     return tuple(part for part in path.split("/") if part and part != ".")
-
-
-def _files(folder: Directory) -> Iterator[StoredFile]:
-    for entry in folder.entries.values():
-        if isinstance(entry, Directory):
-            yield from _files(entry)
-        else:
-            yield entry
 
 
 def _nothing(synced: StoredFile | Directory) -> None:

@@ -7,9 +7,10 @@ import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from quorumd.broker.log_management.directories import DirectorySpace
 from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.node.statistics import Histogram, NodeStatistics
-from quorumd.observability.broker_statistics import BrokerStatistics
+from quorumd.observability.broker_statistics import BrokerStatistics, LogDirectoryStatistics
 from quorumd.observability.image_statistics import EMPTY_STATISTICS, ImageStatistics
 from quorumd.observability.metrics import (
     METRICS,
@@ -105,6 +106,7 @@ BROKER_OF_KAFKA = [
     "UnderMinIsrPartitionCount",
     "OfflineLogDirectoryCount",
     "CordonedLogDirectoryCount",
+    "LogDirectoryOffline",
     "MessagesInPerSec",
 ]
 ALL_KIP_NAMES = KIP_595_DRAFT + KIP_595_ACCEPTED + SHIPPED_SINCE + CONTROLLER_OF_KAFKA + BROKER_OF_KAFKA
@@ -312,18 +314,42 @@ def test_requests_and_errors_carry_names() -> None:
 
 
 def test_broker_metrics_are_reported_with_that_role_only() -> None:
-    figures = BrokerStatistics(3, 40, 20, 2, 1, 0, 6, 5000, 77)
+    figures = BrokerStatistics(3, 40, 20, 2, 1, 77)
     samples = scrape(make_node(), SampledState(broker=figures))
     assert samples["quorumd_broker_state", ()] == 3
     assert samples["quorumd_broker_partitions", ()] == 40
     assert samples["quorumd_broker_leaders", ()] == 20
     assert samples["quorumd_broker_under_replicated_partitions", ()] == 2
     assert samples["quorumd_broker_under_min_isr_partitions", ()] == 1
-    assert samples["quorumd_broker_offline_log_directories", ()] == 0
-    assert samples["quorumd_broker_cordoned_log_directories", ()] == 6
-    assert samples["quorumd_broker_log_bytes", ()] == 5000
     assert samples["quorumd_broker_messages_in_total", ()] == 77
     assert ("quorumd_broker_state", ()) not in scrape(make_node())
+
+
+def test_log_directories_are_reported_by_their_paths() -> None:
+    directories = (
+        LogDirectoryStatistics("/a", True, True, 5000, 2, DirectorySpace(10_000, 4000)),
+        LogDirectoryStatistics("/b", False, True, 0, 0, DirectorySpace()),
+    )
+    samples = scrape(make_node(), SampledState(broker=BrokerStatistics(3, 40, 20, 2, 1, 77, directories)))
+    assert samples["quorumd_broker_offline_log_directories", ()] == 1
+    assert samples["quorumd_broker_cordoned_log_directories", ()] == 2
+    found = {
+        (name.removeprefix("quorumd_broker_"), dict(labels)["directory"]): value
+        for (name, labels), value in samples.items()
+        if "directory" in dict(labels)
+    }
+    assert found == {
+        ("log_bytes", "/a"): 5000,
+        ("log_bytes", "/b"): 0,
+        ("log_directory_offline", "/a"): 0,
+        ("log_directory_offline", "/b"): 1,
+        ("log_directory_cordoned", "/a"): 1,
+        ("log_directory_cordoned", "/b"): 1,
+        ("log_directory_total_bytes", "/a"): 10_000,
+        ("log_directory_usable_bytes", "/a"): 4000,
+        ("future_replicas", "/a"): 2,
+        ("future_replicas", "/b"): 0,
+    }
 
 
 def test_process_metrics_are_exposed() -> None:

@@ -46,7 +46,7 @@ def test_directories_are_listed_with_the_sizes_of_their_logs(cluster: SimulatedB
         }
         assert found == {(number, path_of(cluster, number), True) for number in numbers}
         if version >= 4:
-            assert all(each.usable_bytes > 0 for each in response.results)
+            assert all(each.total_bytes > each.usable_bytes > 0 for each in response.results)
 
 
 def test_failed_directory_has_an_error(cluster: SimulatedBrokers) -> None:

@@ -146,7 +146,7 @@ def test_space_that_cannot_be_measured_is_unknown(
 
     monkeypatch.setattr(cluster.brokers[1].disk, "free_bytes", free_bytes)
     results = Client(cluster).call(DescribeLogDirsRequest(None)).results
-    assert [(each.error_code, each.usable_bytes) for each in results] == [(0, -1), (0, -1)]
+    assert [(each.error_code, each.total_bytes, each.usable_bytes) for each in results] == [(0, -1, -1)] * 2
 
 
 def test_replica_is_not_moved_to_a_failed_directory(cluster: SimulatedBrokers) -> None:
