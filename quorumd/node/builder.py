@@ -29,7 +29,7 @@ from quorumd.node.membership.manager import create_membership_manager
 from quorumd.node.node import Node
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
-from quorumd.node.peers.connection import PeerListener
+from quorumd.node.peers.connection import PeerSettings
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.peers.leader_request import LeaderCaller
@@ -111,13 +111,9 @@ class _Builder:
         sasl = ports.sasl.get(listener)
         login = sasl.client if sasl is not None else None
         new_sasl_client = None if login is None else lambda: login.new_client(str(ports.entropy.uuid()))
-        return PeerConnections(
-            ports.network,
-            ports.clock,
-            self.core.node.settings.client_id,
-            private_apis,
-            PeerListener(listener, new_sasl_client),
-        )
+        client_id = self.core.node.settings.client_id
+        settings = PeerSettings(client_id, listener, new_sasl_client, private_apis)
+        return PeerConnections(ports.network, ports.clock, settings)
 
     def _broker(self) -> NodeBroker | None:
         """The broker role."""

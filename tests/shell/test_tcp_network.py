@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from quorumd.node.peers.connection import Call, Failure, PeerConnection
+from quorumd.node.peers.connection import Call, Failure, PeerConnection, PeerSettings
 from quorumd.ports import Transport
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.metadata_request import MetadataRequest
@@ -425,7 +425,7 @@ def test_moved_peer_is_reached_under_its_name(loop_factory: LoopFactory) -> None
         listener = net.listen("127.0.0.1", 0, lambda: here)
         there = Recorder()
         moved_to = net.listen("127.0.0.2", listener.port, lambda: there)
-        peer = PeerConnection(net, clock, MOVED, listener.port, "quorumd-test")
+        peer = PeerConnection(net, clock, MOVED, listener.port, PeerSettings("quorumd-test"))
         failures: list[Failure] = []
 
         def send() -> None:

@@ -56,6 +56,7 @@ class ControllerApis:
 
     def _execute(self, session: Session, request: Request[Message], part: PartContext) -> None:
         api, writer, purgatory = self._apis[request.api_key], self._writer, self._purgatory
+        rules = api.append_rules
         admitted = self._authorization.admit(session, request)
         if admitted is None:
             return
@@ -83,14 +84,14 @@ class ControllerApis:
                 purgatory.respond_deferred(session, request, response)
         elif not writer.has_free_space():
             purgatory.refuse(session, request, ErrorCode.KAFKA_STORAGE_ERROR)
-        elif api.too_large_error is None:
+        elif rules.too_large_error is None:
             writer.write_batches(plan.records, purgatory.on_commit_respond(session, request, response))
-            if api.records_offset:
+            if rules.records_offset:
                 writer.flush_pending()
         elif not writer.write_batch(
             plan.records, purgatory.on_commit_respond(session, request, response), plan.prepared
         ):
-            purgatory.refuse(session, request, api.too_large_error)
+            purgatory.refuse(session, request, rules.too_large_error)
 
     def _mutation_quota(
         self, api: ControllerApi, session: Session, request: Request[Message]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from quorumd.controller.acl_requests import plan_create_acls, plan_delete_acls
 from quorumd.controller.alter_partition import plan_alter_partition
@@ -76,16 +76,29 @@ def _without_context(plan: Callable[[Controller, M, int], ControllerResult]) -> 
     return lambda controller, message, version, context: plan(controller, message, version)
 
 
+class AppendRules(NamedTuple):
+    """How the records of an API are appended.
+
+    `too_large_error`: the error if they exceed one batch, None if they may be appended in several (see
+    `MetadataWriter.write_batches`). `records_offset`: whether they contain their own offset, so that no record may
+    precede them that was not known when they were planned.
+    """
+
+    too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION
+    records_offset: bool = False
+
+
+ONE_BATCH: Final = AppendRules()
+SEVERAL_BATCHES: Final = AppendRules(too_large_error=None)
+
+
 class ControllerApi:
     """Describes how one API is handled.
 
-    `plan` and `on_request` take messages of `request_class`. `too_large_error`: the error if the records exceed
-    one batch, None if they may be appended in several (see `MetadataWriter.write_batches`).
-    `on_request`: called by the leader for every request, whatever its result. `needs_read_confirmation`: whether a
-    response without records is a read, for which this node makes sure that it still leads. `is_connection_ordered`:
-    whether only requests on the newest connection of their broker are accepted (see `alter_partition_order`).
-    `records_offset`: whether the records contain their own offset, so that no record may precede them that was not
-    known when they were planned. `strict_quota_since`: the version from which clients know
+    `plan` and `on_request` take messages of `request_class`. `on_request`: called by the leader for every request,
+    whatever its result. `needs_read_confirmation`: whether a response without records is a read, for which this node
+    makes sure that it still leads. `is_connection_ordered`: whether only requests on the newest connection of their
+    broker are accepted (see `alter_partition_order`). `strict_quota_since`: the version from which clients know
     THROTTLING_QUOTA_EXCEEDED; the controller mutation quota is then passed to the planner. None if the API is not
     subject to that quota.
     """
@@ -94,11 +107,10 @@ class ControllerApi:
         self,
         request_class: type[M],
         plan: Planner[M],
-        too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION,
+        append_rules: AppendRules = ONE_BATCH,
         on_request: Callable[[Controller, M], None] | None = None,
         needs_read_confirmation: bool = True,
         is_connection_ordered: bool = False,
-        records_offset: bool = False,
         strict_quota_since: int | None = None,
     ) -> None:
         assert request_class.API_KEY is not None
@@ -106,11 +118,10 @@ class ControllerApi:
         self.request_class: type[Message] = request_class
         # Routes pass only messages of this class.
         self.plan = cast("Planner[Message]", plan)
-        self.too_large_error = too_large_error
+        self.append_rules = append_rules
         self.on_request = cast("Callable[[Controller, Message], None] | None", on_request)
         self.needs_read_confirmation = needs_read_confirmation
         self.is_connection_ordered = is_connection_ordered
-        self.records_offset = records_offset
         self.strict_quota_since = strict_quota_since
 
 
@@ -118,18 +129,17 @@ _APIS = (
     ControllerApi(
         BrokerRegistrationRequest,
         _without_context(plan_broker_registration),
-        too_large_error=None,
+        AppendRules(too_large_error=None, records_offset=True),
         on_request=renew_session,
-        records_offset=True,
     ),
     ControllerApi(
         BrokerHeartbeatRequest,
         _without_context(plan_broker_heartbeat),
-        too_large_error=None,
+        SEVERAL_BATCHES,
         on_request=record_heartbeat,
         needs_read_confirmation=False,
     ),
-    ControllerApi(UnregisterBrokerRequest, _without_context(plan_unregister_broker), too_large_error=None),
+    ControllerApi(UnregisterBrokerRequest, _without_context(plan_unregister_broker), SEVERAL_BATCHES),
     ControllerApi(ControllerRegistrationRequest, _without_context(plan_controller_registration)),
     ControllerApi(UnregisterControllerRequest, _without_context(plan_unregister_controller)),
     ControllerApi(AlterPartitionRequest, _without_context(plan_alter_partition), is_connection_ordered=True),
@@ -140,12 +150,12 @@ _APIS = (
     ControllerApi(
         IncrementalAlterConfigsRequest,
         plan_incremental_alter_configs,
-        ErrorCode.MESSAGE_TOO_LARGE,
+        AppendRules(ErrorCode.MESSAGE_TOO_LARGE),
     ),
     ControllerApi(
         AlterConfigsRequest,
         plan_alter_configs,
-        ErrorCode.MESSAGE_TOO_LARGE,
+        AppendRules(ErrorCode.MESSAGE_TOO_LARGE),
     ),
     ControllerApi(CreateTopicsRequest, plan_create_topics, strict_quota_since=6),
     ControllerApi(DeleteTopicsRequest, plan_delete_topics, strict_quota_since=5),

@@ -80,15 +80,18 @@ class Call:
         """Version and bytes, if the message was encoded before it is sent."""
 
 
-class PeerListener(NamedTuple):
-    """The listener of other nodes that this node connects to, by name, and the SASL client to log in there, if
-    any."""
+class PeerSettings(NamedTuple):
+    """How a node connects to other nodes.
 
+    `client_id`: its name in request headers. `listener`: the name of the peers' listener, "" for any.
+    `new_sasl_client`: creates the SASL client of a connection, None without SASL. `private_apis`: whether the APIs
+    that Kafka does not have may be used.
+    """
+
+    client_id: str
     listener: str = ""
     new_sasl_client: Callable[[], SaslClient] | None = None
-
-
-ANY_LISTENER = PeerListener()
+    private_apis: bool = True
 
 
 class PeerConnection:
@@ -104,19 +107,15 @@ class PeerConnection:
         clock: Clock,
         host: str,
         port: int,
-        client_id: str,
-        private_apis: bool = True,
-        peer_listener: PeerListener = ANY_LISTENER,
+        settings: PeerSettings,
         is_quorum: bool = False,
     ) -> None:
-        self._private_apis = private_apis
-        self._peer_listener = peer_listener
+        self._settings = settings
         self._is_quorum = is_quorum
         self._network = network
         self._clock = clock
         self._host = host
         self._port = port
-        self._client_id = client_id
         self._attempt: _ConnectionAttempt | None = None
         self._pending: deque[Call] = deque()
         self._timer = DeadlineTimer(clock, self._check_timeouts)
@@ -124,10 +123,8 @@ class PeerConnection:
     def call(self, call: Call) -> None:
         """Send a call, now or once connected."""
         if self._attempt is None:
-            self._attempt = _ConnectionAttempt(
-                self, self._clock, self._client_id, self._private_apis, self._peer_listener.new_sasl_client
-            )
-            self._network.connect(self._host, self._port, self._attempt, self._peer_listener.listener)
+            self._attempt = _ConnectionAttempt(self, self._clock, self._settings)
+            self._network.connect(self._host, self._port, self._attempt, self._settings.listener)
         if self._attempt.is_ready:
             self._attempt.renew_authentication()
         if self._attempt.is_ready:
@@ -194,21 +191,14 @@ class PeerConnection:
 class _ConnectionAttempt:
     """One established or attempted connection; late events of an abandoned one are ignored."""
 
-    def __init__(
-        self,
-        owner: PeerConnection,
-        clock: Clock,
-        client_id: str,
-        private_apis: bool,
-        new_sasl_client: Callable[[], SaslClient] | None,
-    ) -> None:
-        self._private_apis = private_apis
+    def __init__(self, owner: PeerConnection, clock: Clock, settings: PeerSettings) -> None:
+        self._private_apis = settings.private_apis
         self.in_flight: dict[int, Call] = {}
         self.is_ready = False
         self._owner = owner
         self._clock = clock
-        self._connection = ClientConnection(client_id)
-        self._handshake = Handshake(self._connection, new_sasl_client)
+        self._connection = ClientConnection(settings.client_id)
+        self._handshake = Handshake(self._connection, settings.new_sasl_client)
         self._renew_at_ms = inf
         self._transport: Transport | None = None
         self._versions: dict[int, int | None] = {}

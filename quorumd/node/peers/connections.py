@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from quorumd.node.peers.connection import ANY_LISTENER, Call, PeerConnection, PeerListener, Purpose
+from quorumd.node.peers.connection import Call, PeerConnection, PeerSettings, Purpose
 from quorumd.ports import Clock, Network
 
 
 class PeerConnections:
-    """Opens connections at the first call to an address. `client_id` names this node to its peers.
+    """Opens a connection at the first call to an address for a purpose."""
 
-    `peer_listener`: the listener of the peers, and how this node authenticates there.
-    """
-
-    def __init__(
-        self,
-        network: Network,
-        clock: Clock,
-        client_id: str,
-        private_apis: bool = True,
-        peer_listener: PeerListener = ANY_LISTENER,
-    ) -> None:
+    def __init__(self, network: Network, clock: Clock, settings: PeerSettings) -> None:
         self._network = network
         self._clock = clock
-        self._client_id = client_id
-        self._private_apis = private_apis
-        self._peer_listener = peer_listener
+        self._settings = settings
         self._connections: dict[tuple[str, int, Purpose], PeerConnection] = {}
 
     def __len__(self) -> int:
@@ -41,9 +29,7 @@ class PeerConnections:
                 self._clock,
                 host,
                 port,
-                self._client_id,
-                self._private_apis,
-                self._peer_listener,
+                self._settings,
                 is_quorum=purpose in (Purpose.QUORUM, Purpose.FETCH),
             )
             self._connections[key] = connection

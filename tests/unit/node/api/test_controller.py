@@ -11,7 +11,7 @@ from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.controller.request_context import RequestContext, Requester
 from quorumd.errors import ErrorCode
-from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
+from quorumd.node.api.controller_table import CONTROLLER_APIS, SEVERAL_BATCHES, ControllerApi
 from quorumd.node.api.error_responses import ENVELOPE_APIS
 from quorumd.node.state import metadata_writer
 from quorumd.protocol.apis import APIS, ApiKey
@@ -49,7 +49,7 @@ class Api:
             ApiKey.UNREGISTER_BROKER: ControllerApi(
                 UnregisterBrokerRequest,
                 self.plan_other,
-                None,
+                SEVERAL_BATCHES,
                 needs_read_confirmation=False,
             ),
         }

@@ -9,7 +9,7 @@ from quorumd.ids import METADATA_TOPIC, Endpoint, KafkaUuid, OffsetAndEpoch, Rep
 from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
-from quorumd.node.peers.connection import Call, Failure, Purpose
+from quorumd.node.peers.connection import Call, Failure, PeerSettings, Purpose
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
@@ -89,7 +89,9 @@ class ClientHarness(NodeParts):
         self.takes = 1000
         self.addresses = Addresses()
         self.connections = PeerConnections(
-            self.network.host("me"), self.time.clock, "quorumd-1", private_apis
+            self.network.host("me"),
+            self.time.clock,
+            PeerSettings("quorumd-1", private_apis=private_apis),
         )
         self.requests = PeerClient(
             self.basics,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.node.peers.connection import Call, Failure, PeerConnection, Purpose
+from quorumd.node.peers.connection import Call, Failure, PeerConnection, PeerSettings, Purpose
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -15,6 +15,7 @@ from quorumd.simulator.environment.stream import Side
 from tests.support.node.parts import NodeParts
 from tests.support.node.scripted_peer import ScriptedPeer
 
+SETTINGS = PeerSettings("quorumd-test")
 TIMEOUT_MS = 500.0
 
 
@@ -23,9 +24,7 @@ class ConnectionHarness(NodeParts):
 
     def __init__(self) -> None:
         super().__init__()
-        self.connection = PeerConnection(
-            self.network.host("me"), self.time.clock, "peer", 9092, "quorumd-test"
-        )
+        self.connection = PeerConnection(self.network.host("me"), self.time.clock, "peer", 9092, SETTINGS)
         self.responses: list[tuple[str, Any]] = []
         self.failures: list[tuple[str, Failure]] = []
         self.versions: list[int] = []
@@ -74,7 +73,7 @@ def test_only_hosts_of_voters_get_reserved_connections(
     """Any client may have announced the other addresses."""
     reserved: list[str] = []
     monkeypatch.setattr(Side, "reserve_for_host", lambda transport: reserved.append(transport.peer))
-    connections = PeerConnections(harness.network.host("me"), harness.time.clock, "quorumd-test")
+    connections = PeerConnections(harness.network.host("me"), harness.time.clock, SETTINGS)
     peer = ScriptedPeer(harness.network)
     deadline_ms = harness.time.clock.now_ms() + TIMEOUT_MS
     call = Call(ApiKey.METADATA, lambda version: MetadataRequest([]), print, print, deadline_ms)
