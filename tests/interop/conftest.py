@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.processes.daemons import Cluster, Daemon, wait_for
 from tests.support.processes.fixtures import running_cluster
+from tests.support.processes.kafka_python import kafka_python_tidied
 from tests.support.processes.requests import nodes_known
 
 NO_IDLE_RECORDS = "metadata.max.idle.interval.ms=0\n"
@@ -26,3 +27,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             # The node that started first found the others unreachable, and probes them again within a second.
             wait_for(f"node {daemon.node_id} to know all nodes", partial(all_known, daemon))
         yield started
+
+
+@pytest.fixture(autouse=True)
+def _kafka_python() -> Iterator[None]:
+    with kafka_python_tidied():
+        yield

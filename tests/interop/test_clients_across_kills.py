@@ -28,7 +28,7 @@ from kafka.errors import (
 
 from tests.support.processes.daemons import PATIENCE_S, Cluster, Daemon, wait_for
 from tests.support.processes.fake_broker import brokers
-from tests.support.processes.kafka_python import PATIENT, leaked_sockets_closed
+from tests.support.processes.kafka_python import PATIENT
 
 T = TypeVar("T")
 
@@ -42,13 +42,6 @@ METADATA_AGE_MS = 500
 @pytest.fixture(scope="module", autouse=True)
 def _brokers(cluster: Cluster) -> Iterator[None]:
     with brokers(cluster, BROKERS):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _sockets_that_kafka_python_forgets() -> Iterator[None]:
-    """kafka-python leaves sockets open whose connection was refused."""
-    with leaked_sockets_closed():
         yield
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from kafka import TopicPartitionReplica
 from kafka.admin import KafkaAdminClient
 
 from tests.support.processes.daemons import wait_for
-from tests.support.processes.kafka_python import PATIENT, leaked_sockets_closed
+from tests.support.processes.kafka_python import PATIENT
 from tests.support.processes.log_directories import TOPIC, DirectoryCluster, TwoDirectories, Writing
 
 PARTITIONS = range(4)
@@ -22,12 +23,13 @@ def test_replicas_move_under_load(tmp_path: Path) -> None:
     with DirectoryCluster(tmp_path, 3, PROPERTIES).running() as cluster:
         first, second, _ = cluster.nodes
         cluster.create_topic(len(PARTITIONS), min_insync_replicas="2")
-        with Writing(cluster.bootstrap) as writing, leaked_sockets_closed():
+        with Writing(cluster.bootstrap) as writing:
             writing.await_more()
             move_to_second(cluster, first)
             move_to_second(cluster, second)
             second.kill()
             second.restart()
+            cluster.await_brokers({each.node_id for each in cluster.nodes})
             # A move that the kill prevented from beginning is requested again.
             move_to_second(cluster, second)
             for node in (first, second):
@@ -38,10 +40,9 @@ def test_replicas_move_under_load(tmp_path: Path) -> None:
 
 
 def move_to_second(cluster: DirectoryCluster, node: TwoDirectories) -> None:
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","), **PATIENT)
     replicas = {TopicPartitionReplica(TOPIC, number, node.node_id): str(node.second) for number in PARTITIONS}
-    assert {error.errno for error in admin.alter_replica_log_dirs(replicas).values()} == {0}
-    admin.close()
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","), **PATIENT)) as admin:
+        assert {error.errno for error in admin.alter_replica_log_dirs(replicas).values()} == {0}
 
 
 def await_second(node: TwoDirectories) -> None:

@@ -93,11 +93,10 @@ def test_kafka_python_commits_to_its_group(broker: BrokerDaemon) -> None:
         "group_id": "kafka-python",
         "auto_offset_reset": "earliest",
     }
-    first = KafkaConsumer("records", consumer_timeout_ms=PATIENCE_S * 1000, **config)
-    assert len([next(first) for _ in range(RECORDS)]) == RECORDS
-    first.commit()
-    assert sum(first.committed(each) for each in first.assignment()) == RECORDS
-    first.close()
+    with KafkaConsumer("records", consumer_timeout_ms=PATIENCE_S * 1000, **config) as first:
+        assert len([next(first) for _ in range(RECORDS)]) == RECORDS
+        first.commit()
+        assert sum(first.committed(each) for each in first.assignment()) == RECORDS
 
 
 def test_committed_transactions_are_read_with_their_offsets(broker: BrokerDaemon) -> None:
@@ -125,10 +124,9 @@ def test_committed_transactions_are_read_with_their_offsets(broker: BrokerDaemon
 
 
 def test_kafka_python_commits_a_transaction(broker: BrokerDaemon) -> None:
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="kafka-python")
-    producer.init_transactions()
-    producer.begin_transaction()
-    sent = producer.send("kafka-python-transactions", b"value")
-    producer.commit_transaction()
-    assert sent.get(PATIENCE_S).offset == 0
-    producer.close()
+    with KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="kafka-python") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        sent = producer.send("kafka-python-transactions", b"value")
+        producer.commit_transaction()
+        assert sent.get(PATIENCE_S).offset == 0

@@ -41,14 +41,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerDaemon]:
 
 
 def produce_by_kafka_python(broker: BrokerDaemon, topic: str, **config: Any) -> None:
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=5, **config)
-    sent = [
-        producer.send(topic, value, key=b"key", timestamp_ms=FIRST_MS + 1000 * number)
-        for number, value in enumerate(VALUES)
-    ]
-    producer.flush(PATIENCE_S)
-    assert [each.get(PATIENCE_S).offset for each in sent] == list(range(RECORDS))
-    producer.close()
+    with KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=5, **config) as producer:
+        sent = [
+            producer.send(topic, value, key=b"key", timestamp_ms=FIRST_MS + 1000 * number)
+            for number, value in enumerate(VALUES)
+        ]
+        producer.flush(PATIENCE_S)
+        assert [each.get(PATIENCE_S).offset for each in sent] == list(range(RECORDS))
 
 
 def produce_by_librdkafka(broker: BrokerDaemon, topic: str, **config: Any) -> None:
@@ -71,22 +70,21 @@ def produce_by_librdkafka(broker: BrokerDaemon, topic: str, **config: Any) -> No
 
 
 def read_by_kafka_python(broker: BrokerDaemon, topic: str, offset: int = 0, **config: Any) -> list[bytes]:
-    consumer = KafkaConsumer(
+    partition = TopicPartition(topic, 0)
+    values = []
+    with KafkaConsumer(
         bootstrap_servers=broker.bootstrap,
         enable_auto_commit=False,
         consumer_timeout_ms=1000 * PATIENCE_S,
         **config,
-    )
-    partition = TopicPartition(topic, 0)
-    consumer.assign([partition])
-    consumer.seek(partition, offset)
-    values = []
-    end = consumer.end_offsets([partition])[partition]
-    for record in consumer:
-        values.append(record.value)
-        if record.offset == end - 1:
-            break
-    consumer.close()
+    ) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, offset)
+        end = consumer.end_offsets([partition])[partition]
+        for record in consumer:
+            values.append(record.value)
+            if record.offset == end - 1:
+                break
     return values
 
 

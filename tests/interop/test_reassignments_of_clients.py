@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from kafka.admin import KafkaAdminClient
 
 from tests.support.processes.daemons import PATIENCE_S, Cluster, wait_for
 from tests.support.processes.fake_broker import brokers
-from tests.support.processes.kafka_python import PATIENT, leaked_sockets_closed
+from tests.support.processes.kafka_python import PATIENT
 
 BROKERS = (101, 102, 103)
 PREFERRED = 0
@@ -28,12 +29,11 @@ def _brokers(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    with leaked_sockets_closed():
-        client = KafkaAdminClient(
-            bootstrap_servers=cluster.bootstrap.split(","), client_id="reassignments", **PATIENT
-        )
+    bootstrap = cluster.bootstrap.split(",")
+    with closing(
+        KafkaAdminClient(bootstrap_servers=bootstrap, client_id="reassignments", **PATIENT)
+    ) as client:
         yield client
-        client.close()
 
 
 def under_way(admin: KafkaAdminClient, name: str) -> dict[int, Any]:

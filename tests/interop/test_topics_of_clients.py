@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from kio.static.primitive import i8
 
 from tests.support.processes.daemons import PATIENCE_S, Cluster, wait_for
 from tests.support.processes.fake_broker import brokers
-from tests.support.processes.kafka_python import PATIENT, leaked_sockets_closed
+from tests.support.processes.kafka_python import PATIENT
 from tests.support.processes.wire import Wire
 
 BROKERS = (101, 102, 103)
@@ -43,12 +44,9 @@ def admin(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[KafkaAdm
     """A client with one node as bootstrap server."""
     leader = cluster.leader()
     queried = leader if request.param == "leader" else cluster.others(leader)[0]
-    with leaked_sockets_closed():
-        client = KafkaAdminClient(
-            bootstrap_servers=f"127.0.0.1:{queried.port}", client_id="topics", **PATIENT
-        )
+    bootstrap = f"127.0.0.1:{queried.port}"
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap, client_id="topics", **PATIENT)) as client:
         yield client
-        client.close()
 
 
 @pytest.fixture
@@ -80,9 +78,8 @@ def test_topic_is_created_listed_on_every_node_and_deleted(
     assert (made["num_partitions"], made["replication_factor"]) == (6, 2)
     assert made["configs"]["retention.ms"]["value"] == "5000"
     for daemon in cluster:
-        other = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{daemon.port}", **PATIENT)
-        wait_for("the topic to be listed", lambda other=other: name in other.list_topics())
-        other.close()
+        with closing(KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{daemon.port}", **PATIENT)) as other:
+            wait_for("the topic to be listed", lambda other=other: name in other.list_topics())
     found = described(admin, name, 6)
     assert [partition["partition_index"] for partition in found] == list(range(6))
     leaders = [partition["leader_id"] for partition in found]

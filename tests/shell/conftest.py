@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.processes.daemons import Cluster
 from tests.support.processes.fixtures import running_cluster, without_traceback
+from tests.support.processes.kafka_python import kafka_python_tidied
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +42,9 @@ def single(tmp_path: Path) -> Iterator[Cluster]:
     """One daemon for this test, a quorum of one voter."""
     with running_cluster(tmp_path, size=1) as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+def _kafka_python() -> Iterator[None]:
+    with kafka_python_tidied():
+        yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import kafka.errors
@@ -100,16 +101,16 @@ def kafka_python_member(group: Group) -> None:
             isolation_level="read_committed",
         )
         group.rebalances += 1
-        for _ in range(LIFE_POLLS):
-            if group.over.is_set():
-                break
-            for records in consumer.poll(200).values():
-                group.values.update(record.value for record in records)
-            try:
-                consumer.commit()
-            except kafka.errors.KafkaError:
-                continue
-        consumer.close(autocommit=False)
+        try:
+            for _ in range(LIFE_POLLS):
+                if group.over.is_set():
+                    break
+                for records in consumer.poll(200).values():
+                    group.values.update(record.value for record in records)
+                with suppress(kafka.errors.KafkaError):
+                    consumer.commit()
+        finally:
+            consumer.close(autocommit=False)
 
 
 MEMBERS: dict[str, tuple[Callable[[Group], None], ...]] = {

@@ -147,14 +147,13 @@ def by_kafka_python(job: Job) -> None:
         "delivery_timeout_ms": int(PATIENCE_S * 1000),
         "enable_idempotence": job.mode is not Mode.PLAIN,
     }
-    producer = KafkaProducer(**settings)
-    while not job.over.is_set():
-        for value in job.burst():
-            future = producer.send(job.topic, value, headers=[("padding", PADDING)])
-            future.add_callback(partial(_recorded, job, value))
-            future.add_errback(job.failed)
-    producer.flush(PATIENCE_S)
-    producer.close()
+    with KafkaProducer(**settings) as producer:
+        while not job.over.is_set():
+            for value in job.burst():
+                future = producer.send(job.topic, value, headers=[("padding", PADDING)])
+                future.add_callback(partial(_recorded, job, value))
+                future.add_errback(job.failed)
+        producer.flush(PATIENCE_S)
 
 
 def _recorded(job: Job, value: bytes, metadata: Any) -> None:

@@ -1,14 +1,16 @@
-"""DescribeQuorum through an unmodified kafka-python."""
+"""kafka-python within a test: DescribeQuorum through it, and what it leaves behind."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
+from typing import Any
 from unittest.mock import patch
 
 from kafka.admin import KafkaAdminClient
 from kafka.net.inet import KafkaNetSocket
+from kafka.net.selector import NetworkSelector
 
 PATIENT = {"bootstrap_timeout_ms": 300_000, "reconnect_backoff_max_ms": 500}
 """kafka-python backs off for up to 30 s from an address that refuses connections, unless limited."""
@@ -16,12 +18,8 @@ PATIENT = {"bootstrap_timeout_ms": 300_000, "reconnect_backoff_max_ms": 500}
 
 def describe_by_kafka_python(bootstrap: str) -> tuple[int, set[int], set[int]]:
     """Return leader, voters and observers."""
-    with leaked_sockets_closed():
-        client = KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop", **PATIENT)
-        try:
-            described = client.describe_metadata_quorum()
-        finally:
-            client.close()
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap, client_id="interop", **PATIENT)) as client:
+        described = client.describe_metadata_quorum()
     (partition,) = described["topics"][0]["partitions"]
     assert partition["error"] is None
     voters, observers = (
@@ -32,13 +30,36 @@ def describe_by_kafka_python(bootstrap: str) -> tuple[int, set[int], set[int]]:
 
 
 @contextmanager
-def leaked_sockets_closed() -> Iterator[None]:
-    """Close the sockets that kafka-python opens within and leaks after a refused connection: a ResourceWarning fails
-    the test. Other sockets of the process stay open, such as those of broker stand-ins and of a session of Spark."""
-    with ExitStack() as opened:
+def kafka_python_tidied() -> Iterator[None]:
+    """Close the sockets of connections that fail within, which kafka-python leaks: the ResourceWarning would fail
+    whichever test runs when they are collected. Stop the clients created within that still run, which would connect
+    for ever, also those whose constructor failed.
 
-        def open_socket(*args: int) -> socket.socket:
-            return opened.enter_context(socket.socket(*args))
+    Raises:
+        AssertionError: a client was not closed.
+    """
+    connect, start = KafkaNetSocket.sock_connect, NetworkSelector.start
+    started: list[NetworkSelector] = []
 
-        with patch.object(KafkaNetSocket, "socket", staticmethod(open_socket)):
-            yield
+    async def connect_or_close(
+        self: KafkaNetSocket, net: Any, sock: socket.socket, *args: Any, **kwargs: Any
+    ) -> socket.socket:
+        try:
+            return await connect(self, net, sock, *args, **kwargs)
+        except BaseException:
+            sock.close()
+            raise
+
+    def start_and_note(self: NetworkSelector) -> None:
+        started.append(self)
+        start(self)
+
+    with (
+        patch.object(KafkaNetSocket, "sock_connect", connect_or_close),
+        patch.object(NetworkSelector, "start", start_and_note),
+    ):
+        yield
+        running = [each for each in started if each._io_thread is not None]
+        for each in running:
+            each.close()
+    assert running == []

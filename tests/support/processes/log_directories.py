@@ -117,6 +117,15 @@ class DirectoryCluster:
         partitions = self.admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions
         return {number: set(each.isrs) for number, each in partitions.items()}
 
+    def await_brokers(self, expected: set[int]) -> None:
+        """Every node names these brokers to clients: a broker that restarts is fenced for a moment."""
+
+        def named(node: TwoDirectories) -> set[int]:
+            admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
+            return set(admin.list_topics(timeout=PATIENCE_S).brokers)
+
+        wait_for("all brokers", lambda: all(named(node) == expected for node in self.nodes), PATIENCE_S)
+
     def await_isrs(self, expected: dict[int, set[int]]) -> None:
         wait_for(f"the ISRs {expected}", lambda: self.isrs() == expected, PATIENCE_S)
 
