@@ -300,8 +300,11 @@ class Observation:
         self._administered.append(self.administration.requested(request, self._now_ms()))
         self._check("admin_request_sent", request)
 
-    def admin_request_completed(self, request: Message, response: Message) -> None:
-        """Check the response to an administrator, operator or broker."""
+    def admin_request_completed(self, request: Message, response: Message | None) -> None:
+        """Check the response to an administrator, operator or broker; None if there was none, and the request may
+        still take effect."""
+        if response is None:
+            return
         self.view.unclean_requests = [other for other in self.view.unclean_requests if other is not request]
         self._check("admin_request_completed", request, response)
         for requested in [each for each in self._administered if each.request is request]:

@@ -152,8 +152,7 @@ class RaisedMinIsr:
 
         def responded(message: Message | None) -> None:
             link.abandon()
-            if message is not None:
-                brokers.observation.admin_request_completed(request, message)
+            brokers.observation.admin_request_completed(request, message)
 
         brokers.observation.admin_request_sent(request)
         link = RequestConnection("operator", request, 1, responded)

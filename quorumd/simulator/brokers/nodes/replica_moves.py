@@ -89,13 +89,9 @@ class ReplicaMover:
         resource = AlterConfigsResource(*ALL_BROKERS, [AlterableConfig(MOVE_RATE, 0, rate)])
         request = IncrementalAlterConfigsRequest([resource])
         observation = self._recorder.observation
-
-        def responded(response: Message | None) -> None:
-            if response is not None:
-                observation.admin_request_completed(request, response)
-
         observation.admin_request_sent(request)
-        self._client.call(self._client.any_broker(), request, 1, responded, purpose="throttle")
+        completed = partial(observation.admin_request_completed, request)
+        self._client.call(self._client.any_broker(), request, 1, completed, purpose="throttle")
 
     def _later(self) -> None:
         if self.running:
