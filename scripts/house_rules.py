@@ -35,6 +35,7 @@ from pathlib import Path
 
 from house.commits import badly_named_commits
 from house.language import language_findings, wording
+from house.packages import incomplete_module_lists
 from house.references import unresolved_references
 from house.untyped import packages_over_their_ceiling
 
@@ -171,6 +172,7 @@ def check_tree(root: Path) -> list[Finding]:
             if not any(NOT_OURS.match(part) for part in path.parts):
                 found += check_source(path.as_posix(), file.read_text(encoding="utf-8"))
     found += [Finding(path, line, "reference", text) for path, line, text in unresolved_references(root)]
+    found += [Finding(path, 1, "modules", text) for path, text in incomplete_module_lists(root)]
     found += [Finding("git", 1, "commit", f"{commit} {text}") for commit, text in badly_named_commits(root)]
     found += [
         Finding(f"quorumd/{package}", 1, "any", text) for package, text in packages_over_their_ceiling(root)

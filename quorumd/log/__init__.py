@@ -47,9 +47,9 @@
                             stores fetched bytes; removes parts of other snapshots. Raises DiskFull
         finish_part(id) -> SnapshotSummary
                             Blocks, run it through Disk.submit: verifies every CRC, that offsets are contiguous from
-                            0 to a footer, and that the header has voters; syncs, renames, syncs the folder. Raises
+                            0 to a footer, and that the header has voters; syncs, renames, syncs the directory. Raises
                             CorruptSnapshot with the part removed
-        rescan()            lists the folder again, as another process may have added a snapshot
+        rescan()            lists the directory again, as another process may have added a snapshot
     log.latest_snapshot     the newest id, None if there is none
     log.reset_to_snapshot(snapshot)
         Empties the log, which then starts at the snapshot's end offset, durably.
@@ -71,11 +71,20 @@ The active segment's file may be longer than its batches: blocks are allocated a
 costs more. The rest is zeros, at which recovery and `log dump` stop. When the disk is full the log frees these
 blocks. quorum-state has a spare block of its own, so that a vote can still be saved.
 
-Index files and leader-epoch-checkpoint are written for other readers of the folder only: recovery rebuilds them from
-the batches where they differ.
+Index files and leader-epoch-checkpoint are written only for other readers of the directory: recovery rebuilds them
+from the batches where they differ.
+
+The other modules:
+
+    batch_extents       the header fields needed to find a batch or a boundary
+    batch_windows       the batches of a file, one window of bytes at a time
+    log_reader          the batches of a log that another process may be writing
+    partition_metadata  partition.metadata: the topic id of a partition
+    remedies            the remedies that errors of a log directory name
+    atomic_file         atomic replacement of small files
 
 Small files are replaced with `.atomic_file.write_atomically(disk, path, data)`: write a temporary file, sync, rename,
-sync the folder.
+sync the directory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The data pipeline: quorum logs as tables on Spark. The extra `quorumd[pipeline]` installs its dependencies.
 
-It reads the folders of quorumd and of stock Kafka controllers, and a live cluster as an observer. It writes only to
-its own folders, and changes a cluster only through the admin client.
+It reads the log directories of quorumd and of stock Kafka controllers, and a live cluster as an observer. It writes
+only to its own directories, and changes a cluster only through the admin client.
 
     tables/     every table and every level of the source: names, types and meaning of columns; rows as text
     scan/       numpy: batches of a piece of a file, their CRCs and digests, damage, and how to resume after it
@@ -14,6 +14,7 @@ its own folders, and changes a cluster only through the admin client.
     audit/      compares all replicas and locates their differences
     plan/       partition reassignments with the fewest moves
     report/     one HTML page about all of these
+    user_cache  the directory in which the pipeline caches what takes long to make
 
 Imports between packages have no cycles. PySpark, pyarrow, numpy, pandas and Altair are imported nowhere else in
 quorumd, and not at the top of modules that the command line imports before it knows the pipeline command

@@ -5,8 +5,8 @@
     with KafkaCluster() as kafka:
         producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
 
-cluster     the context manager; clusters of several nodes can kill and restart them
-plugin      fixtures of pytest, loaded by its entry point: `quorumd_cluster` and `quorumd_bootstrap_servers`
+cluster  the context manager; clusters of several nodes can kill and restart them
+plugin   fixtures of pytest, loaded by its entry point: `quorumd_cluster` and `quorumd_bootstrap_servers`
 """
 
 from quorumd.testing.cluster import KafkaCluster

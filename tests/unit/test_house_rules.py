@@ -136,6 +136,40 @@ def test_package_with_more_untyped_lines_than_allowed_is_found(tmp_path: Path) -
     assert [package for package, _ in over(tmp_path, {"raft": 3})] == ["log"]
 
 
+@pytest.mark.parametrize(
+    ("docstring", "expected"),
+    [
+        ("In any form.\n\n    alpha   first\n    beta    second\n    rooms/  more", []),
+        ("Shared rows and patterns.\n\n    al*, beta\n        both\n    rooms  more\n\nSee `rooms`.", []),
+        ("In text: `alpha`, (.beta) and `rooms`.", []),
+        ("No list, but `alpha` and `other`.", []),
+        ("Other tables.\n\n    size   in bytes\n    alpha  a letter\n    name   a name", []),
+        ("A module is missing.\n\n    alpha   first\n    rooms/  more", ["does not list beta"]),
+        ("Missing in text: `alpha` and `rooms`.", ["does not list beta"]),
+        (
+            "A module is gone.\n\n    alpha   first\n    beta    second\n    rooms   more\n    gone    old",
+            ["lists gone, which does not exist"],
+        ),
+        ("Gone in text: `alpha`, `beta`, `rooms`, `gone`.", ["lists gone, which does not exist"]),
+        (
+            "A package is a pattern without modules.\n\nalpha   first\nbeta    second\nrooms   more\nx_*     old",
+            ["lists x_*, which does not exist"],
+        ),
+    ],
+)
+def test_module_lists_of_package_docstrings_are_complete(
+    tmp_path: Path, docstring: str, expected: list[str]
+) -> None:
+    package = tmp_path / "quorumd" / "package"
+    (package / "rooms").mkdir(parents=True)
+    for name in ("__init__", "__main__", "alpha", "beta", "rooms/__init__"):
+        (package / f"{name}.py").write_text(DOC)
+    (package / "__init__.py").write_text(f'"""{docstring}"""\n')
+    found = [finding for finding in house_rules.check_tree(tmp_path) if finding.rule == "modules"]
+    assert [finding.text.removeprefix("the docstring ") for finding in found] == expected
+    assert all(finding.path == "quorumd/package/__init__.py" for finding in found)
+
+
 def test_command_prints_path_and_line_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "quorumd").mkdir()
     (tmp_path / "quorumd" / "a.py").write_text(f"{DOC}\nprint(1)\n")

@@ -1,16 +1,37 @@
 """The APIs that brokers serve to producers, consumers and other brokers.
 
-    produce           Produce
-    fetch             Fetch, of consumers and followers
-    fetch_reader      one partition of a fetch
-    fetch_sessions    incremental fetches (KIP-227)
-    fetch_purgatory   fetches that wait for records
-    list_offsets      ListOffsets, OffsetForLeaderEpoch
-    delete_records    DeleteRecords
-    log_dirs          DescribeLogDirs, AlterReplicaLogDirs
-    producers         InitProducerId without a transactional id, DescribeProducers
-    metadata          Metadata, with the creation of topics, and DescribeCluster
+    produce                   Produce
+    transaction_verification  whether a partition is part of the open transaction of a producer (KIP-890)
+    fetch                     Fetch, of consumers and followers
+    fetch_reader              one partition of a fetch
+    fetch_sessions            incremental fetches (KIP-227)
+    fetch_purgatory           fetches that wait for records
+    list_offsets              ListOffsets, OffsetForLeaderEpoch
+    delete_records            DeleteRecords
+    log_dirs                  DescribeLogDirs, AlterReplicaLogDirs
+    producers                 InitProducerId without a transactional id, DescribeProducers
+    metadata                  Metadata, with the creation of topics, and DescribeCluster
+    topic_listing             the topics of Metadata, in slices
+    encoded_topics            their encoding, in slices
+    topic_messages            topics in responses
+    broker_messages           brokers in responses
+    topic_names               topics that requests name by name or by id
+    new_topics                responses that wait for the topics that they create
+    find_coordinator          FindCoordinator
+    coordinator_lookup        the shard that coordinates a group or a transactional id
+    classic_groups            JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+    consumer_groups           ConsumerGroupHeartbeat, ConsumerGroupDescribe
+    group_admin               ListGroups, DescribeGroups, DeleteGroups
+    offsets                   OffsetCommit, OffsetFetch, OffsetDelete
+    transactions              InitProducerId with a transactional id, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn,
+                              DescribeTransactions, ListTransactions
+    transactional_offsets     TxnOffsetCommit
+    transaction_markers       WriteTxnMarkers
+    rights                    the ACL operations that requests about topics require
+    group_rights              those that requests about groups and transactions require
+    context                   the parts of a broker that its APIs share
+    families                  all APIs of a listener
 
-`families` builds them from one `BrokerApiContext` (`context`) per listener. Records pass through as bytes: they are
+`families` builds the APIs from one `BrokerApiContext` per listener. Records pass through as bytes: they are
 never decoded, except to look up a timestamp in one batch.
 """

@@ -57,6 +57,19 @@ A leader's coordinators append with `origin=COORDINATOR`. The caller verifies th
 partition (`log.producers.has_open_transaction`, KIP-890). Appends and reads do not decode records, except the keys of
 compacted topics.
 
+The other modules:
+
+    appended            the result of an append
+    batches             headers of batches: iterated, verified and modified without decoding records
+    records             records of a batch, located and copied without decoding
+    decompression       snappy and lz4, in the framing of Kafka's clients
+    segment_list        the segments in order, and those to sync on the next flush
+    log_retention       the segments to delete by time and size
+    timestamps          offsets by timestamp
+    producer_snapshots  the producer snapshots of a log
+    compaction_filter   the batches and records that a compaction keeps
+    compaction_files    crash-safe replacement of segments by a compacted one
+
 The index files of a sealed segment are written once its batches are flushed (.data_segment). Sparse indexes, atomic
 file replacement and batch extents are those of `quorumd.log`.
 """

@@ -1,6 +1,6 @@
 """Checks each replica of a log, and compares all replicas.
 
-    audit(session, folders) -> AuditReport      Spark reads the logs (.audit); audit_here does it without Spark
+    audit            the audit: `audit` reads the logs with Spark, `audit_here` without; both return an AuditReport
     copies           a node's copy of the log, from rows of the level `audit`, with the place of each batch
     matching         where two copies differ: first buckets, by their digests, then batches
     rereading        reads buckets and batches from the files again
@@ -10,6 +10,9 @@
     sidecar_files    the small files of a node
     control_batches  leaders and voters in the log
     quorum_states    whether votes and leaders are consistent
+    derived_files    leader-epoch-checkpoint, partition.metadata and indexes, checked against the log
+    torn_tails       the end of a log after a crash, distinguished from damage
+    undecodable      records that cannot be decoded although their CRC matches
     snapshots        whether snapshots are valid and equal
     snapshot_fold    whether snapshots match the log
     findings         the codes of findings and their severity

@@ -17,12 +17,12 @@
 
 The row of a record holds all of its fields, either in their own columns or in `data`.
 
-    record_walk   the position and the shape of each record
-    shapes        the positions of fields, shared by records with the same lengths, counts and tags
-    layouts       the frequent types: their fields and the columns of these
-    configs       ConfigRecords, which have no columns, as JSON
-    gather        numbers at many places of a buffer at once
-    cells         Arrow columns, from records of all shapes
+    record_walk  the position and the shape of each record
+    shapes       the positions of fields, shared by records with the same lengths, counts and tags
+    layouts      the frequent types: their fields and the columns of these
+    configs      ConfigRecords, which have no columns, as JSON
+    gather       numbers at many places of a buffer at once
+    cells        Arrow columns, from records of all shapes
 """
 
 from quorumd.pipeline.decode.plain import plain_rows as plain_rows

@@ -7,6 +7,8 @@ build(session, source options, folder, follow) -> Summary
 open_history(folder) -> History; register_views(session, history): the tables and views as temporary views
 
 From a log to a history
+    build           runs the stream, to the end of the log or continuously
+    copies          the copies to read; damaged ones are left out and reported
     seed            the snapshot to start with if the log lacks its beginning, or to continue with after a gap
     staging_source  the stream: a Spark source whose readers stage what they read
     staging         in workers: writes records to Arrow files, those of partitions by bucket
@@ -17,15 +19,15 @@ From a log to a history
     lag             the lag of each node
 
 Pure decisions
-    partition_rows, partition_fold      states of partitions from records, in numpy
-    causes          the exact cause of each state of a partition
-    cluster_fold    topics, brokers, epochs, voters, min.insync.replicas
-    transactions    drops aborted transactions
-    packed          lists of ids as binaries
+    partition_rows, partition_fold  states of partitions from records, in numpy
+    causes                          the exact cause of each state of a partition
+    cluster_fold                    topics, brokers, epochs, voters, min.insync.replicas
+    transactions                    drops aborted transactions
+    packed                          lists of ids as binaries
 
 Queries
-    history         an open history, with corrected times; times relative to its end
-    clocks          corrects the times of leaders with wrong clocks
-    queries         queries without Spark
-    views/          churn, leader_flaps, under_min_isr, reassignments: a query each
+    history  an open history, with corrected times; times relative to its end
+    clocks   corrects the times of leaders with wrong clocks
+    queries  queries without Spark
+    views/   churn, leader_flaps, under_min_isr, reassignments: a query each
 """

@@ -1,15 +1,16 @@
 """The Spark data source `quorumd`, see quorumd.pipeline for levels and options.
 
-    data_source     QuorumdSource: register it with spark.dataSource.register(QuorumdSource); `session` does
-    options         validated options, and the requested part of the logs
-    filters         the part of the logs that remains after pushed filters
-    tasks           pure: files pruned, split and packed into tasks
-    planning        from options to tasks: folders, indexes, a live cluster
-    reader          batches: tasks planned on the driver, read in workers
-    stream          streams: offsets, rate limits, detection of truncation
-    followed        the end offsets of growing folders
-    pieces          bytes from files and nodes as requested batches and relevant faults
-    rows            Arrow batches of a level; audit_rows: those of the level audit
+    data_source  QuorumdSource: register it with spark.dataSource.register(QuorumdSource); `session` does
+    options      validated options, and the requested part of the logs
+    filters      the part of the logs that remains after pushed filters
+    tasks        pure: files pruned, split and packed into tasks
+    planning     from options to tasks: folders, indexes, a live cluster
+    reader       batches: tasks planned on the driver, read in workers
+    stream       streams: offsets, rate limits, detection of truncation
+    followed     the end offsets of growing folders
+    pieces       bytes from files and nodes as requested batches and relevant faults
+    rows         Arrow batches of a level
+    audit_rows   those of the level audit
 
 A reader may run several times for the same range (retries, speculation, replays after a crash) and returns the same
 rows each time. For a growing log, the range must be fixed by a stream or by endingOffset; otherwise each task of a

@@ -3,21 +3,25 @@
 A checker receives plain values, never a node, so that tests can construct them. It raises `InvariantViolation`
 with the observed contradiction and keeps the history that it needs.
 
-    elections       at most one leader per epoch, at most one vote per epoch, monotonic epochs, check quorum
-    logs            log matching, committed data, leader completeness, high watermark, durability
-    membership      single voter changes, removed leaders
-    readiness       nodes that report readiness
-    snapshots       snapshots equal the log
-    features        finalized feature levels, and the records and brokers that must support them
-    kept_records    records that quorumd stores but does not interpret
-    state           acknowledged writes, committed reads, equal images, saved voters
-    administration  what administrators set, deleted and were refused
-    access          rights, quotas and credentials that administrators grant
-    acl_index       the ACLs that authorizers find
-    committed_state topics, partitions, brokers and features in the committed log over time
-    reads           responses to clients that read the cluster
-    linearizability linearizability of register histories
-    append_only_list  linearizability of append-only list histories
+    base                   checkers, observations, violations
+    elections              at most one leader per epoch, at most one vote per epoch, monotonic epochs, check quorum
+    logs                   log matching, committed data, leader completeness, high watermark, durability
+    membership             single voter changes, removed leaders
+    readiness              nodes that report readiness
+    snapshots              snapshots equal the log
+    features               finalized feature levels, and the records and brokers that must support them
+    kept_records           records that quorumd stores but does not interpret
+    state                  acknowledged writes, committed reads, equal images, saved voters
+    administration         what administrators set, deleted and were refused
+    administered_register  the values that a read of a changed setting may return
+    access                 rights, quotas and credentials that administrators grant
+    acl_index              the ACLs that authorizers find
+    committed_state        topics, partitions, brokers and features in the committed log over time
+    reads                  responses to clients that read the cluster
+    read_scope             the part of the cluster that a response must show
+    consumers              what consumers of the metadata log receive
+    linearizability        linearizability of register histories
+    append_only_list       linearizability of append-only list histories
 """
 
 from __future__ import annotations

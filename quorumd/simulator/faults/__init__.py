@@ -3,26 +3,26 @@
 A fault schedules its own end (a restart, an unblocked path) when it is injected, so that any mix of faults can be
 drawn at any time. `Cluster.repair` ends them all early.
 
-    base           the protocol of faults
-    crashes        processes and machines that end: kill, shutdown, power loss, also during a disk call
-    processes      processes without processor time: paused, stalled, slow
-    links          network partitions; connections that break, lag or replay requests
-    disks          stalls, full disks, failed syncs and reads
-    clocks         wall clocks that jump
-    data_folders   corrupted segments, replaced disks, and mistakes of operators
-    damaged_files  damaged small files and lost segments
-    formats        folders that are formatted again
+    base              the protocol of faults
+    crashes           processes and machines that end: kill, shutdown, power loss, also during a disk call
+    processes         processes without processor time: paused, stalled, slow
+    links             network partitions; connections that break, lag or replay requests
+    disks             stalls, full disks, failed syncs and reads
+    clocks            wall clocks that jump
+    data_folders      corrupted segments, replaced disks, and mistakes of operators
+    damaged_files     damaged small files and lost segments
+    formats           folders that are formatted again
     refused_requests  requests that must be refused
-    transfers      faults in the middle of the transfer of a snapshot
-    snapshots      snapshots copied by operators
-    versions       files written by a later version
-    bootstrap      events that could found a second quorum, or lose the first
-    voters         voter changes by operators
-    addresses      nodes that move to other addresses
-    hostile        forged requests
-    registrations  controllers unregistered by operators
-    broker_nodes   nodes with the broker role: lost responses to proposals, late metadata, raised minima
-    brokers        brokers that crash, lose disks, pause, and are isolated
+    transfers         faults in the middle of the transfer of a snapshot
+    snapshots         snapshots copied by operators
+    versions          files written by a later version
+    bootstrap         events that could found a second quorum, or lose the first
+    voters            voter changes by operators
+    addresses         nodes that move to other addresses
+    hostile           forged requests
+    registrations     controllers unregistered by operators
+    broker_nodes      nodes with the broker role: lost responses to proposals, late metadata, raised minima
+    brokers           brokers that crash, lose disks, pause, and are isolated
 """
 
 from __future__ import annotations

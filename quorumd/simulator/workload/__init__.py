@@ -3,18 +3,25 @@
 Every key is a register or a list: both are configs, a register written with SET, a list with APPEND. Every
 value is written once. A client has at most one call in progress.
 
-    options   number of clients, and rates of their operations
-    register_requests, list_requests  requests and responses of each kind of key
-    request_connection  a client's connection
-    client    a client: its operations, timeouts and retries
-    request_loop  a client that sends one request at a time: the base of the next ones
-    cluster_reader  reads the cluster with the requests of cluster_reads
-    log_consumer  fetches the metadata log
-    config_administrator  changes configs, also in the odd ways of odd_configs
-    access_client  changes ACLs, quotas and credentials, and has only the rights granted, with access_requests
-    kept_records  opaque records like those of stock controllers; kept_records_writer lets leaders write them
-    feature_operator  requests feature levels; feature_options has the initial levels and request rate
-    history   all operations, and their check
+    options               number of clients, and rates of their operations
+    register_requests     requests and responses of registers
+    list_requests         requests and responses of lists
+    request_connection    a client's connection
+    client                a client: its operations, timeouts and retries
+    request_loop          a client that sends one request at a time: the base of the next ones
+    cluster_reader        reads the cluster
+    cluster_reads         draws its requests
+    log_consumer          fetches the metadata log
+    config_administrator  changes configs
+    odd_configs           draws changes of any config to any value, most of them invalid
+    access_client         changes ACLs, quotas and credentials, and has only the rights granted
+    access_requests       draws its requests
+    kept_records          opaque records like those of stock controllers
+    kept_records_writer   lets leaders write them
+    feature_operator      requests feature levels
+    feature_options       the initial levels and the request rate
+    background            all clients besides those of registers and lists
+    history               all operations, and their check
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Invariants of brokers and their records, one class each; `base` has the observations they receive.
 
-metadata   partitions and brokers in the committed metadata, and every change of them
-placement  placement of new topics
-histories  what producers and consumers saw
-replicas   logs, high watermarks, and ISRs as known to leaders
-responses  responses of the controller
+metadata        partitions and brokers in the committed metadata, and every change of them
+placement       placement of new topics
+histories       what producers and consumers saw
+replicas        logs, high watermarks, and ISRs as known to leaders
+responses       responses of the controller
 administration  topics and elections as operators request them
-configs    configs as operators set and delete them
-proposals  invalid AlterPartition requests
-registrations  unregistered brokers and lost log directories
-liveness   conditions that hold once faults have ended
+configs         configs as operators set and delete them
+proposals       invalid AlterPartition requests
+registrations   unregistered brokers and lost log directories
+liveness        conditions that hold once faults have ended
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Operators beside the administrator: each sends requests of one subject, valid and invalid ones.
 
-operator   sends the requests of a source, one at a time, to random nodes
-topics     topics with manual assignments, many per request, some invalid; deletion by name and by id
-configs    min.insync.replicas and unclean.leader.election.enable, set and deleted
-elections  preferred and unclean elections
+operator          sends the requests of a source, one at a time, to random nodes
+topics            topics with manual assignments, many per request, some invalid; deletion by name and by id
+configs           min.insync.replicas and unclean.leader.election.enable, set and deleted
+elections         preferred and unclean elections
 impolite_leaders  invalid AlterPartition requests
 unregistrations   unregistered brokers
 """
