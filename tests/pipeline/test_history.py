@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -14,12 +16,15 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from quorumd.cli import root
+from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.pipeline.history import writer
 from quorumd.pipeline.history.build import Summary, build
 from quorumd.pipeline.history.history import History, open_history, register_views
 from quorumd.pipeline.history.queries import isr_churn, leader_flaps, under_min_isr
 from quorumd.pipeline.history.tables import CHECKPOINT, Manifest, read_manifest
 from scripts.log_generator import GeneratedLog, LogShape, generate
+from tests.support.documented_output import assert_as_documented, documented_outputs
 from tests.support.history.content import by, content
 from tests.support.history.logs import (
     damage_middle,
@@ -218,6 +223,15 @@ def test_reassignments_have_every_outcome(spark: SparkSession, tmp_path: Path) -
         ("t", 4, "running", [1, 2, 3], 4),
         ("u", 0, "deleted", [1, 2, 3], 1),
     ]
+
+
+def test_sql_prints_the_documented_columns(
+    spark: SparkSession, built: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SparkOptions, "session", lambda self, profile: nullcontext(spark))
+    (step,) = documented_outputs("quorumd pipeline history sql")
+    assert root.run([*shlex.split(step.command)[1:], "--history", str(built.folder)]) == 0
+    assert_as_documented("quorumd pipeline history sql", capsys.readouterr().out)
 
 
 def test_sql_corrects_timestamps(spark: SparkSession, tmp_path: Path) -> None:

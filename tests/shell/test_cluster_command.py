@@ -9,9 +9,11 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from tests.support.documented_output import assert_as_documented
 from tests.support.processes.daemons import run_quorumd, wait_for
 from tests.support.processes.ports import free_base_port
 
@@ -21,21 +23,35 @@ def base_port() -> int:
     return free_base_port(nodes=3)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+class Started(NamedTuple):
     """A running, detached cluster of three nodes."""
+
+    folder: Path
+    output: str
+    """What the command printed that started it."""
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     folder = tmp_path_factory.mktemp("cluster")
 
-    def up() -> bool:
+    def up() -> str:
         result = run_quorumd("cluster", "up", "--dir", folder, "--base-port", base_port(), "--detach")
         assert result.returncode == 0 or "no leader within" in result.stderr, result.stderr
-        return result.returncode == 0
+        if result.returncode:
+            run_quorumd("cluster", "down", "--dir", folder)
+        return result.stdout if result.returncode == 0 else ""
 
     try:
-        wait_for("a start of the cluster within its timeout", up)
-        yield folder
+        yield Started(folder, wait_for("a start of the cluster within its timeout", up))
     finally:
-        run_quorumd("cluster", "down", "--dir", folder)
+        stopped = run_quorumd("cluster", "down", "--dir", folder)
+    assert_as_documented("quorumd cluster down", stopped.stdout)
+
+
+@pytest.fixture
+def folder(started: Started) -> Path:
+    return started.folder
 
 
 def run(*arguments: object) -> str:
@@ -47,6 +63,10 @@ def run(*arguments: object) -> str:
 
 def server(node: int) -> tuple[str, str]:
     return "--bootstrap-server", f"127.0.0.1:{base_port() + node}"
+
+
+def test_up_prints_the_documented_output(started: Started) -> None:
+    assert_as_documented("quorumd cluster up", started.output)
 
 
 def test_up_returns_with_a_leader_and_status_shows_it(folder: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
@@ -15,22 +17,33 @@ from kafka import KafkaConsumer, KafkaProducer
 from quorumd.errors import QuorumdError
 from quorumd.testing import KafkaCluster
 from tests.support.documentation import python_examples
+from tests.support.documented_output import assert_as_documented
 
 pytest_plugins = ["pytester"]
 
 TIMEOUT_MS = 60_000
 
 
+class Dev(NamedTuple):
+    """A running `quorumd dev`."""
+
+    process: subprocess.Popen[str]
+    address: str
+    output: str
+    """What it has printed."""
+
+
 @pytest.fixture
-def dev(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A running `quorumd dev`, and the address that it prints."""
-    command = [sys.executable, "-m", "quorumd", "dev", "--port", "0", "--dir", str(tmp_path / "kafka")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def dev(tmp_path: Path) -> Iterator[Dev]:
+    command = [sys.executable, "-m", "quorumd", "dev", "--port", "0"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     try:
-        found = re.match(r"bootstrap servers: (127\.0\.0\.1:\d+) ", process.stdout.readline())
+        output = f"{process.stdout.readline()}{process.stdout.readline()}"
+        found = re.match(r"bootstrap servers: (127\.0\.0\.1:\d+) ", output)
         assert found is not None
-        yield process, found[1]
+        yield Dev(process, found[1], output)
     finally:
         process.kill()
         process.wait()
@@ -61,12 +74,13 @@ def consume(bootstrap_servers: str, topic: str, count: int) -> list[bytes]:
         consumer.close()
 
 
-def test_dev_serves_producers_and_consumer_groups(dev: tuple[subprocess.Popen[str], str]) -> None:
-    process, address = dev
-    produce(address, "greetings", b"hello", b"world")
-    assert consume(address, "greetings", 2) == [b"hello", b"world"]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 0
+def test_dev_serves_producers_and_consumer_groups(dev: Dev, tmp_path: Path) -> None:
+    assert_as_documented("quorumd dev", dev.output)
+    produce(dev.address, "greetings", b"hello", b"world")
+    assert consume(dev.address, "greetings", 2) == [b"hello", b"world"]
+    dev.process.send_signal(signal.SIGINT)
+    assert dev.process.wait(60) == 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_killed_node_keeps_acknowledged_records(tmp_path: Path) -> None:

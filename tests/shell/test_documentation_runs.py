@@ -1,4 +1,7 @@
-"""Runs the commands of README.md and docs/ in their order against three real daemons and four brokers."""
+"""Runs the commands of README.md and docs/ in their order against three real daemons and four brokers.
+
+What they print must be what the documentation shows.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 from quorumd.cli.root import quorumd
-from tests.support.documentation import python_examples
+from tests.support.documentation import ROOT, Step, documented_steps, python_examples
+from tests.support.documented_output import compare
 from tests.support.processes.daemons import Cluster, Daemon, wait_for
 from tests.support.processes.fake_broker import brokers
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-COMMAND = re.compile(
-    r"^ {4}(?:\$ )?((?:quorumd|make|pip|docker|systemctl|kafka-[a-z-]+) .*?)(?: +#.*)?$", re.MULTILINE
-)
-PLAN = re.compile(r"^ {4}\$ cat move\.json\n((?: {4}.*\n)+?) {4}\$", re.MULTILINE)
 BROKERS = (101, 102, 103, 104)
+RACKS = "cabc"
+COMPARISON = re.compile(r'\bassert_as_documented\(\s*"([^"]+)"')
 
 NOT_RUN = {
     r"make (run|test)$": "takes minutes, and sets up a machine",
@@ -34,7 +34,10 @@ NOT_RUN = {
     r"quorumd start": "runs until SIGTERM; the daemons of this test are started with it",
     r"quorumd quorum (add|remove)-voter": "needs a voter of its own: tests/interop/test_reassign_voters.py",
     r"quorumd partitions reassign .* --wait$": "needs brokers that copy data: tests/shell/test_plans_executed.py",
-    r"quorumd pipeline": "needs Java: tests/pipeline",
+    r"quorumd pipeline audit": "needs Java: tests/unit/cli/pipeline/test_audit.py does without",
+    r"quorumd pipeline plan": "needs a history: tests/unit/cli/pipeline/test_plan.py",
+    r"quorumd pipeline history top": "needs a history: tests/unit/cli/pipeline/test_history.py",
+    r"quorumd pipeline (history (build|sql)|warm)": "needs Java: tests/pipeline/test_history.py",
     r"quorumd status .* --command-config": "needs nodes with TLS and SASL: tests/shell/test_secure_quorum.py",
 }
 """Commands that are not run, with the reason."""
@@ -44,21 +47,27 @@ INSTEAD = {
     "127.0.0.1:9392": "{address}",
     "H:P": "{address}",
     "--voters 0,1,2": "--voters 1,2,3",
+    "[0, 1, 2]": "[1, 2, 3]",
+    "--partitions 3 --replication-factor 3": "--replica-assignment 102:103:104,101:102:103,104:102:103",
     "format --config node-1.properties": "format --config {blank}",
     "node-1.properties": "{config}",
     "/var/lib/quorumd/__cluster_metadata-0/*.checkpoint": "{snapshots}",
     "--seeds 1000": "--seeds 1 --jobs 1",
     "--seeds 100 ": "--seeds 1 --jobs 1 ",
 }
-"""Addresses, ids, paths and sizes in the documentation -> those of this test."""
+"""Addresses, ids, paths and sizes in the documentation -> those of this test.
+
+New topics get the documented replicas, which are otherwise spread at random.
+"""
 
 
-def documented() -> list[str]:
-    return [command for page in PAGES for command in COMMAND.findall(page.read_text())]
+def reason_not_to_run(step: Step) -> str | None:
+    return next((reason for pattern, reason in NOT_RUN.items() if re.match(pattern, step.command)), None)
 
 
-def is_run(command: str) -> bool:
-    return not any(re.match(pattern, command) for pattern in NOT_RUN)
+def is_written(step: Step) -> bool:
+    """Whether the step shows a file, which this test writes."""
+    return step.command.startswith("cat ")
 
 
 def blank_node(folder: Path, number: int) -> Path:
@@ -71,8 +80,8 @@ def blank_node(folder: Path, number: int) -> Path:
     return config
 
 
-def typed(command: str, cluster: Cluster, blank: Path) -> list[str]:
-    """The arguments of a command with the replacements of this test."""
+def replaced(text: str, cluster: Cluster, blank: Path) -> str:
+    """A documented command or output with the replacements of this test."""
     node = cluster.leader()
     places = {
         "address": "{}:{}".format(*node.address),
@@ -80,19 +89,27 @@ def typed(command: str, cluster: Cluster, blank: Path) -> list[str]:
         "config": node.config,
         "snapshots": " ".join(map(str, node.log_folder.glob("*.checkpoint"))),
     }
-    for text, other in INSTEAD.items():
-        command = command.replace(text, other.format(**places))
-    return shlex.split(command)
+    for old, new in INSTEAD.items():
+        text = text.replace(old, new.format(**places))
+    return text
 
 
 @pytest.mark.parametrize("pattern", NOT_RUN)
 def test_skipped_commands_are_in_the_documentation(pattern: str) -> None:
-    assert any(re.match(pattern, command) for command in documented())
+    assert any(re.match(pattern, step.command) for step in documented_steps())
 
 
 @pytest.mark.parametrize("text", INSTEAD)
 def test_replaced_values_are_in_the_documentation(text: str) -> None:
-    assert any(text in command for command in documented())
+    assert any(text in f"{step.command}\n{step.output}" for step in documented_steps())
+
+
+def test_outputs_of_skipped_commands_are_compared_by_other_tests() -> None:
+    for step in documented_steps():
+        if step.output and (reason := reason_not_to_run(step)):
+            files = [ROOT / name for name in re.findall(r"tests/\S+\.py", reason)]
+            compared = {command for file in files for command in COMPARISON.findall(file.read_text())}
+            assert any(map(step.command.startswith, compared)), f"{step.place}: no test compares the output"
 
 
 def has_high_watermark(node: Daemon) -> bool:
@@ -101,23 +118,30 @@ def has_high_watermark(node: Daemon) -> bool:
     return checkpoint.exists() and int(checkpoint.read_text().split()[-1]) > 0
 
 
-def test_every_documented_command_runs(
+def test_every_documented_command_runs_and_prints_the_documented_output(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs in this process, since starting Python is slow."""
-    (plan,) = PLAN.findall((ROOT / "docs/brokers.md").read_text())
-    (tmp_path / "move.json").write_text(plan)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QUORUMD_BOOTSTRAP_SERVER", "{}:{}".format(*cluster.leader().address))
-    commands = [command for command in documented() if is_run(command)]
-    assert len(commands) > 20
+    steps = [step for step in documented_steps() if reason_not_to_run(step) is None]
+    assert len(steps) > 20
     wait_for("the nodes to record a high watermark", lambda: all(map(has_high_watermark, cluster)))
-    with brokers(cluster, BROKERS):
-        for number, command in enumerate(commands):
-            words = typed(command, cluster, blank_node(tmp_path, number))
-            assert words[0] == "quorumd", f"{command!r} cannot be run: give the reason in NOT_RUN"
+    differences = []
+    with brokers(cluster, BROKERS, RACKS):
+        for number, step in enumerate(steps):
+            if is_written(step):
+                Path(step.command.split()[1]).write_text(step.output)
+                continue
+            blank = blank_node(tmp_path, number)
+            words = shlex.split(replaced(step.command, cluster, blank))
+            assert words[0] == "quorumd", f"{step.command!r} cannot be run: give the reason in NOT_RUN"
             done = CliRunner().invoke(quorumd, words[1:])
-            assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception!r}"
+            assert done.exit_code == 0, f"{step.command}\n{done.output}\n{done.exception!r}"
+            if step.output or step.has_prompt:
+                step = step._replace(output=replaced(step.output, cluster, blank))
+                differences.append(compare(step, done.stdout))
+    assert not any(differences), "\n".join(differences)
 
 
 def test_documented_admin_client_describes_the_quorum(cluster: Cluster) -> None:

@@ -1,31 +1,111 @@
-"""The examples in README.md and docs/, which are indented by four spaces."""
+"""The examples in README.md and docs/: blocks that are indented or fenced, and the commands in them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")))
-_BLOCK = re.compile(r"(?<=\n\n)((?: {4}.*\n|\n(?= {4}))+)")
+_BLOCK = re.compile(
+    r"^```(?P<language>\w*)\n(?P<fenced>(?:.*\n)*?)```$|(?<=\n\n)(?P<indented>(?: {4}.*\n|\n(?= {4}))+)",
+    re.MULTILINE,
+)
 _PROPERTY = re.compile(r"[a-z][a-zA-Z0-9.]*=\S*")
+_COMMAND = re.compile(
+    r"(?P<prompt>\$ )?(?P<words>(?:quorumd|make|pip|docker|systemctl|cat|kafka-[a-z-]+) .*?)(?: +#.*)?"
+)
+
+
+class Block(NamedTuple):
+    """One example."""
+
+    page: str
+    line: int
+    """Number of its first line in the page, from 1."""
+    language: str
+    """What its fence names; empty for an indented block."""
+    text: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+class Step(NamedTuple):
+    """A command in a block, with the lines of output that follow it."""
+
+    place: str
+    """Page and line, for messages."""
+    command: str
+    has_prompt: bool
+    """Whether it follows `$ `, so that all output is shown."""
+    output: str
+
+
+def blocks(page: str) -> list[Block]:
+    """All examples of one page."""
+    text = (ROOT / page).read_text()
+    return [
+        Block(
+            page,
+            text.count("\n", 0, match.start("fenced" if match["indented"] is None else "indented")) + 1,
+            match["language"] or "",
+            match["fenced"] if match["indented"] is None else dedent(match["indented"]),
+        )
+        for match in _BLOCK.finditer(text)
+    ]
+
+
+def steps(block: Block) -> Iterator[Step]:
+    """The commands of a block in their order. Lines before the first one belong to none."""
+    found: Step | None = None
+    for number, line in enumerate(block.text.splitlines(), block.line):
+        if command := _COMMAND.fullmatch(line):
+            if found is not None:
+                yield _finished(found)
+            has_prompt = command["prompt"] is not None
+            found = Step(f"{block.page}:{number}", command["words"], has_prompt, "")
+        elif found is not None and found.command.endswith("\\"):
+            found = found._replace(command=f"{found.command[:-1]}{_without_comment(line)}")
+        elif found is not None:
+            found = found._replace(output=f"{found.output}{line}\n")
+    if found is not None:
+        yield _finished(found)
+
+
+def _finished(step: Step) -> Step:
+    """The step without the empty lines that follow it."""
+    return step._replace(output=f"{step.output.rstrip()}\n" if step.output.strip() else "")
+
+
+def _without_comment(line: str) -> str:
+    return re.sub(" +#.*", "", line).strip()
+
+
+def documented_steps() -> list[Step]:
+    """The commands of all pages in their order."""
+    return [step for page in PAGES for block in blocks(page) for step in steps(block)]
 
 
 def examples(page: str) -> list[str]:
-    """The blocks of one page."""
-    return [dedent(block) for block in _BLOCK.findall((ROOT / page).read_text())]
+    """The indented blocks of one page."""
+    return [block.text for block in blocks(page) if not block.language]
 
 
 def python_examples(page: str) -> list[str]:
-    """The blocks in Python."""
+    """The indented blocks in Python."""
     return [block for block in examples(page) if block.startswith("from ")]
+
+
+def is_properties(text: str) -> bool:
+    """Whether every line sets a property."""
+    return all(map(_PROPERTY.fullmatch, text.splitlines()))
 
 
 def properties_examples(page: str) -> list[str]:
     """The blocks of properties without references."""
-    return [
-        block
-        for block in examples(page)
-        if "${" not in block and all(map(_PROPERTY.fullmatch, block.splitlines()))
-    ]
+    return [block for block in examples(page) if "${" not in block and is_properties(block)]

@@ -172,7 +172,7 @@ def cancel_all(servers: Addresses, plan: Plan, output: str) -> None:
         print_json([{"topic": where.topic, "partition": where.partition} for where in cancelled])
     else:
         idle = len(plan) - len(cancelled) - len(refused)
-        still = f"; {idle} were not being reassigned" if idle else ""
+        still = f"; {idle} had no reassignment" if idle else ""
         click.echo(f"cancelled: {len(cancelled)} of {len(plan)} partitions{still}")
     raise_refused(plan, refused, "cannot be cancelled")
 

@@ -16,6 +16,7 @@ from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from tests.support.log.log_files import HEADER, Batch, batches
+from tests.support.log.snapshots import voters_record
 
 CRC_AT = 17
 BODY_AT = 21
@@ -126,6 +127,15 @@ def add_tail(data_folder: Path, epoch: int, leader: int, voters: Sequence[int], 
     with segment.open("ab") as file:
         file.write(data)
     return offset
+
+
+def add_voters(data_folder: Path, epoch: int, voters: Sequence[int]) -> None:
+    """Append a voters' record of this epoch."""
+    data = encode_control_batch(
+        end_offset(data_folder), epoch, 1_700_000_000_000, [encode_control(voters_record(*voters))]
+    )
+    with segments(data_folder)[-1].open("ab") as file:
+        file.write(data)
 
 
 def save_state(

@@ -17,6 +17,7 @@ from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.cli.root import run
 from quorumd.pipeline.audit import audit
 from scripts.log_generator import LogShape, generate
+from tests.support.documented_output import assert_as_documented
 from tests.support.log import damaged_logs
 from tests.support.text import shows
 
@@ -53,6 +54,16 @@ def test_sound_copies(nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
     assert shows(lines[3], "committed", f"{end:,}", "majority", "voters 1, 2, 3")
     assert shows(lines[4], f"{3 * end:,} records")
     assert lines[5:] == ["clean"]
+
+
+def test_sound_copies_print_the_documented_output(
+    nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in nodes.values():
+        damaged_logs.add_voters(folder, epoch=5, voters=(1, 2, 3))
+    damaged_logs.save_high_watermark(nodes[3], damaged_logs.end_offset(nodes[3]))
+    assert run(arguments(nodes)) == CLEAN
+    assert_as_documented("quorumd pipeline audit 1=chaos/1", capsys.readouterr().out)
 
 
 def test_findings_are_printed_as_table_and_json(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.pipeline.history.build import Summary
 from quorumd.pipeline.report.history_sections import about_history, span_of_history
 from quorumd.pipeline.report.report import read_history
+from tests.support.documented_output import assert_as_documented, documented_outputs
 from tests.support.history.logs import history
 from tests.support.history.reference import NaiveHistory
 from tests.support.history.writing import write
@@ -95,6 +97,14 @@ def test_top_lists_least_stable_partitions(
     moved = [state for state in moved if state["cause"] not in ("created", "deleted")]
     assert sum(row["changes"] for row in flaps) == len(moved)
     assert sum(row["unclean"] for row in flaps) == [state["cause"] for state in moved].count("unclean")
+
+
+def test_top_prints_the_documented_columns(
+    built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (step,) = documented_outputs("quorumd pipeline history top")
+    assert root.run([*shlex.split(step.command)[1:], "--history", str(built[0])]) == 0
+    assert_as_documented("quorumd pipeline history top", capsys.readouterr().out)
 
 
 def test_top_under_min_isr_is_limited_to_window(

@@ -17,6 +17,7 @@ from quorumd.client.admin import TopicPartition
 from quorumd.errors import MalformedMessage, QuorumdError, RequestFailed, UnsupportedVersion
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
 from scripts.skewed_states import skewed_state
+from tests.support.documented_output import assert_as_documented
 from tests.support.text import shows
 
 STATE = skewed_state(40, ["a", "b", "c", "a", "b", "c"], skew=1)
@@ -64,7 +65,7 @@ def test_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.Ca
     run("make", "--state", history, "--remove", "5", "--add", "6:c,7", "--rack", "7=a", "--out", folder)
     reported = capsys.readouterr()
     assert "of 40 partitions change" in reported.out
-    assert "maximum replicas per broker" in reported.out
+    assert_as_documented("quorumd pipeline plan make", reported.out)
     assert reported.err == f"written to {folder}\n"
     run("show", folder, "--output", "json")
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
