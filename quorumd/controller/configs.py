@@ -147,7 +147,7 @@ def plan_operations(
                 changed[name] = record.value
         _validate(resource[0], changed, current, has_remote_storage)
     except RequestError as invalid:
-        return invalid
+        return invalid.with_traceback(None)
     return records
 
 

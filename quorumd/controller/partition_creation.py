@@ -105,7 +105,7 @@ def plan_create_partitions(
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
             outcomes[requested.name] = _plan_expansion(controller, requested)
         except RequestError as error:
-            outcomes[requested.name] = error
+            outcomes[requested.name] = error.with_traceback(None)
     estimated_bytes = sum(
         outcome.estimated_bytes for outcome in outcomes.values() if isinstance(outcome, _TopicExpansion)
     )
@@ -131,7 +131,9 @@ def plan_create_partitions(
                 records += partition_records(controller, outcome.topic.id, pairs)
             results.append(CreatePartitionsTopicResult(name, 0, None))
         except RequestError as error:
-            results.append(CreatePartitionsTopicResult(name, int(error.error), str(error)))
+            results.append(
+                CreatePartitionsTopicResult(name, int(error.error), str(error.with_traceback(None)))
+            )
     return ControllerResult(records, CreatePartitionsResponse(0, results), used)
 
 

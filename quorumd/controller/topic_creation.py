@@ -157,7 +157,9 @@ def plan_create_topics(
                 )
             )
         except RequestError as error:
-            results.append(CreatableTopicResult(name, ZERO_UUID, int(error.error), str(error)))
+            results.append(
+                CreatableTopicResult(name, ZERO_UUID, int(error.error), str(error.with_traceback(None)))
+            )
     return ControllerResult(records, CreateTopicsResponse(0, results), prepared if records else None)
 
 
@@ -172,7 +174,7 @@ def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str,
             _check_name(controller.image, requested.name, names_with_collision_chars)
             outcomes[requested.name] = _new_topic(controller, requested)
         except RequestError as error:
-            outcomes[requested.name] = error
+            outcomes[requested.name] = error.with_traceback(None)
     return outcomes
 
 

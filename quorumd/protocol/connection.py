@@ -48,6 +48,7 @@ from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from quorumd.protocol.primitives import skip_tagged_fields
+from quorumd.protocol.response_errors import errors_in, top_level_error
 from quorumd.protocol.wire import Message
 
 M_co = TypeVar("M_co", bound=Message, covariant=True)
@@ -64,16 +65,13 @@ _REQUEST_START = Struct(">ihhih")
 """Frame size, then the fields of _REQUEST_HEAD."""
 _RESPONSE_START = Struct(">ii")
 """Frame size, correlation id."""
-_CORRELATION_ID = Struct(">i")
-_ERROR_CODE = Struct(">h")
+_UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2)
 
-_NO_TAGS = b"\x00"
 _MAX_CORRELATION_ID = 0x7FFF_FFFF
 LARGE_REQUEST = 16 * 1024
 """A node decodes requests above this frame size in steps: in one step they would take milliseconds."""
 ALL = 1 << 31
 _MAX_RESPONSE_BYTES = 100 * 1024 * 1024
-_RESPONSE_LIMIT = "the response size limit"
 
 
 class Request(Generic[M_co]):
@@ -216,7 +214,7 @@ def encode_response(request: Request[Message], response: Message) -> bytes:
 
 def encode_response_in_steps(request: Request[Message], response: Message) -> Generator[None, None, bytes]:
     """Encode like `encode_response`, one step per array element, for responses with ENCODE_IN_STEPS."""
-    out = bytearray(_CORRELATION_ID.pack(request.correlation_id))
+    out = bytearray(SIZE.pack(request.correlation_id))
     if _response_route(request.api_key, request.api_version)[1]:
         out.append(0)
     yield from encode_in_steps(response, request.api_version, out)
@@ -251,6 +249,8 @@ class ServerConnection:
         self._pending: deque[Request[Message]] = deque()
         self.pending_bytes = 0
         """Size of the requests that `pending` counts."""
+        self._waiting_bytes = 0
+        """Size of the responses that wait for earlier ones."""
         self._output = bytearray()
         self.fault: MalformedMessage | None = None
         """Why no request can be read after those already returned."""
@@ -279,8 +279,14 @@ class ServerConnection:
 
     @property
     def gathered_bytes(self) -> int:
-        """Bytes of incomplete requests, and of those without a response."""
-        return self._frames.buffered_bytes + self.pending_bytes
+        """Bytes of incomplete requests, of those without a response, and of responses that wait for earlier ones."""
+        return self._frames.buffered_bytes + self.pending_bytes + self._waiting_bytes
+
+    def close(self) -> None:
+        """Drop the requests: as they refer to the connection, both would need the garbage collector."""
+        for request in self._pending:
+            request.connection = None
+        self._pending.clear()
 
     def receive(self, data: bytes, max_requests: int = ALL) -> list[Request[Message]]:
         """Return the requests that `data` completes, at most `max_requests`; see `has_more`.
@@ -336,7 +342,7 @@ class ServerConnection:
             try:
                 return request.continue_decoding(steps)
             except MessageTooLarge as too_large:
-                self.respond(request, _error_response(request.api_key, too_large))
+                self.respond(request, _refusal(request.api_key, too_large))
         except MalformedMessage as fault:
             self.fault = fault
             while self._pending.pop() is not request:
@@ -359,26 +365,25 @@ class ServerConnection:
         else:
             response_frame = bytearray()
             _write_response(request, response, response_frame)
-            request.response_frame = response_frame
+            self._keep(request, response_frame)
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         """Queue a response whose header and message another node encoded for a forwarded request.
 
         Its correlation id must be the request's, which holds if `frame` was forwarded.
         """
-        frame = SIZE.pack(len(response)) + response
         if self._is_next(request):
-            self._output += frame
+            self._output += SIZE.pack(len(response)) + response
             self._advance()
         else:
-            request.response_frame = frame
+            self._keep(request, SIZE.pack(len(response)) + response)
 
     def respond_nothing(self, request: Request[Message]) -> None:
         """Complete a request that gets no response. Raises ValueError for a request that has its response."""
         if self._is_next(request):
             self._advance()
         else:
-            request.response_frame = b""
+            self._keep(request, b"")
 
     def take_output(self) -> bytes:
         """Return the bytes that can be sent now, joined for one write; b"" if there are none."""
@@ -393,6 +398,10 @@ class ServerConnection:
             raise ValueError(f"{request!r} already has its response, or belongs to another connection")
         return False
 
+    def _keep(self, request: Request[Message], response_frame: bytes | bytearray) -> None:
+        request.response_frame = response_frame
+        self._waiting_bytes += len(response_frame)
+
     def _advance(self) -> None:
         """Drop the first request, which has its response, and release the responses that waited for it."""
         pending = self._pending
@@ -402,11 +411,12 @@ class ServerConnection:
             if response_frame is None:
                 break
             self._output += response_frame
+            self._waiting_bytes -= len(response_frame)
             self.pending_bytes -= len(pending.popleft().frame)
 
     def _refuse(self, frame: bytes, too_large: MessageTooLarge) -> None:
         api_key, version, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
-        response = _error_response(api_key, too_large)
+        response = _refusal(api_key, too_large)
         request = Request(api_key, version, correlation_id, None, request_class(api_key)(), frame, len(frame))
         self._admit(request)
         self.respond(request, response)
@@ -417,20 +427,16 @@ class ServerConnection:
             raise MalformedMessage(str(unsupported)) from None
         request = Request(api_key, 0, correlation_id, None, ApiVersionsRequest(), frame, len(frame))
         self._admit(request)
-        supported = ApiVersion(api_key, *self._supported[api_key])
-        self.respond(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [supported]))
+        versions = [ApiVersion(api_key, *self._supported[api_key])]
+        self.respond(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, versions))
 
 
-def _error_response(api_key: int, too_large: MessageTooLarge) -> Message:
+def _refusal(api_key: int, too_large: MessageTooLarge) -> Message:
     """Build the response that refuses a whole request. Raises `too_large` if the API has no error for that."""
-    response: Any = response_class(api_key)()
-    if "error_code" not in response.__slots__:
+    response = top_level_error(api_key, ErrorCode.INVALID_REQUEST, str(too_large))
+    if not errors_in(response):
         raise too_large
-    response.error_code = int(ErrorCode.INVALID_REQUEST)
-    if "error_message" in response.__slots__:
-        response.error_message = str(too_large)
-    message: Message = response
-    return message
+    return response
 
 
 class ClientConnection:
@@ -438,7 +444,7 @@ class ClientConnection:
 
     def __init__(self, client_id: str, max_response_bytes: int = _MAX_RESPONSE_BYTES) -> None:
         self._client_id = client_id.encode()
-        self._frames = FrameReader(max_response_bytes, _RESPONSE_LIMIT)
+        self._frames = FrameReader(max_response_bytes, "the response size limit")
         self._next_correlation_id = 0
         self._in_flight: deque[tuple[int, int, int]] = deque()
         """Correlation id, API key and version of each request without a response."""
@@ -456,7 +462,7 @@ class ClientConnection:
         """Frame a request whose message is already encoded; return its correlation id and bytes."""
         correlation_id = self._next_correlation_id
         client_id = self._client_id
-        tags = _NO_TAGS if _request_route(api_key, api_version)[1] else b""
+        tags = b"\x00" if _request_route(api_key, api_version)[1] else b""
         size = _REQUEST_HEAD.size + len(client_id) + len(tags) + len(message)
         start = _REQUEST_START.pack(size, api_key, api_version, correlation_id, len(client_id))
         self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
@@ -489,12 +495,6 @@ class ClientConnection:
                 raise MalformedMessage(
                     f"the header of {message_class.NAME} v{version} is truncated"
                 ) from None
-        elif api_key == ApiKey.API_VERSIONS and _is_unsupported(frame, position):
-            version = 0
+        elif api_key == ApiKey.API_VERSIONS and frame.startswith(_UNSUPPORTED_VERSION, position):
+            version = 0  # The server does not have the requested one.
         return correlation_id, decode(message_class, version, frame, position)
-
-
-def _is_unsupported(frame: bytes, position: int) -> bool:
-    """Whether a server without the requested version responded in version 0; both begin with the error code."""
-    unsupported = _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION)
-    return frame.startswith(unsupported, position)

@@ -31,7 +31,13 @@ class DecodingTask:
     def is_done(self) -> bool:
         return self._request.is_whole
 
+    def cancel(self) -> None:
+        """End the task: the client is gone."""
+        self._request.decoding = None
+
     def advance(self, budget: int) -> int:
+        if self.is_done:
+            return 0
         steps = self._continue_decoding(self._request, budget * STEPS_PER_UNIT)
         if self._request.is_whole:
             self._on_done()

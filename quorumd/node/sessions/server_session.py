@@ -27,6 +27,8 @@ MAX_PENDING_REQUESTS = 1000
 """Requests of one connection that may wait for a response before reading from it pauses."""
 MAX_PENDING_BYTES = 1024 * 1024
 """The size of such requests; a connection may exceed it by one request."""
+DECODED_BYTES = 1024
+"""Memory of a small request besides its frame."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
 """Responses that a client has not read, in addition to its largest response."""
 DRAINED_BYTES = 1024 * 1024
@@ -97,9 +99,10 @@ class ServerSession:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that the node keeps for this connection: requests and unsent responses."""
-        transport = self._transport
-        return self._connection.gathered_bytes + (transport.unsent_bytes if transport is not None else 0)
+        """Memory that the node needs for this connection: requests and unsent responses."""
+        connection, transport = self._connection, self._transport
+        unsent_bytes = transport.unsent_bytes if transport is not None else 0
+        return connection.gathered_bytes + connection.pending * DECODED_BYTES + unsent_bytes
 
     def continue_reading(self) -> None:
         """Handle requests that were received in an earlier iteration."""
@@ -196,10 +199,9 @@ class ServerSession:
             elif request.is_whole:
                 self._handle(request)
             else:
-                self.block(request)
-                self._scheduler.begin(
-                    DecodingTask(request, self._connection.continue_decoding, self._on_decoded)
-                )
+                decoding = DecodingTask(request, self._connection.continue_decoding, self._on_decoded)
+                self.block(request, decoding.cancel)
+                self._scheduler.begin(decoding)
 
     def _handle(self, request: Request[Message]) -> None:
         throttle = self._throttle
@@ -259,7 +261,7 @@ class ServerSession:
         else:
             # The connection refused it, or it is malformed and no later request can be read.
             self._received_at.pop(request.correlation_id, None)
-            self._blocking_request = None
+            self._blocking_request = self._on_unblocked = None
             self._queued = deque(behind for behind in self._queued if connection.awaits_response(behind))
             self._close_on_fault()
             self.flush()
@@ -307,6 +309,7 @@ class ServerSession:
         self._queued.clear()
         self._shares.release(self)
         self._call_on_unblocked()
+        self._connection.close()
         self._statistics.connections_open -= 1
         self._on_closed(self)
 
@@ -393,9 +396,9 @@ class ServerSession:
         if out:
             transport.write(out)
             self._largest_write = max(self._largest_write, len(out))
-            self._shares.record_held_bytes(self)
-            if self._transport is None:
-                return
+        self._shares.record_held_bytes(self)
+        if self._transport is None:
+            return
         if self._is_closing and not self._connection.pending:
             transport.close()
             self._transport = None

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.decoding_task import STEPS_PER_UNIT
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from tests.support.node.session_harness import SLICE, SessionHarness
@@ -303,6 +306,30 @@ def test_large_request_of_a_closed_connection_is_dropped(harness: SessionHarness
     harness.session.closed("", False)
     harness.time.end_turn()
     assert harness.requests == []
+
+
+@pytest.mark.parametrize("reading", ["whole requests", "a large request", "a rejected request"])
+def test_requests_of_a_closed_connection_need_no_garbage_collector(
+    harness: SessionHarness, reading: str
+) -> None:
+    """The collector hardly looks at old objects: requests of clients that come and go would fill the memory."""
+    gc.disable()
+    try:
+        harness.send(3)
+        if reading == "a large request":
+            harness.session.received(large_request(harness))
+        elif reading == "a rejected request":
+            unknown = harness.client.request(ApiVersionsRequest(), 4)[1].replace(b"\0\x04", b"\0\x63", 1)
+            harness.session.received(unknown)
+        dropped = weakref.ref(harness.session._connection)
+        harness.session.closed("", False)
+        harness.time.end_turn()
+        harness.requests.clear()
+        harness.forgotten.clear()
+        del harness.session
+        assert dropped() is None
+    finally:
+        gc.enable()
 
 
 def test_request_without_a_response_lets_later_responses_leave(harness: SessionHarness) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorumd.node.sessions.fair_shares import BULK_BYTES, ITERATION_MS, MAX_HELD_BYTES, REQUESTS_PER_ITERATION
-from quorumd.node.sessions.server_session import MAX_PENDING_BYTES
+from quorumd.node.sessions.server_session import DECODED_BYTES, MAX_PENDING_BYTES
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.routes import Session
@@ -85,3 +85,35 @@ def test_client_that_holds_too_much_is_aborted(harness: SessionHarness) -> None:
     harness.respond(0)
     harness.time.end_turn()
     assert harness.transport.is_closed
+
+
+def test_small_requests_count_with_the_memory_of_their_messages(harness: SessionHarness) -> None:
+    """A few dozen bytes of a client become a kilobyte."""
+    harness.send(100)
+    assert harness.session.held_bytes >= 100 * DECODED_BYTES
+    for number in range(100):
+        harness.respond(number)
+    assert harness.session.held_bytes == 0
+
+
+def test_client_whose_responses_wait_for_an_earlier_one_is_aborted(harness: SessionHarness) -> None:
+    """Nothing is unsent as long as the first request waits for records, for example."""
+    harness.send(4)
+    for number in (1, 2):
+        harness.session.respond_encoded(
+            harness.requests[number], bytes(MAX_HELD_BYTES // 2 - 4 * DECODED_BYTES)
+        )
+        harness.time.end_turn()
+        assert not harness.transport.is_closed
+    harness.session.respond_encoded(harness.requests[3], bytes(8 * DECODED_BYTES))
+    harness.time.end_turn()
+    assert harness.transport.is_closed
+
+
+def test_responses_that_waited_count_until_they_are_sent(harness: SessionHarness) -> None:
+    harness.send(2)
+    harness.session.respond_encoded(harness.requests[1], bytes(10_000))
+    assert harness.session.held_bytes > 10_000
+    harness.respond(0)
+    harness.time.end_turn()
+    assert harness.session.held_bytes == 0
