@@ -23,13 +23,14 @@ class DescriptorLimit:
 
     @property
     def reserved(self) -> int:
-        """Descriptors that accepted connections leave free; half of them remain for other nodes of the quorum."""
+        """Descriptors that accepted connections leave free; half of them remain for other nodes of the quorum and for
+        HTTP clients, which are few."""
         return min(RESERVED_DESCRIPTORS, self.limit // 4)
 
-    def admits(self, descriptor: int, is_peer: bool = False) -> bool:
-        """Whether a connection with this descriptor leaves the reserve free: a new descriptor is the lowest free
-        one, so that all below it are in use."""
-        return descriptor < self.limit - (self.reserved // 2 if is_peer else self.reserved)
+    def admits(self, descriptor: int, uses_reserve: bool = False) -> bool:
+        """Whether a connection with this descriptor leaves the reserve free, or half of it: a new descriptor is the
+        lowest free one, so that all below it are in use."""
+        return descriptor < self.limit - (self.reserved // 2 if uses_reserve else self.reserved)
 
 
 NO_LIMIT: Final = DescriptorLimit()

@@ -111,7 +111,9 @@ class _Server(ThreadingTCPServer):
     def process_request(self, request: object, client_address: object) -> None:
         """Serve a client in a thread, and disconnect the oldest client if there are too many."""
         assert isinstance(request, socket.socket)
-        if not self.descriptors.admits(request.fileno()) or self._running >= MAX_THREADS:
+        # Probes must not fail because other clients have all connections: the node would be restarted.
+        is_admitted = self.descriptors.admits(request.fileno(), uses_reserve=True)
+        if not is_admitted or self._running >= MAX_THREADS:
             self.shutdown_request(request)
             return
         with self._lock:

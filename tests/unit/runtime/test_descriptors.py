@@ -57,7 +57,10 @@ def test_reserve_is_kept_and_half_of_it_serves_peers(limit: int, clients: int, p
     """A small limit keeps a quarter free."""
     known = DescriptorLimit(limit)
     assert (known.admits(clients - 1), known.admits(clients)) == (True, False)
-    assert (known.admits(peers - 1, is_peer=True), known.admits(peers, is_peer=True)) == (True, False)
+    assert (known.admits(peers - 1, uses_reserve=True), known.admits(peers, uses_reserve=True)) == (
+        True,
+        False,
+    )
     assert NO_LIMIT.admits(1_000_000)
 
 
