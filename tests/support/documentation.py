@@ -1,4 +1,4 @@
-"""The examples in README.md and docs/: blocks that are indented or fenced, and the commands in them."""
+"""The examples in the documentation: blocks that are indented or fenced, and the commands in them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from textwrap import dedent
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")))
+PAGES = (
+    *("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md"))),
+    *("CONTRIBUTING.md", "tests/README.md"),
+)
 _BLOCK = re.compile(
     r"^```(?P<language>\w*)\n(?P<fenced>(?:.*\n)*?)```$|(?<=\n\n)(?P<indented>(?: {4}.*\n|\n(?= {4}))+)",
     re.MULTILINE,
 )
 _PROPERTY = re.compile(r"[a-z][a-zA-Z0-9.]*=\S*")
-_COMMAND = re.compile(
-    r"(?P<prompt>\$ )?(?P<words>(?:quorumd|make|pip|docker|systemctl|cat|kafka-[a-z-]+) .*?)(?: +#.*)?"
-)
+_PROGRAM = r"quorumd|make|pip|docker|systemctl|cat|kafka-[a-z-]+|\.venv/bin/python"
+_COMMAND = re.compile(rf"(?P<prompt>\$ )?(?P<words>(?:{_PROGRAM}) .*?)(?: +#.*)?")
 
 
 class Block(NamedTuple):

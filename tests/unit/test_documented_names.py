@@ -1,32 +1,46 @@
-"""Metrics, properties and modules that the documentation names exist, and its defaults are those of the code."""
+"""Metrics, properties, modules and other names in the documentation exist, and its defaults are those of the code."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from quorumd.config import documentation
+from quorumd.config import documentation as settings
 from quorumd.config.kafka_keys import find
 from quorumd.config.references import PARAMETERS, PROVIDERS_KEY
 from quorumd.controller.config_table import TOPIC_CONFIGS
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.observability.metrics import METRICS
+from tests.support import documentation
+from tests.support.documentation import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / page for page in documentation.PAGES]
 WITH_METRICS = [page for page in PAGES if page.name != "contributing-examples.md"]
 """The excluded page shows code, which test_contributing_examples.py compares."""
 MONITORING = [ROOT / "config/prometheus.yml", ROOT / "config/grafana-dashboard.json"]
 METRIC = re.compile(r"\bquorumd_[a-z_]+")
+ABBREVIATED = re.compile(r"\b(quorumd_[a-z_]+)|`\.\.\.(_[a-z_]+)`")
+NAME = re.compile(r"[A-Za-z_]\w*(?:[_-]\w+)+|\w*[a-z][A-Z]\w*")
+"""Names of classes, functions, APIs, error codes, planted bugs, ...; commands have test_documented_commands.py."""
+
+CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+DRAFT = {"INVALID_QUORUM_STATE", "MISMATCH_EPOCH", "NOT_QUORUM_LEADER", "INVALID_CLUSTER_ID"}
+"""Error codes of the KIP-595 draft that docs/decisions.md compares with those of Kafka."""
+
+SOURCES = (
+    *("Makefile", "pyproject.toml", "schemas/*.json", "config/**/*.*", "quorumd/**/*.py", "scripts/**/*.py"),
+    *("tests/**/*.py", "tests/**/*.toml", "tests/**/*.txt"),
+)
 DOTTED = re.compile(r"`([a-z]\w*(?:\.[a-zA-Z]\w*)+)(?:=[^`]*)?`")
 DEFAULT = re.compile(r"`([a-z][a-z.]+)` \((\d+) ?(ms|s|)\)")
 OTHERS = {"quorumd_bootstrap_servers", "quorumd.authorizer"}
 """A fixture of pytest and a logger."""
 FILES = (".py", ".toml", ".txt", ".pem", ".checkpoint", ".properties", ".metadata")
 AUDIT = (ROOT / "quorumd/pipeline/audit/textfile.py").read_text()
-SETTINGS = {key: row for row in documentation() for key in row.keys}
+SETTINGS = {key: row for row in settings() for key in row.keys}
 
 
 def is_metric(name: str) -> bool:
@@ -63,10 +77,47 @@ def unknown_names(text: str) -> list[str]:
     return [name for name in names if not (is_property(name) or name.endswith(FILES) or is_module(name))]
 
 
+def unknown_abbreviations(text: str) -> list[str]:
+    """The names `..._x` that continue no beginning of the metric named before them."""
+    unknown, before = list[str](), list[str]()
+    for metric, ending in ABBREVIATED.findall(text):
+        if metric:
+            before = metric.split("_")
+        elif not any(is_metric("_".join(before[:count]) + ending) for count in range(2, len(before))):
+            unknown.append(ending)
+    return unknown
+
+
+@cache
+def words_of_the_code() -> frozenset[str]:
+    """All words of the sources, and the variables that override a property."""
+    files = [file for pattern in SOURCES for file in ROOT.glob(pattern) if file != Path(__file__)]
+    words = {word for file in files for word in re.findall(r"[\w-]+", file.read_text())}
+    return frozenset(words | {f"QUORUMD_{key.replace('.', '_').upper()}" for key in SETTINGS})
+
+
+def missing_names(text: str) -> list[str]:
+    """The names in backticks and the error codes that are nowhere in the code."""
+    text = re.sub(r"^```diff\n.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    quoted = [name.removesuffix("()") for name in re.findall(r"`([^`\n]+)`", text)]
+    names = [name for name in quoted if NAME.fullmatch(name)] + CODE.findall(text)
+    return [name for name in dict.fromkeys(names) if name not in words_of_the_code() and name not in DRAFT]
+
+
 @pytest.mark.parametrize("page", [*WITH_METRICS, *MONITORING], ids=lambda page: page.name)
 def test_named_metrics_exist(page: Path) -> None:
     names = set(METRIC.findall(page.read_text())) - OTHERS
     assert {name for name in names if not is_metric(name)} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_abbreviated_metrics_exist(page: Path) -> None:
+    assert unknown_abbreviations(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_classes_functions_and_codes_exist(page: Path) -> None:
+    assert missing_names(page.read_text()) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -84,6 +135,14 @@ def test_unknown_names_are_found() -> None:
     assert unknown_names("`log.retension.hours`, `log.dirs`, `node.readyness`, `node.readiness`") == [
         "log.retension.hours",
         "node.readyness",
+    ]
+    assert missing_names(
+        "`LeaderProbes`, `LeaderProbe`, `vote_to_wires()`, NOT_CONTROLLERS, NOT_CONTROLLER"
+    ) == [
+        *("LeaderProbes", "vote_to_wires", "NOT_CONTROLLERS"),
+    ]
+    assert unknown_abbreviations("`quorumd_broker_state`, `..._partitions`, `..._partition`") == [
+        "_partition"
     ]
     assert not is_metric("quorumd_requests")
     assert not is_metric("quorumd_audit_nothing")

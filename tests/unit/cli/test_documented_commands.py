@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import click
 import pytest
 
 from quorumd.cli.root import quorumd
+from tests.support.documentation import PAGES, ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 LINE = re.compile(r"^ {4}(?:\$ )?(quorumd .*)$", re.MULTILINE)
 IN_TEXT = re.compile(r"`(quorumd [^`]+)`")
 TABLE_CELL = re.compile(r"^\| (`[a-z].*?`) \|", re.MULTILINE)
@@ -24,7 +22,7 @@ def documented() -> list[str]:
     """Commands as written, without comments."""
     found: dict[str, None] = {}
     for page in PAGES:
-        text = page.read_text()
+        text = (ROOT / page).read_text()
         for command in (*LINE.findall(text), *IN_TEXT.findall(text)):
             bare = command.replace("\\|", "|").split("  #")[0].strip()
             if not NO_COMMAND.match(bare):
@@ -79,7 +77,7 @@ def test_readme_lists_every_command() -> None:
 def test_documented_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     phony = set(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[0].split())
-    wanted = {target for page in PAGES for target in TARGET.findall(page.read_text())}
+    wanted = {target for page in PAGES for target in TARGET.findall((ROOT / page).read_text())}
     assert wanted
     assert wanted <= phony
     helped = set(re.findall(r'@echo "make ([a-z-]+)', makefile))
