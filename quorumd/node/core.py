@@ -56,7 +56,7 @@ class NodeCore:
         clock, disk = ports.clock, ports.disk
         self.ports = ports
         self.node = NodeBasics(settings=settings, clock=clock, statistics=NodeStatistics())
-        self.tick = Tick(clock.call_soon, clock.now_ms, self.node.statistics.event_processing_ms)
+        self.tick = Tick(clock, self.node.statistics.event_processing_ms)
         self.lifecycle = Lifecycle(clock, on_stop)
         self.quorum, self.runner = self._quorum(recovered)
         engine, log = self.quorum.engine, self.quorum.log
@@ -145,7 +145,7 @@ class NodeCore:
             node=node,
             tick=self.tick,
             authenticator=Authenticator(ports.sasl, credentials, node.clock, ports.entropy, statistics),
-            shares=FairShares.of(node.clock),
+            shares=FairShares.of(node.clock, self.tick),
             quotas=ClientQuotas(settings.quotas, lambda: machine.image.security.quotas, statistics.quotas),
         )
 

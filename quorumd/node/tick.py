@@ -9,33 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quorumd.node.statistics import Histogram
+from quorumd.ports import Clock
 
 
 class Tick:
     """`defer(callback)` runs the callback when the open tick ends; without an open tick, in the next iteration of the
     event loop.
 
-    `durations_ms`: the duration of each tick that an event opened, by the clock `now_ms`."""
+    `durations_ms`: the duration of each tick that an event opened."""
 
-    def __init__(
-        self,
-        schedule: Callable[[Callable[[], None]], None],
-        now_ms: Callable[[], float] = lambda: 0.0,
-        durations_ms: Histogram | None = None,
-    ) -> None:
-        self._schedule = schedule
-        self._now_ms = now_ms
+    def __init__(self, clock: Clock, durations_ms: Histogram) -> None:
+        self._schedule = clock.call_soon
+        self._now_ms = clock.now_ms
         self._durations_ms = durations_ms
         self._began_ms = 0.0
         self._callbacks: list[Callable[[], None]] = []
         self._is_open = False
         self._is_scheduled = False
 
-    def begin(self) -> None:
-        """Open a tick before an event is handled; `end` follows before control returns to the loop."""
-        if not self._is_open and self._durations_ms is not None:
+    def begin(self) -> float:
+        """Open a tick before an event is handled; `end` follows before control returns to the loop. Returns the time
+        at which the open tick began."""
+        if not self._is_open:
+            self._is_open = True
             self._began_ms = self._now_ms()
-        self._is_open = True
+        return self._began_ms
 
     def end(self) -> None:
         """Run the deferred callbacks, and those that they defer."""
@@ -45,8 +43,13 @@ class Tick:
             callbacks, self._callbacks = self._callbacks, []
             for callback in callbacks:
                 callback()
-        if was_open and self._durations_ms is not None:
+        if was_open:
             self._durations_ms.observe(self._now_ms() - self._began_ms)
+
+    def busy_ms(self) -> float:
+        """The time spent in ticks so far, including the open one."""
+        ended_ms = self._durations_ms.total
+        return ended_ms + self._now_ms() - self._began_ms if self._is_open else ended_ms
 
     def defer(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)

@@ -66,12 +66,12 @@ _REQUEST_START = Struct(">ihhih")
 _RESPONSE_START = Struct(">ii")
 """Frame size, correlation id."""
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2)
-
 _MAX_CORRELATION_ID = 0x7FFF_FFFF
 LARGE_REQUEST = 16 * 1024
 """A node decodes requests above this frame size in steps: in one step they would take milliseconds."""
+DECODED_BYTES = 1024
+"""Memory of a small request besides its frame."""
 ALL = 1 << 31
-_MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 
 
 class Request(Generic[M_co]):
@@ -252,6 +252,8 @@ class ServerConnection:
         self._waiting_bytes = 0
         """Size of the responses that wait for earlier ones."""
         self._output = bytearray()
+        self.has_more = False
+        """Whether received bytes may hold more requests than `receive` has returned."""
         self.fault: MalformedMessage | None = None
         """Why no request can be read after those already returned."""
         self.reads_plain_tokens = False
@@ -273,14 +275,10 @@ class ServerConnection:
         return len(self._pending)
 
     @property
-    def has_more(self) -> bool:
-        """Whether received bytes may hold more requests than `receive` has returned."""
-        return self._frames.has_more
-
-    @property
     def gathered_bytes(self) -> int:
-        """Bytes of incomplete requests, of those without a response, and of responses that wait for earlier ones."""
-        return self._frames.buffered_bytes + self.pending_bytes + self._waiting_bytes
+        """Memory of incomplete requests, of those without a response, and of responses that wait for earlier ones."""
+        request_bytes = self.pending_bytes + len(self._pending) * DECODED_BYTES
+        return self._frames.buffered_bytes + request_bytes + self._waiting_bytes
 
     def close(self) -> None:
         """Drop the requests: as they refer to the connection, both would need the garbage collector."""
@@ -300,7 +298,9 @@ class ServerConnection:
             raise self.fault
         requests: list[Request[Message]] = []
         try:
-            for frame in self._frames.feed(data, max_requests):
+            frames = self._frames.feed(data, max_requests)
+            self.has_more = self._frames.has_more
+            for frame in frames:
                 request = self._read(frame)
                 if request is not None:
                     requests.append(request)
@@ -442,7 +442,7 @@ def _refusal(api_key: int, too_large: MessageTooLarge) -> Message:
 class ClientConnection:
     """The client's end: any number of requests in flight, whose responses arrive in order."""
 
-    def __init__(self, client_id: str, max_response_bytes: int = _MAX_RESPONSE_BYTES) -> None:
+    def __init__(self, client_id: str, max_response_bytes: int = 100 << 20) -> None:
         self._client_id = client_id.encode()
         self._frames = FrameReader(max_response_bytes, "the response size limit")
         self._next_correlation_id = 0

@@ -25,22 +25,19 @@ class FrameReader:
     `limit_name` is the setting that `max_bytes` comes from: the error for a larger frame names it.
     """
 
-    __slots__ = ("_buffer", "_limit_name", "_needed", "fault", "has_more", "max_bytes")
+    __slots__ = ("_buffer", "_limit_name", "_needed", "buffered_bytes", "fault", "has_more", "max_bytes")
 
     def __init__(self, max_bytes: int, limit_name: str = REQUEST_LIMIT) -> None:
         self.max_bytes = max_bytes
         self._limit_name = limit_name
         self._buffer = bytearray()
         self._needed = SIZE.size
+        self.buffered_bytes = 0
+        """Buffered bytes of an incomplete frame, or of frames that `feed` has not returned."""
         self.has_more = False
         """Whether the buffer may hold more frames than `feed` has returned."""
         self.fault: MalformedMessage | None = None
         """Why reading cannot continue."""
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Buffered bytes of an incomplete frame."""
-        return len(self._buffer)
 
     def feed(self, data: bytes, max_frames: int = 1 << 31) -> list[bytes]:
         """Return the frames that `data` completes, in order, at most `max_frames`; the next call returns the others.
@@ -54,6 +51,7 @@ class FrameReader:
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed:
+                self.buffered_bytes = len(self._buffer)
                 return frames
             if self._needed > SIZE.size and max_frames:
                 # The frame that was incomplete may be large: it is copied only once.
@@ -64,7 +62,7 @@ class FrameReader:
             self._buffer.clear()
         position = 0
         end = len(data)
-        self.has_more = False
+        self.buffered_bytes, self.has_more = 0, False
         while True:
             if len(frames) >= max_frames and position < end:
                 self._needed, self.has_more = 0, True
@@ -87,6 +85,7 @@ class FrameReader:
             position = stop
         if position < end:
             self._buffer += data[position:]
+            self.buffered_bytes = end - position
         return frames
 
     def _size_error(self, size: int, prefix: bytes) -> str:

@@ -87,14 +87,9 @@ class ClientQuotas:
     ) -> None:
         self.counters = counters or QuotaCounters()
         self._settings = settings
-        self._quotas = quotas
+        self.quotas = quotas
         self._rates: dict[_Key, WindowedRate] = {}
         self._buckets: dict[_Key, TokenBucket] = {}
-
-    @property
-    def is_enabled(self) -> bool:
-        """Whether there is any quota."""
-        return len(self._quotas()) > 0
 
     def record(self, key: str, principal: str, client_id: str | None, value: float, now_ms: float) -> int:
         """Record what a client used."""
@@ -140,7 +135,7 @@ class ClientQuotas:
     def connected(self, host: str, now_ms: float) -> int:
         """Record a new connection, unless it exceeds the rate of its address: then it is to be closed after the
         throttle time."""
-        limit = connection_rate(self._quotas(), host)
+        limit = connection_rate(self.quotas(), host)
         if limit is None:
             return 0
         rate = self._rate((CONNECTION_RATE, host, ""))
@@ -151,7 +146,7 @@ class ClientQuotas:
         return self.counters.count(CONNECTION_RATE, throttle_ms)
 
     def _quota(self, key: str, principal: str, client_id: str | None) -> Quota | None:
-        quotas = self._quotas()
+        quotas = self.quotas()
         return quota_of(quotas, key, principal.partition(":")[2], client_id or "") if quotas else None
 
     def _rate(self, key: _Key) -> WindowedRate:

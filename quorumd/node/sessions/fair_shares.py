@@ -1,8 +1,10 @@
 """Shares a node's time and memory fairly among its connections.
 
-requests   An iteration of the event loop decodes and routes a limited number, and none after a few milliseconds.
-           Connections with more to read take turns; proven peers do not wait, so that no client delays the followers
-           of a leader. Received bytes count as requests, so that large frames get no larger share than small ones.
+requests   An iteration of the event loop decodes and routes a limited number, and none after a few milliseconds of
+           handling events. Connections with more to read take turns. Received bytes count as requests, so that large
+           frames get no larger share than small ones. Number and time are renewed in the next iteration, once half of
+           one is used: to renew them in every iteration would cost each request a callback. Sessions of proven peers
+           read all they receive, so that no client delays the followers of a leader.
 bytes      Received but not yet handled, or written but not yet read by the client. Above the limit, the connection
            that holds the most is aborted.
 warnings   Those that any client can cause are logged once per interval and kind, with a count of those suppressed.
@@ -13,12 +15,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from math import inf
 from typing import Final, Protocol
 
 from quorumd.log_limit import LogLimit
+from quorumd.node.tick import Tick
 from quorumd.ports import Clock
-from quorumd.protocol.connection import ALL
 from quorumd.protocol.routes import Origin
 
 logger = logging.getLogger("quorumd.connections")
@@ -53,82 +54,90 @@ class Member(Protocol):
 
 
 class FairShares:
-    """Shared by the connections of a node. `call_soon` calls back in a later iteration of the event loop."""
+    """Shared by the connections of a node. `call_soon` calls back in a later iteration of the event loop; `busy_ms()`
+    returns the time spent handling events so far."""
 
     def __init__(
         self,
         call_soon: Callable[[Callable[[], None]], None],
-        now_ms: Callable[[], float],
+        busy_ms: Callable[[], float],
+        warnings: LogLimit,
         requests_per_iteration: int = REQUESTS_PER_ITERATION,
         max_held_bytes: int = MAX_HELD_BYTES,
     ) -> None:
         self._call_soon = call_soon
-        self._now_ms = now_ms
+        self._busy_ms = busy_ms
         self._per_iteration = self._remaining = requests_per_iteration
-        self._iteration_end_ms = inf
+        self._busy_limit_ms = busy_ms() + ITERATION_MS
         self._max_held_bytes = max_held_bytes
         self._waiting: deque[Member] = deque()
         self._is_scheduled = False
         self._holders: dict[Member, int] = {}
         self._held_bytes = 0
-        self._warnings = LogLimit(now_ms)
+        self._warnings = warnings
 
     @classmethod
-    def of(cls, clock: Clock) -> FairShares:
-        """The shares of a node with this clock."""
-        return cls(clock.call_soon, clock.now_ms)
+    def of(cls, clock: Clock, tick: Tick) -> FairShares:
+        """The shares of a node with this clock, which handles events in ticks."""
+        return cls(clock.call_soon, tick.busy_ms, LogLimit(clock.now_ms))
 
     # Requests
 
-    def grant(self, member: Member) -> int:
+    def grant(self) -> int:
         """The number of requests that a connection may read in this iteration."""
-        self._begin_iteration()
-        if member.origin.is_peer:
-            return ALL
         share = max(1, self._per_iteration // (1 + len(self._waiting)))
         return max(0, min(share, self._remaining))
 
-    def record_read(self, member: Member, requests: int, received_bytes: int) -> bool:
+    def record_read(self, requests: int, received_bytes: int) -> bool:
         """Record what a connection read in this iteration. Returns whether it must not receive more before its next
         turn."""
         self._remaining -= requests + received_bytes // BYTES_PER_REQUEST
-        return received_bytes >= BULK_BYTES and not member.origin.is_peer
+        if self._remaining < self._per_iteration // 2:
+            self._schedule_next_iteration()
+        return received_bytes >= BULK_BYTES
 
-    def must_yield(self, member: Member) -> bool:
-        """Whether the connection must leave the requests that it has read to its next turn."""
-        return self._is_scheduled and not member.origin.is_peer and self._now_ms() >= self._iteration_end_ms
+    def must_yield(self) -> bool:
+        """Whether a connection that has handled a request must leave its others to its next turn."""
+        remaining_ms = self._busy_limit_ms - self._busy_ms()
+        if remaining_ms < ITERATION_MS / 2:
+            self._schedule_next_iteration()
+        if remaining_ms > 0:
+            return False
+        self._remaining = 0
+        return True
 
     def wait(self, member: Member) -> None:
         """Let a connection continue when it is its turn."""
         self._waiting.append(member)
-        self._begin_iteration()
+        self._schedule_next_iteration()
 
-    def _begin_iteration(self) -> None:
+    def _schedule_next_iteration(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._iteration_end_ms = self._now_ms() + ITERATION_MS
             self._call_soon(self._next_iteration)
 
     def _next_iteration(self) -> None:
         self._is_scheduled = False
         self._remaining = self._per_iteration
-        if not self._waiting:
-            return
-        self._begin_iteration()
+        self._busy_limit_ms = self._busy_ms() + ITERATION_MS
         for _ in range(len(self._waiting)):
-            if self._remaining <= 0 or self._now_ms() >= self._iteration_end_ms:
+            if self._remaining <= 0:
                 break
             self._waiting.popleft().continue_reading()
+        if self._waiting:
+            self._schedule_next_iteration()
 
     # Bytes
 
-    def record_held_bytes(self, member: Member) -> None:
+    def record_held_bytes(self, member: Member, held_bytes: int) -> None:
         """Record what a connection holds now, and abort the largest holder if all hold too much."""
-        self._count(member)
+        if held_bytes < MIN_COUNTED_BYTES and member not in self._holders:
+            return
+        self._count(member, held_bytes)
         if self._held_bytes <= self._max_held_bytes:
             return
         for each in list(self._holders):
-            self._count(each)
+            self._count(each, each.held_bytes)
         while self._held_bytes > self._max_held_bytes:
             largest = max(self._holders, key=self._cost)
             self.warn(
@@ -142,12 +151,11 @@ class FairShares:
         """Forget a connection."""
         self._held_bytes -= self._holders.pop(member, 0)
 
-    def _count(self, member: Member) -> None:
+    def _count(self, member: Member, held_bytes: int) -> None:
         self.release(member)
-        held = member.held_bytes
-        if held >= MIN_COUNTED_BYTES:
-            self._holders[member] = held
-            self._held_bytes += held
+        if held_bytes >= MIN_COUNTED_BYTES:
+            self._holders[member] = held_bytes
+            self._held_bytes += held_bytes
 
     def _cost(self, member: Member) -> tuple[bool, int]:
         return not member.origin.is_peer, self._holders[member]

@@ -10,12 +10,13 @@ from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.node.sessions.authentication import SessionAuthentication, versions_before_authentication
 from quorumd.node.sessions.context import SessionContext
 from quorumd.node.sessions.decoding_task import DecodingTask
+from quorumd.node.sessions.fair_shares import MIN_COUNTED_BYTES
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.sessions.throttle import Throttle
 from quorumd.node.statistics import Histogram
 from quorumd.ports import Transport
-from quorumd.protocol.connection import Request, ServerConnection
+from quorumd.protocol.connection import ALL, Request, ServerConnection
 from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from quorumd.protocol.routes import Origin
 from quorumd.protocol.wire import Message
@@ -27,8 +28,6 @@ MAX_PENDING_REQUESTS = 1000
 """Requests of one connection that may wait for a response before reading from it pauses."""
 MAX_PENDING_BYTES = 1024 * 1024
 """The size of such requests; a connection may exceed it by one request."""
-DECODED_BYTES = 1024
-"""Memory of a small request besides its frame."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
 """Responses that a client has not read, in addition to its largest response."""
 DRAINED_BYTES = 1024 * 1024
@@ -42,6 +41,8 @@ class ServerSession:
 
     _is_waiting = False
     """Whether it waits for its turn to read more requests."""
+    _has_quotas = False
+    """Whether there was any quota when requests were last passed to their handlers."""
     _is_muted = False
     """Whether it reads and handles nothing because its client exceeds a quota (KIP-219)."""
 
@@ -100,9 +101,8 @@ class ServerSession:
     @property
     def held_bytes(self) -> int:
         """Memory that the node needs for this connection: requests and unsent responses."""
-        connection, transport = self._connection, self._transport
-        unsent_bytes = transport.unsent_bytes if transport is not None else 0
-        return connection.gathered_bytes + connection.pending * DECODED_BYTES + unsent_bytes
+        transport = self._transport
+        return self._connection.gathered_bytes + (transport.unsent_bytes if transport is not None else 0)
 
     def continue_reading(self) -> None:
         """Handle requests that were received in an earlier iteration."""
@@ -123,9 +123,11 @@ class ServerSession:
     def received(self, data: bytes) -> None:
         if self._transport is None or self._is_closing:
             return
-        shares = self._shares
+        shares, connection = self._shares, self._connection
+        is_peer = self.origin.is_peer
+        granted = 0 if self._queued else ALL if is_peer else shares.grant()
         try:
-            requests = self._connection.receive(data, shares.grant(self) if not self._queued else 0)
+            requests = connection.receive(data, granted)
         except MalformedMessage as fault:
             self._report_malformed(fault)
             self.close()
@@ -133,27 +135,28 @@ class ServerSession:
         if self._connection.has_output:
             # The connection itself rejected a request, so that its response is complete.
             self.flush()
-        must_wait = shares.record_read(self, len(requests), len(data))
-        self._tick.begin()
-        now = self._clock.now_ms()
+        must_wait = not is_peer and shares.record_read(len(requests), len(data))
+        now = self._tick.begin()
         for request in requests:
             self._received_at[request.correlation_id] = now
             self._queued.append(request)
-        self._close_on_fault()
+        if connection.fault is not None:
+            self._close_on_fault()
         self._route_queued()
         self._tick.end()
-        connection = self._connection
-        if must_wait or self._has_more:
+        may_route = self._may_route
+        if must_wait or (may_route and (self._queued or connection.has_more)):
             self._await_turn()
+        if connection.gathered_bytes >= MIN_COUNTED_BYTES:
+            shares.record_held_bytes(self, self.held_bytes)
         must_pause = (
             self._is_closing
             or self._is_waiting
             or connection.has_more
-            or not self._may_route
+            or not may_route
             or connection.pending > MAX_PENDING_REQUESTS
             or connection.pending_bytes > MAX_PENDING_BYTES
         )
-        shares.record_held_bytes(self)
         if must_pause and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
@@ -189,10 +192,8 @@ class ServerSession:
     def _route_queued(self) -> None:
         """Route queued requests until one blocks or the turn of this connection ends."""
         shares = self._shares
-        while self._queued and self._may_route and self._transport is not None:
-            if shares.must_yield(self):
-                self._await_turn()
-                break
+        self._has_quotas = self._throttle.is_enabled
+        while self._queued and not self._is_waiting and self._may_route and self._transport is not None:
             request = self._queued.popleft()
             if self._authentication is not None and self._authentication.handles(request):
                 self._authenticate(request, self._authentication)
@@ -202,12 +203,15 @@ class ServerSession:
                 decoding = DecodingTask(request, self._connection.continue_decoding, self._on_decoded)
                 self.block(request, decoding.cancel)
                 self._scheduler.begin(decoding)
+            if not self.origin.is_peer and shares.must_yield() and self._has_more:
+                self._await_turn()
+                break
 
     def _handle(self, request: Request[Message]) -> None:
-        throttle = self._throttle
-        if not throttle.is_enabled:
+        if not self._has_quotas:
             self._router.route(self, request)
             return
+        throttle = self._throttle
         throttle.begin(self, request)
         self._router.route(self, request)
         throttle.end(self)
@@ -263,7 +267,8 @@ class ServerSession:
             self._received_at.pop(request.correlation_id, None)
             self._blocking_request = self._on_unblocked = None
             self._queued = deque(behind for behind in self._queued if connection.awaits_response(behind))
-            self._close_on_fault()
+            if connection.fault is not None:
+                self._close_on_fault()
             self.flush()
             self._route_queued()
         self._tick.end()
@@ -273,7 +278,8 @@ class ServerSession:
     def _close_on_fault(self) -> None:
         """Close the connection after a fault, once the requests before it have their responses."""
         fault = self._connection.fault
-        if fault is not None and not self._is_closing:
+        assert fault is not None
+        if not self._is_closing:
             self._report_malformed(fault)
             self._is_closing = True
 
@@ -337,7 +343,7 @@ class ServerSession:
         """Queue the response. Returns False if the connection is closed or the response cannot be encoded."""
         if self._transport is None:
             return False
-        if self._throttle.is_enabled:
+        if self._has_quotas:
             self._throttle.apply(self, request, message)
             self._mute()
         try:
@@ -356,7 +362,7 @@ class ServerSession:
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         if self._transport is not None:
-            if self._throttle.is_enabled:
+            if self._has_quotas:
                 response = self._throttle.apply_encoded(self, request, response)
                 self._mute()
             self._connection.respond_encoded(request, response)
@@ -396,15 +402,17 @@ class ServerSession:
         if out:
             transport.write(out)
             self._largest_write = max(self._largest_write, len(out))
-        self._shares.record_held_bytes(self)
+        unsent_bytes = transport.unsent_bytes
+        self._shares.record_held_bytes(self, self._connection.gathered_bytes + unsent_bytes)
         if self._transport is None:
             return
         if self._is_closing and not self._connection.pending:
             transport.close()
             self._transport = None
             return
-        self._resume_reading(transport)
-        if transport.unsent_bytes > MAX_UNSENT_BYTES + self._largest_write:
+        if self._is_paused:
+            self._resume_reading(transport)
+        if unsent_bytes > MAX_UNSENT_BYTES + self._largest_write:
             self._shares.warn(
                 "unread", f"aborting the connection from {self.origin.peer}: the client reads no responses"
             )
@@ -412,7 +420,9 @@ class ServerSession:
 
     def _resume_reading(self, transport: Transport) -> None:
         connection = self._connection
-        if self._has_more and not self._is_closing:
+        if self._is_closing:
+            return
+        if self._has_more:
             self._await_turn()
         may_resume = (
             self._may_route
@@ -421,6 +431,6 @@ class ServerSession:
             and connection.pending < MAX_PENDING_REQUESTS // 2
             and connection.pending_bytes <= MAX_PENDING_BYTES // 2
         )
-        if self._is_paused and may_resume and not self._is_closing:
+        if self._is_paused and may_resume:
             self._is_paused = False
             transport.resume_reading()

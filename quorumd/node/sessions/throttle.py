@@ -66,8 +66,8 @@ class Throttle:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether requests have to be counted at all."""
-        return self._quotas.is_enabled
+        """Whether there is any quota, so that requests have to be counted."""
+        return len(self._quotas.quotas()) > 0
 
     @property
     def remaining_ms(self) -> int:

@@ -76,7 +76,7 @@ class NodeParts:
 
     @cached_property
     def tick(self) -> Tick:
-        return Tick(self.time.clock.call_soon)
+        return Tick(self.time.clock, self.statistics.event_processing_ms)
 
     @cached_property
     def network(self) -> SimulatedNetwork:

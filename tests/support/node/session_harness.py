@@ -83,7 +83,7 @@ class SessionHarness(NodeParts):
         authenticator = Authenticator(
             sasl or {}, NoCredentials(), self.time.clock, SimulatedEntropy(Random(1)), self.statistics
         )
-        shares = FairShares.of(self.time.clock)
+        shares = FairShares.of(self.time.clock, self.tick)
         self.client = ClientConnection("client")
         self.requests: list[Request] = []
         self.route: Callable[[Session, Request], None] = lambda session, request: None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quorumd.log_limit import INTERVAL_MS
+from quorumd.log_limit import INTERVAL_MS, LogLimit
 from quorumd.node.sessions.fair_shares import (
     BULK_BYTES,
     BYTES_PER_REQUEST,
@@ -32,15 +32,28 @@ class Client:
         self._shares = shares
 
     def continue_reading(self) -> None:
-        read = min(self.left, self._shares.grant(self))
+        read = min(self.left, self._shares.grant())
         self.left -= read
         self.turns.append(read)
-        self._shares.record_read(self, read, 0)
+        self._shares.record_read(read, 0)
         if self.left:
             self._shares.wait(self)
 
     def abort(self) -> None:
         self.is_aborted = True
+
+
+class SlowClient(Client):
+    """A connection with a request that takes all the time of an iteration."""
+
+    def __init__(self, shares: FairShares, parts: NodeParts) -> None:
+        super().__init__(shares, 1)
+        self._parts = parts
+
+    def continue_reading(self) -> None:
+        super().continue_reading()
+        self._parts.time.pass_ms(ITERATION_MS)
+        assert self._shares.must_yield()
 
 
 @pytest.fixture
@@ -56,7 +69,8 @@ def turns() -> list[Callable[[], None]]:
 
 @pytest.fixture
 def shares(parts: NodeParts, turns: list[Callable[[], None]]) -> FairShares:
-    return FairShares(turns.append, parts.time.clock.now_ms, PER_ITERATION, 100_000)
+    now_ms = parts.time.clock.now_ms
+    return FairShares(turns.append, now_ms, LogLimit(now_ms), PER_ITERATION, 100_000)
 
 
 def end_turn(turns: list[Callable[[], None]]) -> None:
@@ -98,57 +112,66 @@ def test_every_turn_is_bounded_however_many_clients_wait(
         before = after
 
 
-def test_peers_do_not_wait(shares: FairShares) -> None:
-    shares.record_read(Client(shares, 0), PER_ITERATION, 0)
-    assert shares.grant(Client(shares, 5)) == 0
-    assert shares.grant(Client(shares, 5, is_peer=True)) >= 5
-
-
 def test_turn_ends_with_its_time(
     parts: NodeParts, turns: list[Callable[[], None]], shares: FairShares
 ) -> None:
     """Some requests take much longer than others."""
-    client, peer = Client(shares, 1), Client(shares, 1, is_peer=True)
-    assert not shares.must_yield(client), "no turn has begun"
-    assert shares.grant(client) == PER_ITERATION
-    assert not shares.must_yield(client)
+    assert shares.grant() == PER_ITERATION
+    assert not shares.must_yield()
     parts.time.pass_ms(ITERATION_MS)
-    assert shares.must_yield(client)
-    assert not shares.must_yield(peer)
-    waiting = [Client(shares, 1) for _ in range(3)]
+    assert shares.must_yield()
+    assert shares.grant() == 0, "nor do other connections read more"
+    waiting = [SlowClient(shares, parts), Client(shares, 1), Client(shares, 1)]
     for each in waiting:
         shares.wait(each)
-    waiting[0].continue_reading = lambda: parts.time.pass_ms(ITERATION_MS)  # type: ignore[method-assign] # a stand-in
     end_turn(turns)
     assert [each.left for each in waiting[1:]] == [1, 1]
     end_turn(turns)
     assert [each.left for each in waiting[1:]] == [0, 0]
 
 
+def test_shares_are_renewed_once_half_is_used(
+    parts: NodeParts, turns: list[Callable[[], None]], shares: FairShares
+) -> None:
+    """A callback for every request would cost more than all else here."""
+    shares.record_read(PER_ITERATION // 2, 0)
+    parts.time.pass_ms(ITERATION_MS / 2)
+    assert not shares.must_yield()
+    assert not turns
+    shares.record_read(1, 0)
+    assert len(turns) == 1
+    end_turn(turns)
+    assert shares.grant() == PER_ITERATION
+    parts.time.pass_ms(ITERATION_MS / 2 + 1)
+    assert not shares.must_yield()
+    assert len(turns) == 1
+    end_turn(turns)
+    parts.time.pass_ms(ITERATION_MS - 1)
+    assert not shares.must_yield()
+
+
 def test_received_bytes_count_as_requests(shares: FairShares) -> None:
-    client, peer = Client(shares, 1), Client(shares, 1, is_peer=True)
-    assert not shares.record_read(client, 0, BULK_BYTES - 1)
-    assert shares.record_read(client, 0, BULK_BYTES), "it waits for its next turn"
-    assert not shares.record_read(peer, 0, BULK_BYTES)
-    shares.record_read(client, 0, PER_ITERATION * BYTES_PER_REQUEST)
-    assert shares.grant(client) == 0
+    assert not shares.record_read(0, BULK_BYTES - 1)
+    assert shares.record_read(0, BULK_BYTES), "it waits for its next turn"
+    shares.record_read(0, PER_ITERATION * BYTES_PER_REQUEST)
+    assert shares.grant() == 0
 
 
 def test_largest_holder_is_aborted(shares: FairShares) -> None:
     clients = [Client(shares, number) for number in range(4)]
     for held, client in zip((10_000, 60_000, 20_000, 15_000), clients, strict=True):
         client.held_bytes = held
-        shares.record_held_bytes(client)
+        shares.record_held_bytes(client, client.held_bytes)
     assert [client.is_aborted for client in clients] == [False, True, False, False]
 
 
 def test_bytes_that_were_sent_meanwhile_do_not_count(shares: FairShares) -> None:
     reader, other = Client(shares, 1), Client(shares, 2)
     reader.held_bytes = 90_000
-    shares.record_held_bytes(reader)
+    shares.record_held_bytes(reader, reader.held_bytes)
     reader.held_bytes = 0
     other.held_bytes = 50_000
-    shares.record_held_bytes(other)
+    shares.record_held_bytes(other, other.held_bytes)
     assert not reader.is_aborted
     assert not other.is_aborted
 
@@ -156,8 +179,8 @@ def test_bytes_that_were_sent_meanwhile_do_not_count(shares: FairShares) -> None
 def test_peers_are_aborted_last(shares: FairShares) -> None:
     follower, client = Client(shares, 1, is_peer=True), Client(shares, 2)
     follower.held_bytes, client.held_bytes = 80_000, 30_000
-    shares.record_held_bytes(follower)
-    shares.record_held_bytes(client)
+    shares.record_held_bytes(follower, follower.held_bytes)
+    shares.record_held_bytes(client, client.held_bytes)
     assert (follower.is_aborted, client.is_aborted) == (False, True)
 
 
@@ -165,15 +188,15 @@ def test_closed_connections_and_small_amounts_do_not_count(shares: FairShares) -
     for number in range(1000):
         small = Client(shares, number)
         small.held_bytes = MIN_COUNTED_BYTES - 1
-        shares.record_held_bytes(small)
+        shares.record_held_bytes(small, small.held_bytes)
         assert not small.is_aborted
     gone = Client(shares, 1)
     gone.held_bytes = 90_000
-    shares.record_held_bytes(gone)
+    shares.record_held_bytes(gone, gone.held_bytes)
     shares.release(gone)
     last = Client(shares, 2)
     last.held_bytes = 90_000
-    shares.record_held_bytes(last)
+    shares.record_held_bytes(last, last.held_bytes)
     assert not last.is_aborted
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from quorumd.node.sessions.fair_shares import BULK_BYTES, ITERATION_MS, MAX_HELD_BYTES, REQUESTS_PER_ITERATION
-from quorumd.node.sessions.server_session import DECODED_BYTES, MAX_PENDING_BYTES
-from quorumd.protocol.connection import Request
+from quorumd.node.sessions.server_session import MAX_PENDING_BYTES
+from quorumd.protocol.connection import DECODED_BYTES, Request
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.routes import Session
 from tests.support.node.session_harness import SessionHarness
@@ -52,7 +52,8 @@ def test_requests_that_take_long_leave_the_rest_to_later_turns(harness: SessionH
     assert len(handled) == 2
     assert harness.transport.reading == ["pause"]
     harness.session.received(b"\xff\xff\xff\xff")
-    harness.time.end_turn()
+    assert len(handled) == 2
+    harness.time.pass_ms(3 * ITERATION_MS)
     assert [request.correlation_id for request in handled] == list(range(5))
     for number in range(5):
         harness.respond(number)
@@ -64,6 +65,19 @@ def test_proven_peer_is_read_at_once(harness: SessionHarness) -> None:
     harness.session.origin.is_peer = True
     harness.send(3 * REQUESTS_PER_ITERATION)
     assert len(harness.requests) == 3 * REQUESTS_PER_ITERATION
+    assert harness.context.shares.grant() == REQUESTS_PER_ITERATION, "clients still have all of their share"
+    harness.session.received((4 * BULK_BYTES).to_bytes(4) + bytes(BULK_BYTES))
+    assert harness.transport.reading == []
+
+
+def test_time_of_a_peer_does_not_delay_it(harness: SessionHarness) -> None:
+    def take_long(session: Session, request: Request) -> None:
+        harness.time.heap.now_ms += ITERATION_MS
+
+    harness.route = take_long
+    harness.session.origin.is_peer = True
+    harness.send(5)
+    assert len(harness.requests) == 5
 
 
 def test_reading_pauses_while_large_requests_wait(harness: SessionHarness) -> None:
