@@ -1,9 +1,11 @@
-"""The commands, options and make targets in the documentation exist."""
+"""The commands, modules, options and make targets in the documentation exist."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from importlib import import_module
+from importlib.util import find_spec
 
 import click
 import pytest
@@ -15,6 +17,8 @@ LINE = re.compile(r"^ {4}(?:\$ )?(quorumd .*)$", re.MULTILINE)
 IN_TEXT = re.compile(r"`(quorumd [^`]+)`")
 TABLE_CELL = re.compile(r"^\| (`[a-z].*?`) \|", re.MULTILINE)
 TARGET = re.compile(r"(?:^ {4}|`)make ([a-z][a-z-]*)", re.MULTILINE)
+MAKE = re.compile(r"(?:^ {4}|`)make [a-z-]+((?: [A-Z_]+=(?:\"[^\"]*\"|[^\s`]+))+)", re.MULTILINE)
+MODULE = re.compile(r"\bpython -m ([a-z_.]+)")
 NO_COMMAND = re.compile(r"^quorumd(?: --?[a-z]|$)")
 
 
@@ -82,3 +86,40 @@ def test_documented_make_targets_exist() -> None:
     assert wanted <= phony
     helped = set(re.findall(r'@echo "make ([a-z-]+)', makefile))
     assert wanted <= helped | {"setup", "check", "test", "run"}
+
+
+def make_variables() -> list[tuple[str, str]]:
+    """Every variable that is given to make, with its value."""
+    given = [found for page in PAGES for found in MAKE.findall((ROOT / page).read_text())]
+    words = dict.fromkeys(word for variables in given for word in shlex.split(variables))
+    return [(name, value) for name, _, value in (word.partition("=") for word in words)]
+
+
+def accepts(variable: str, options: str) -> bool:
+    """Whether the program to which the Makefile passes the options of this variable has them."""
+    program = re.search(rf"-m ([\w.]+).* \$\({variable}\)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert program is not None, variable
+    main: click.Command = import_module(f"{program[1]}.__main__").main
+    try:
+        main.make_context(variable, shlex.split(options.removesuffix(" ...")))
+    except click.UsageError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("variable", "value"), make_variables())
+def test_documented_make_variables_are_accepted(variable: str, value: str) -> None:
+    assert re.search(rf"^{variable} \?=", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert not value.startswith("--") or accepts(variable, value)
+
+
+def test_unknown_options_are_found() -> None:
+    assert accepts("STOCK", "--only verbs")
+    assert not accepts("STOCK", "--only nouns")
+    assert not accepts("BENCH", "--brief")
+    assert len(make_variables()) > 10
+
+
+def test_documented_modules_exist() -> None:
+    modules = {name for page in PAGES for name in MODULE.findall((ROOT / page).read_text())}
+    assert {name for name in modules if find_spec(name) is None} == set()
