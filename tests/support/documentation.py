@@ -109,5 +109,5 @@ def is_properties(text: str) -> bool:
 
 
 def properties_examples(page: str) -> list[str]:
-    """The blocks of properties without references."""
-    return [block for block in examples(page) if "${" not in block and is_properties(block)]
+    """The blocks of properties."""
+    return [block for block in examples(page) if is_properties(block)]

@@ -24,8 +24,6 @@ LANGUAGES = {
 """Fenced blocks, with the test that verifies them."""
 
 OTHERS = {
-    "log.level=${env:LEVEL}": "references to files: tests/unit/config/test_references.py",
-    "node.id=0                  ": "two files side by side: tests/interop/test_reassign_voters.py",
     "export QUORUMD_BOOTSTRAP_SERVER": "set by tests/shell/test_documentation_runs.py",
     "for n in 1 2 3": "tests/shell/test_secure_quorum.py starts these nodes",
 }
