@@ -11,9 +11,10 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
+from io import BufferedIOBase
 from socketserver import ThreadingTCPServer
 from threading import Lock, Thread
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
@@ -26,6 +27,8 @@ MAX_CLIENTS: Final = 16
 MAX_THREADS: Final = 64
 """A thread may outlive its client until it has built the response."""
 CLIENT_TIMEOUT_S = 5.0
+MAX_REQUEST_BYTES: Final = 16 * 1024
+"""The standard library accepts a hundred headers of 64 KiB, several times that in memory for each client."""
 POLL_INTERVAL_S = 0.1
 """Upper bound of the duration of `close`."""
 
@@ -61,6 +64,10 @@ class HttpEndpoint:
         class Handler(BaseHTTPRequestHandler):
             timeout = CLIENT_TIMEOUT_S
 
+            def setup(self) -> None:
+                super().setup()
+                self.rfile = cast(BufferedIOBase, _BoundedLines(self.rfile))
+
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
                 if path == "/metrics":
@@ -91,6 +98,26 @@ class HttpEndpoint:
         """Stop serving requests."""
         self._server.shutdown()
         self._server.server_close()
+
+
+class _BoundedLines:
+    """The part of a file that reads requests, whose lines have at most MAX_REQUEST_BYTES in all."""
+
+    def __init__(self, file: BufferedIOBase) -> None:
+        self._file = file
+        self._remaining = MAX_REQUEST_BYTES
+
+    def readline(self, size: int) -> bytes:
+        """Return the next line. Raises OSError for a request that is too long."""
+        line = self._file.readline(min(size, self._remaining + 1))
+        self._remaining -= len(line)
+        if self._remaining < 0:
+            raise OSError("the request is too long")
+        return line
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 class _Server(ThreadingTCPServer):

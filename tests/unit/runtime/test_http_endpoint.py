@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from quorumd.runtime.descriptors import DescriptorLimit
-from quorumd.runtime.http_endpoint import MAX_CLIENTS, HttpEndpoint, ProbeResult
+from quorumd.runtime.http_endpoint import MAX_CLIENTS, MAX_REQUEST_BYTES, HttpEndpoint, ProbeResult
 
 PATIENCE_S = 300.0
 
@@ -67,6 +67,34 @@ def test_another_path_names_the_paths_there_are(endpoint: HttpEndpoint) -> None:
 def test_silent_client_does_not_block_others(endpoint: HttpEndpoint) -> None:
     with socket.create_connection(("127.0.0.1", endpoint.port)):
         assert get(endpoint, "/healthz")[0] == 200
+
+
+HEAD = b"GET /healthz HTTP/1.1\r\n"
+HEADER = b"X: " + b"x" * 1000 + b"\r\n"
+FITTING = (MAX_REQUEST_BYTES - len(HEAD)) // len(HEADER)
+
+
+@pytest.mark.parametrize(
+    ("request_head", "is_served"),
+    [
+        (HEAD + HEADER * FITTING, True),
+        (HEAD + HEADER * (FITTING + 1), False),
+        (HEAD + b"X: " + b"x" * MAX_REQUEST_BYTES + b"\r\n", False),
+        (b"GET /healthz?" + b"x" * MAX_REQUEST_BYTES + b" HTTP/1.1\r\n", False),
+    ],
+    ids=["many headers", "more headers", "long header", "long path"],
+)
+def test_long_request_closes_its_connection(
+    endpoint: HttpEndpoint, request_head: bytes, is_served: bool
+) -> None:
+    """Sixty clients with a hundred headers of 64 KiB made a node need 700 MiB more."""
+    with socket.create_connection(("127.0.0.1", endpoint.port), PATIENCE_S) as client:
+        client.sendall(request_head + b"\r\n")
+        try:
+            response = client.recv(1)
+        except ConnectionResetError:
+            response = b""
+        assert bool(response) == is_served
 
 
 def test_taken_address_is_an_error(endpoint: HttpEndpoint) -> None:
