@@ -31,7 +31,7 @@ from quorumd.controller.controller import ControllerSettings
 from quorumd.errors import ConfigError
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
-from quorumd.node.broker.settings import BrokerRoleSettings
+from quorumd.node.broker_settings import BrokerRoleSettings
 from quorumd.node.settings import NodeListener, NodeSettings
 from quorumd.quotas.client_quotas import QuotaSettings
 from quorumd.quotas.connection_rates import ConnectionRateLimits

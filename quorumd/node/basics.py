@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from quorumd.ids import ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.leader_role import LeaderRole
 from quorumd.node.settings import NodeSettings
 from quorumd.node.statistics import NodeStatistics
 from quorumd.ports import Clock

@@ -13,7 +13,7 @@ from quorumd.node.api.families import add_routes
 from quorumd.node.broker.controller_channel import ControllerAccess
 from quorumd.node.broker.log_folders import lock_folders
 from quorumd.node.broker.role import NodeBroker
-from quorumd.node.consensus.commit_listeners import CommitListeners
+from quorumd.node.commit_listeners import CommitListeners
 from quorumd.node.consensus.quorum_state_store import QuorumStateStore
 from quorumd.node.consensus.raft_runner import RunnerOutputs
 from quorumd.node.consensus.voter_log import VoterLog

@@ -11,11 +11,11 @@ from quorumd.node.api.context import MetadataParts
 from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.broker.clients import ClientListeners
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
-from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.consensus.raft_runner import RaftRunner
 from quorumd.node.controller.runner import ControllerRunner
 from quorumd.node.identity.cluster_identity import ClusterIdentity
 from quorumd.node.identity.founding import Founding
+from quorumd.node.leader_role import LeaderRole
 from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.listeners import BoundListeners
 from quorumd.node.ports import NodePorts

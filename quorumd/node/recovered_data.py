@@ -9,11 +9,11 @@ from quorumd.log.meta_properties import partition_folder
 from quorumd.log.quorum_state_file import QuorumStateFile
 from quorumd.log.recovery import RecoveryReport
 from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.consensus.voter_records import VoterRecord, scan_voter_records
 from quorumd.node.identity.identity_files import SavedNode, load_saved_node, require_quorum_state
 from quorumd.node.settings import NodeSettings
 from quorumd.node.state.bootstrap_records import load_new_cluster
 from quorumd.node.state.snapshot_loader import StartSnapshot, find_start_snapshot
+from quorumd.node.wire.voter_records import VoterRecord, scan_voter_records
 from quorumd.ports import Disk
 from quorumd.protocol.wire import Message
 from quorumd.raft.voters import VoterHistory, VoterSet

@@ -9,15 +9,16 @@ from typing import NamedTuple
 from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint
 from quorumd.log import LogSettings
-from quorumd.node.broker.settings import BrokerRoleSettings
+from quorumd.node.broker_settings import BrokerRoleSettings
 from quorumd.node.readiness import MAX_LAG
-from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.quotas.client_quotas import QuotaSettings
 from quorumd.raft.settings import RaftSettings
 from quorumd.security.authorizer import AuthorizerSettings
 
 MAINTENANCE_INTERVAL_MS = 5000.0
+MAX_PARTITIONS_PER_PART = 250
+"""The number of partitions of one request that are changed at once: a few milliseconds of work."""
 CLIENT_ID_PREFIX = "quorumd-"
 """Prefix of the client ids of quorum nodes; brokers use their node ids."""
 
@@ -110,6 +111,6 @@ class NodeSettings:
 
     @property
     def data_directories(self) -> tuple[str, ...]:
-        """The folders that `quorumd format` prepares, that of the metadata log first."""
+        """The directories that `quorumd format` prepares, that of the metadata log first."""
         partitions = self.broker.template.log_directories if self.broker is not None else ()
         return tuple(dict.fromkeys((self.data_directory, *partitions)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.environment.disk_latency import DiskLatency

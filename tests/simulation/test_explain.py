@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from quorumd.cli.root import run
-from quorumd.node.consensus.commit_listeners import CommitListeners
+from quorumd.node.commit_listeners import CommitListeners
 from quorumd.raft import election
 from quorumd.simulator.explain.diagram_page import LANE, LEFT
 from quorumd.simulator.explain.sequence_diagram import FOLDED_FROM, MARKED_EVERY, MAX_ROWS, page

@@ -17,7 +17,7 @@ from quorumd.node.api.controller_table import CONTROLLER_APIS
 from quorumd.node.api.error_responses import APIS_WITH_ERROR_RESPONSE, ENVELOPE_APIS, error_response
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.api.rights import NODE_RULES
-from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.leader_role import LeaderRole
 from quorumd.node.sessions.delegating_session import DelegatingSession
 from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import APIS, ApiKey, request_class, response_class

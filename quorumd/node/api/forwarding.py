@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from quorumd.errors import ErrorCode, MalformedMessage
-from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.ports import Clock
 from quorumd.protocol.apis import ApiKey, response_class, response_header_version

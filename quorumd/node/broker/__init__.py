@@ -2,7 +2,6 @@
 
 role                 builds the broker once the cluster id is known, and shuts it down
 controlled_shutdown  controlled shutdown of the broker, within a time limit
-settings             the settings of the role
 controller_channel   requests to the active controller, by connection or within this process
 local_session        the session of requests to the active controller in this process
 broker_client        requests to other brokers

@@ -24,7 +24,7 @@ from quorumd.node.api.sasl import SaslApis
 from quorumd.node.api.security import SecurityApis
 from quorumd.node.api.topics import TopicApis
 from quorumd.node.api.voters import VoterApis
-from quorumd.node.broker.settings import BrokerRoleSettings
+from quorumd.node.broker_settings import BrokerRoleSettings
 from quorumd.node.listeners import BoundListeners
 from quorumd.node.sessions.connections import IncomingConnections, RejectedConnection
 from quorumd.node.sessions.context import SessionContext

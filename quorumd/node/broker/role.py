@@ -18,7 +18,7 @@ from quorumd.node.broker.controller_channel import ControllerAccess, NodeControl
 from quorumd.node.broker.counters import BrokerCounters
 from quorumd.node.broker.log_folders import record_cluster_id
 from quorumd.node.broker.metadata_feed import MetadataFeed
-from quorumd.node.broker.settings import BrokerRoleSettings
+from quorumd.node.broker_settings import BrokerRoleSettings
 from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.ports import Disk, Entropy

@@ -23,10 +23,10 @@ from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.snapshot_file import SnapshotSummary
 from quorumd.node.basics import NodeBasics
 from quorumd.node.consensus.durability_gate import DurabilityGate, Message
-from quorumd.node.consensus.log_validation import validate_fetched
-from quorumd.node.consensus.voter_records import VoterRecord, snapshot_voters
 from quorumd.node.deadline_timer import DeadlineTimer
+from quorumd.node.state.log_validation import validate_fetched
 from quorumd.node.tick import Tick
+from quorumd.node.wire.voter_records import VoterRecord, snapshot_voters
 from quorumd.ports import Disk, Timer
 from quorumd.raft.effects import (
     ControlBatch,

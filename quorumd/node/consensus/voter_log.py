@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from quorumd.errors import StorageError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.node.basics import QuorumParts
-from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
 from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.peers.discovery import Discovery
+from quorumd.node.wire.voter_records import VoterRecord, encode_control_records
 from quorumd.ports import Clock
 from quorumd.raft.effects import ControlBatch
 from quorumd.raft.voters import VoterAssignment

@@ -17,7 +17,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, KafkaUuid
 from quorumd.node.api.context import MetadataParts
 from quorumd.node.basics import NodeBasics
-from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.leader_role import LeaderRole
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.node.peers.leader_request import LeaderRequest
 from quorumd.protocol.apis import ApiKey

@@ -10,14 +10,14 @@ from typing import Any
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.ids import Endpoint
 from quorumd.node.basics import NodeBasics, QuorumParts
-from quorumd.node.consensus.fetched_records import decode_fetched
-from quorumd.node.consensus.voter_records import VoterRecord
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.connection import Call, Failure, Purpose
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.contacts import PeerContacts
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
+from quorumd.node.wire.fetched_records import decode_fetched
+from quorumd.node.wire.voter_records import VoterRecord
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages import (
     begin_quorum_epoch_response,

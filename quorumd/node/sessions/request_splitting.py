@@ -36,8 +36,6 @@ from quorumd.protocol.messages.elect_leaders_request import TopicPartitions
 from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsTopics
 from quorumd.protocol.wire import Message, MessageStruct
 
-MAX_PARTITIONS_PER_PART = 250
-"""The number of partitions of one request that are changed at once: a few milliseconds of work."""
 _REMOVALS_PER_CHANGE = 8
 """Partitions of a topic that can be removed in the time of one change."""
 _DESCRIBE_COST = 8

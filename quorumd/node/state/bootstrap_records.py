@@ -15,9 +15,9 @@ from quorumd.controller.undo_log import UndoEntry
 from quorumd.errors import CorruptLog, MalformedMessage
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.bootstrap_file import Bootstrap, load_bootstrap, load_bootstrap_snapshot
-from quorumd.node.consensus.voter_records import snapshot_voters
 from quorumd.node.state.proposals import Proposals, ignore_commit
 from quorumd.node.state.state_machine import StateMachine
+from quorumd.node.wire.voter_records import snapshot_voters
 from quorumd.ports import Disk
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.metadata_record import decode_record

@@ -13,8 +13,8 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.snapshot_file import read_batches
-from quorumd.node.consensus.log_validation import validate_log
-from quorumd.node.consensus.voter_records import VoterRecord, snapshot_voters
+from quorumd.node.state.log_validation import validate_log
+from quorumd.node.wire.voter_records import VoterRecord, snapshot_voters
 from quorumd.ports import Disk
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import values

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from quorumd.ids import KafkaUuid, ReplicaKey
-from quorumd.node.consensus.voter_records import voter_records
+from quorumd.node.wire.voter_records import voter_records
 from quorumd.protocol.record_batch import headers
 from quorumd.raft.membership import count_changed_voters
 from quorumd.raft.voters import VoterSet, majority

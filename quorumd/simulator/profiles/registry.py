@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.brokers.options import OPERATOR_NAMES
 from quorumd.simulator.options import RARE_BROKER_FAULT_NAMES

@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.messages.describe_topic_partitions_response import DescribeTopicPartitionsResponse
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.read_scope import scope_of

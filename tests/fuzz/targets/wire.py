@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import MalformedMessage, UnsupportedVersion
-from quorumd.node.consensus.voter_records import voter_records
+from quorumd.node.wire.voter_records import voter_records
 from quorumd.protocol import record_batch
 from quorumd.protocol.apis import APIS, request_class, request_header_version, response_header_version
 from quorumd.protocol.codec import decode, encode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.ids import Endpoint
-from quorumd.node.broker.settings import BrokerRoleSettings
+from quorumd.node.broker_settings import BrokerRoleSettings
 from tests.support.node.nodes import FOLDER, Cluster, host_of
 
 CLIENT_PORT = 9093

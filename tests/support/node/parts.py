@@ -12,8 +12,8 @@ from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.basics import NodeBasics, QuorumParts
-from quorumd.node.consensus.leader_role import LeaderRole
 from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.leader_role import LeaderRole
 from quorumd.node.settings import NodeSettings
 from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine

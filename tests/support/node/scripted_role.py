@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.leader_role import LeaderRole
 
 
 class ScriptedRole(LeaderRole):

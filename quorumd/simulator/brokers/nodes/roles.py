@@ -10,7 +10,7 @@ from quorumd.broker.settings.broker_settings import BrokerSettings, Housekeeping
 from quorumd.broker.settings.coordinator_settings import GroupSettings, TransactionSettings
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.ids import Endpoint
-from quorumd.node.broker.settings import BrokerRoleSettings
+from quorumd.node.broker_settings import BrokerRoleSettings
 from quorumd.simulator.brokers.options import BrokerOptions
 
 FIRST_BROKER: Final = 101

@@ -10,7 +10,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.api.configs import ConfigApis
 from quorumd.node.api.controller import ControllerApis
-from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.node.state import metadata_writer
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import (

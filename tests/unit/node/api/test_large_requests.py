@@ -13,7 +13,7 @@ from quorumd.controller.partition import Partition
 from quorumd.controller.preparation import ATTEMPTS
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
-from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.messages import (
     create_partitions_request,
     delete_topics_request,

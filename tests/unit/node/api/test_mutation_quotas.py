@@ -9,7 +9,7 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
-from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState

@@ -15,7 +15,7 @@ from quorumd.errors import FlushFailed, StorageError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.snapshot_file import file_name
 from quorumd.node.consensus.raft_runner import RaftRunner
-from quorumd.node.consensus.voter_records import VoterRecord
+from quorumd.node.wire.voter_records import VoterRecord
 from quorumd.ports import Disk
 from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.raft.effects import Effects, Send, SnapshotChunk

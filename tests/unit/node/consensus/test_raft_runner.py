@@ -10,7 +10,7 @@ from quorumd.errors import DiskFull, ErrorCode, FlushFailed, StorageError, Unkno
 from quorumd.ids import OffsetAndEpoch, ReplicaKey
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS, RaftRunner, RunnerOutputs
-from quorumd.node.consensus.voter_records import VoterRecord
+from quorumd.node.wire.voter_records import VoterRecord
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, ReadReady, RequestRefused, Respond, Send

@@ -8,8 +8,8 @@ from typing import Any
 
 from quorumd.ids import OffsetAndEpoch
 from quorumd.node.consensus.voter_log import VoterLog
-from quorumd.node.consensus.voter_records import VoterRecord
 from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.wire.voter_records import VoterRecord
 from quorumd.raft.effects import ControlBatch
 from quorumd.raft.voters import VoterAssignment, VoterSet
 from tests.support.text import shows

@@ -6,13 +6,13 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.node.consensus.voter_records import VoterRecord, encode_control_records
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.connection import Call, Failure, PeerSettings, Purpose
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.node.peers.discovery import Discovery
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
+from quorumd.node.wire.voter_records import VoterRecord, encode_control_records
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.messages import begin_quorum_epoch_response, end_quorum_epoch_response, vote_response
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest

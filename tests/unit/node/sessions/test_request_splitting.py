@@ -13,7 +13,8 @@ from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.sessions import request_splitting
-from quorumd.node.sessions.request_splitting import MAX_PARTITIONS_PER_PART, SPLIT_RULES, RequestPart, merge
+from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, merge
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.apis import ApiKey, request_class, response_class
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.messages import alter_partition_reassignments_request as wire

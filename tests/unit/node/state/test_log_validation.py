@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorumd.errors import CorruptLog, UnknownRecord
-from quorumd.node.consensus.log_validation import validate_fetched
+from quorumd.node.state.log_validation import validate_fetched
 from quorumd.node.state.snapshot_loader import find_start_snapshot
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.simulator.environment.disk import SimulatedDisk

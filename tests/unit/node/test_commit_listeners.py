@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.node.consensus.commit_listeners import CommitListeners
+from quorumd.node.commit_listeners import CommitListeners
 
 
 @pytest.mark.parametrize("leader_id", [0, 2])

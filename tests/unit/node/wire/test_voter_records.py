@@ -4,7 +4,7 @@ import pytest
 
 from quorumd.errors import CorruptLog, MalformedMessage
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
-from quorumd.node.consensus.voter_records import (
+from quorumd.node.wire.voter_records import (
     VoterRecord,
     encode_control_records,
     scan_voter_records,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from quorumd.ids import ReplicaKey
-from quorumd.node.consensus.leader_role import LeaderRole
+from quorumd.node.leader_role import LeaderRole
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 

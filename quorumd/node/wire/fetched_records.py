@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorumd.node.consensus.voter_records import VoterRecord, voter_records
+from quorumd.node.wire.voter_records import VoterRecord, voter_records
 from quorumd.protocol.record_batch import validate
 from quorumd.raft.messages import FetchedBatch
 
