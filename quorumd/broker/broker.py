@@ -77,7 +77,7 @@ class BrokerListener(Protocol):
 
 
 class Broker:
-    """Created once per start of the process.
+    """A broker of one process; a restart creates another one.
 
     Call `start`, then `apply` or `load` with everything that is committed in the metadata log, from its beginning or
     a snapshot on; `shut_down` for a graceful shutdown, or `stop` to stop at once, as a crash would.
@@ -206,7 +206,7 @@ class Broker:
         """Register. Raises StorageError if no log directory can be used."""
         if not self.directories.online:
             raise StorageError(
-                f"no log directory can be used: {', '.join(self.settings.log_directories)}; the log names the causes"
+                f"no log directory can be used: {', '.join(self.settings.log_directories)}; see the log for the causes"
             )
         self.lifecycle.start()
 
@@ -289,7 +289,7 @@ class Broker:
         self._listener.on_controller_timeout(reason)
 
     def _on_moved(self, hosted: HostedPartition, before: LogDirectory) -> None:
-        """A replica is in another directory: save the checkpoints of both, which have it or had it."""
+        """Save the checkpoints of both directories after a replica has moved between them."""
         self.housekeeping.appended(hosted)
         for directory in (hosted.directory, before):
             for name in CHECKPOINTS:
@@ -306,7 +306,9 @@ class Broker:
         if not self.directories.online:
             self._listener.on_failed("every log directory has failed")
         elif directory.path == self.settings.metadata_directory:
-            self._listener.on_failed(f"{directory.path} has failed, where the metadata log is")
+            self._listener.on_failed(
+                f"log directory {directory.path} has failed; it contains the metadata log"
+            )
         else:
             self.lifecycle.directory_failed()
 
@@ -334,7 +336,7 @@ class Broker:
     # Shutdown
 
     def shut_down(self, on_done: Callable[[], None]) -> None:
-        """Have the leadership of all partitions moved away, close the logs, and call `on_done`; then call `stop`."""
+        """Hand over the leadership of all partitions, close the logs, and call `on_done`; then call `stop`."""
         self._on_shut_down = on_done
         if self.settings.controlled_shutdown:
             self.lifecycle.shut_down()
@@ -352,7 +354,7 @@ class Broker:
         if self._has_opened_logs:
             closing.close(closed, self.lifecycle.epoch, self._on_closed)
         else:
-            # The clean shutdown files are still there.
+            # No log was opened, so the clean shutdown files of the previous run remain valid.
             self._ports.clock.call_soon(self._on_closed)
 
     def _on_closed(self) -> None:

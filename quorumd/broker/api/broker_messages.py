@@ -13,8 +13,8 @@ def add_registered_brokers(
     include_fenced: bool,
     include_registrations: bool,
 ) -> None:
-    """Add the registered brokers by id. A broker that is also a quorum node keeps the node's address, which
-    clients look for. `include_registrations`: add the fields for quorumd's own tools."""
+    """Add the registered brokers by id. A broker that is also a quorum node keeps the address of the node, which
+    clients expect. `include_registrations`: add the fields for quorumd's own tools."""
     for broker_id, broker in image.brokers.items():
         if include_fenced or not broker.is_fenced:
             registered = broker_message(broker)

@@ -29,13 +29,13 @@ LEAVE_SEVERAL_SINCE: Final = 3
 
 
 class ClassicGroupApis:
-    """The family of members of classic groups."""
+    """Handlers of JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
     def __init__(self, groups: GroupLookup) -> None:
         self._groups = groups
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of this family."""
+        """Return the routes of these APIs."""
         return (
             Route(JoinGroupRequest, self.join_group),
             Route(SyncGroupRequest, self.sync_group),
@@ -100,7 +100,7 @@ class ClassicGroupApis:
         )
 
     def heartbeat(self, session: Session, request: Request[HeartbeatRequest]) -> None:
-        """Respond immediately: heartbeats change no stored state."""
+        """Respond immediately: a heartbeat writes no record."""
         message = request.message
         member = GroupClient(
             message.group_id, message.member_id, message.group_instance_id, message.generation_id
@@ -109,7 +109,7 @@ class ClassicGroupApis:
         session.respond(request, HeartbeatResponse(0, error))
 
     def leave_group(self, session: Session, request: Request[LeaveGroupRequest]) -> None:
-        """Remove members."""
+        """Remove the members that the request names, and return the error of each."""
         message = request.message
         leaving: list[tuple[str, str | None]] = [(message.member_id, None)]
         if request.api_version >= LEAVE_SEVERAL_SINCE:

@@ -29,7 +29,7 @@ from quorumd.protocol.messages.consumer_group_heartbeat_request import ConsumerG
 from quorumd.protocol.routes import Route, Session
 
 CLIENT_IDS_SINCE = 1
-"""Clients choose their member ids from this version on (KIP-1082)."""
+"""The first version in which clients choose their member ids (KIP-1082)."""
 CONSUMER_MEMBER = 1
 """MemberType of members of the consumer protocol."""
 
@@ -52,7 +52,7 @@ class MetadataTopics:
 
 
 class ConsumerGroupApis:
-    """The family of groups of the consumer protocol."""
+    """Handlers of ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
 
     def __init__(self, groups: GroupLookup, metadata: BrokerMetadata, settings: BrokerSettings) -> None:
         self._groups = groups
@@ -61,14 +61,14 @@ class ConsumerGroupApis:
         self._default_assignor = settings.groups.consumer_assignors[0]
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of this family."""
+        """Return the routes of these APIs."""
         return (
             Route(ConsumerGroupHeartbeatRequest, self.heartbeat),
             Route(ConsumerGroupDescribeRequest, self.describe),
         )
 
     def heartbeat(self, session: Session, request: Request[ConsumerGroupHeartbeatRequest]) -> None:
-        """Join, stay, follow the assignment or leave."""
+        """Join a group, extend the session and receive the assignment, or leave."""
         message = request.message
         owned: Assignment | None = None
         if message.topic_partitions is not None:

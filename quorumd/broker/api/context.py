@@ -82,7 +82,7 @@ class BrokerApiContext:
         return hosted
 
     def current_leader(self, topic: KafkaUuid | str, number: int) -> tuple[int, int]:
-        """Return leader and leader epoch by the metadata, -1 each if unknown (KIP-951)."""
+        """Return the leader and its epoch in the metadata, -1 for each if unknown (KIP-951)."""
         id = self.partition_id(topic, number)
         known = self.metadata.image.partition(id) if id is not None else None
         return (known.leader, known.leader_epoch) if known is not None else (NO_LEADER, -1)
@@ -93,7 +93,8 @@ class BrokerApiContext:
         return None if broker is None or broker.is_fenced else broker
 
     def endpoint(self, listener: str, broker_id: int) -> tuple[BrokerEndpoint, str | None] | None:
-        """Return endpoint and rack of an unfenced broker for clients of a listener, None if it has none."""
+        """Return the endpoint of an unfenced broker for clients of a listener, and its rack; None if there is no
+        endpoint."""
         broker = self.unfenced(broker_id)
         endpoint = self.metadata.endpoint(broker_id, listener)
         if broker is None or endpoint is None:

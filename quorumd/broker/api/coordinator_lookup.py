@@ -25,13 +25,13 @@ class CoordinatorLookup(Generic[C]):
         self._topic = topic
 
     def shard_of(self, key: str) -> Shard[C] | ErrorCode:
-        """Return the active shard of a key, or why it is not here."""
+        """Return the active shard of a key, or the error of requests if this broker has none."""
         return self._shards.active(self._internal_topics.partition_of(self._topic, key))
 
     def run(
         self, key: str, operation: Callable[[C, Times], None], on_error: Callable[[ErrorCode], None]
     ) -> None:
-        """Run an operation of the coordinator of a key, or report why it is not here."""
+        """Run an operation of the coordinator of a key; call `on_error` if this broker is not its coordinator."""
         shard = self.shard_of(key)
         if isinstance(shard, ErrorCode):
             on_error(shard)
@@ -39,13 +39,14 @@ class CoordinatorLookup(Generic[C]):
             shard.run(operation)
 
     def get(self, key: str, read: Callable[[C, Times], T]) -> T | ErrorCode:
-        """Return the result of an operation that completes at once, or why the coordinator is not here."""
+        """Return the result of a synchronous operation, or the error if this broker is not the coordinator of the
+        key."""
         results: list[T | ErrorCode] = []
         self.run(key, lambda machine, times: results.append(read(machine, times)), results.append)
         return results[0]
 
     def all(self) -> list[Shard[C]]:
-        """Return every shard, also those that are loading."""
+        """Return every shard, including those that are loading."""
         return self._shards.all()
 
     def times(self) -> Times:

@@ -22,11 +22,12 @@ UP_TO_THE_HIGH_WATERMARK: Final = -1
 NO_LOW_WATERMARK: Final = -1
 DELETE: Final = "delete"
 CHECK_MS: Final = 50.0
-"""Followers report their log start offsets with their fetches, which end within `replica.fetch.wait.max.ms`."""
+"""The interval of checks. Followers report their log start offsets in fetches, at least every
+`replica.fetch.wait.max.ms`."""
 
 
 class DeleteRecordsApis:
-    """Deletes records, and checks waiting requests periodically."""
+    """Handles DeleteRecords, and checks waiting requests periodically."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context

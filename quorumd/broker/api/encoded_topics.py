@@ -32,14 +32,14 @@ class EncodedTopics:
         self._count = 0
         self._header_bytes = _header_bytes(version)
         self._tail = b""
-        """The bytes behind the partitions of the current topic."""
+        """The bytes that follow the partitions of the current topic."""
         self._partitions_left = 0
 
     def __len__(self) -> int:
         return self._count
 
     def add(self, topics: Sequence[MetadataResponseTopic]) -> None:
-        """Encode more topics. Raises as `codec.encode`."""
+        """Encode more topics. Raises the errors of `codec.encode`."""
         whole = encode(MetadataResponse(topics=list(topics)), self.version)
         begin = self._header_bytes + len(_array_length(len(topics), self.version))
         self._slices.append(whole[begin : len(whole) - _trailer_bytes(self.version)])
@@ -69,8 +69,8 @@ class EncodedTopics:
         return sum(map(len, self._slices))
 
     def encode_response(self, request: Request[Message], envelope: Message) -> bytes:
-        """The encoded response for `Session.respond_encoded`: `envelope`, which has no topics, with these topics.
-        Raises as `codec.encode`."""
+        """Return the response for `Session.respond_encoded`: `envelope`, a response without topics, with these topics
+        added. Raises the errors of `codec.encode`."""
         encoded = encode_response(request, envelope)
         end = len(encoded) - _trailer_bytes(self.version)
         begin = end - len(_array_length(0, self.version))
@@ -79,7 +79,7 @@ class EncodedTopics:
 
 
 def encode_partitions(partitions: list[MetadataResponsePartition], version: int) -> bytes:
-    """Encode partitions of a topic without their count. Raises as `codec.encode`."""
+    """Encode partitions of a topic without their count. Raises the errors of `codec.encode`."""
     head = encode(MetadataResponse(topics=[MetadataResponseTopic()]), version)
     whole = encode(MetadataResponse(topics=[MetadataResponseTopic(partitions=partitions)]), version)
     tail = _trailer_bytes(version) + _partition_trailer_bytes(version)
@@ -108,5 +108,5 @@ def _trailer_bytes(version: int) -> int:
 
 
 def _partition_trailer_bytes(version: int) -> int:
-    """Bytes of a topic behind its partitions: authorized operations (since 8), and no tagged fields."""
+    """Bytes of a topic after its partitions: authorized operations (since 8), and no tagged fields."""
     return (4 if version >= 8 else 0) + (version >= _FLEXIBLE_SINCE)

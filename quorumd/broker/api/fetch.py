@@ -40,7 +40,8 @@ LEADERS_SINCE: Final = 16
 """The first version whose responses name the current leader (KIP-951)."""
 STORAGE_ERROR_SINCE: Final = 6
 LARGE_RESPONSE_BYTES: Final = 64 * 1024
-"""A response above this size is counted as memory; the next request of its connection waits until it is received."""
+"""A larger response counts towards `fetch_memory_bytes` until the client has received it; the next request of the
+connection waits for that."""
 
 _NAMES_LEADER = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 
@@ -58,7 +59,7 @@ class FetchMemory:
 
 
 class FetchApis:
-    """Responds to a fetch at once, or when there are enough records."""
+    """Handles Fetch: responds at once, or once enough records are available."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         settings = context.settings.api
@@ -75,7 +76,7 @@ class FetchApis:
         return (Route(FetchRequest, self.fetch),)
 
     def fetch(self, session: Session, request: Request[FetchRequest]) -> None:
-        """Read what is requested, and respond or wait for more."""
+        """Read the requested partitions; respond, or wait for more records."""
         message, version = request.message, request.api_version
         uses_ids = version >= TOPIC_IDS_SINCE
         requested: dict[PartitionKey, FetchPartition] = {
@@ -110,7 +111,8 @@ class FetchApis:
     def _denied(
         self, access: Access, fetcher: Fetcher, requested: Iterable[PartitionKey]
     ) -> frozenset[PartitionKey]:
-        """Return the partitions that the client may not read. A session is checked with every request."""
+        """Return the partitions that the client may not read. All partitions of a session are checked with every
+        request."""
         if fetcher.is_follower:
             return frozenset() if access.allows_cluster(Operation.CLUSTER_ACTION) else frozenset(requested)
         image = self.context.metadata.image
@@ -141,7 +143,7 @@ def _fetcher(message: FetchRequest, version: int) -> Fetcher:
 
 
 class _Fetch:
-    """One fetch until it has its response, a `DelayedFetch` if it waits for records."""
+    """A fetch in progress; a `DelayedFetch` while it waits for records."""
 
     def __init__(
         self,
@@ -167,7 +169,7 @@ class _Fetch:
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._results: dict[PartitionKey, ReadPartition] = {}
         self._keys: dict[PartitionId, PartitionKey] = {}
-        """All partitions, once the fetch is delayed."""
+        """All partitions; set when the fetch is delayed."""
         self._unread: dict[PartitionKey, None] = {}
         """Partitions to read before the response of a delayed fetch: the others have not changed since they were
         read, and a session omits them."""
@@ -208,7 +210,7 @@ class _Fetch:
         replica_id, broker_epoch = fetcher.replica_id, fetcher.broker_epoch
 
         def is_unchanged(key: PartitionKey, requested: FetchPartition, end: int, start: int) -> bool:
-            # Every idle partition of a follower passes here with each of its fetches.
+            # A hot path: every fetch of a follower comes here for each of its idle partitions.
             hosted = hosted_by_id.get(key)  # type: ignore[call-overload]  # a PartitionId equals its key
             if hosted is None or end > requested.high_watermark:
                 return False
@@ -261,7 +263,7 @@ class _Fetch:
         self._unread[self._keys[partition]] = None
 
     def may_be_complete(self) -> bool:
-        """See `DelayedFetch`: no more than the growth of the logs can be readable."""
+        """See `DelayedFetch`. At most the growth of the logs can be readable."""
         grown = self._size
         partitions = self._apis.context.partitions
         for id, size in self._log_sizes:
@@ -307,9 +309,9 @@ class _Fetch:
         self._session.respond(self._request, response)
 
     def _use_quota(self) -> tuple[int, bool]:
-        """Count the records for the client's quota; returns the throttle time, and whether they are withheld for it.
+        """Charge the records to the client's quota. Return the throttle time, and whether to withhold the records.
 
-        A batch that alone exceeds what the quota ever allows is sent: its consumer could never progress otherwise.
+        A batch larger than the quota could ever allow is sent: otherwise its consumer would make no progress.
         """
         quotas, now_ms = self._apis.context.quotas, self._apis.context.clock.now_ms()
         client = (self._session.origin.principal, self._request.client_id)
@@ -321,7 +323,7 @@ class _Fetch:
         return throttle_ms, True
 
     def _withhold(self, throttle_ms: int) -> None:
-        """Respond without records, which the client requests again."""
+        """Respond without the records; the client fetches them again."""
         self._results = {}
         error, session_id = self._fetch.respond_nothing()
         self._session.respond(self._request, FetchResponse(throttle_ms, int(error), session_id))
@@ -337,7 +339,7 @@ class _Fetch:
             response.node_endpoints.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))
 
     def _release(self) -> None:
-        """The client has received the response, or its connection is closed."""
+        """Release the memory of the response: the client has received it, or the connection is closed."""
         self._apis.memory.used -= self._counted_bytes
         self._counted_bytes = 0
         self._apis.purgatory.remove(self)
@@ -348,7 +350,7 @@ def _topic(key: PartitionKey) -> KafkaUuid | str:
 
 
 def _by_topic(results: Mapping[PartitionKey, ReadPartition], by_id: bool) -> list[FetchableTopicResponse]:
-    """Group results, in their order."""
+    """Group results by topic, in their order."""
     topics: list[FetchableTopicResponse] = []
     last: object = None
     for key, result in results.items():

@@ -21,7 +21,8 @@ class DelayedFetch(Protocol):
         """Whether there may be enough records now, by a cheap upper bound."""
 
     def complete(self, *, is_forced: bool) -> bool:
-        """Read, and respond if there are enough records or the fetch must not wait longer; return whether it did."""
+        """Read, and respond if there are enough records, or in any case if `is_forced`. Return whether it
+        responded."""
 
 
 class _Entry:
@@ -36,7 +37,7 @@ class _Entry:
 class FetchPurgatory:
     """A `PartitionListener` that completes delayed fetches.
 
-    Fetches are read after a change, once for all changes in an iteration of the event loop.
+    After a change, a fetch is evaluated once per iteration of the event loop, however many of its partitions changed.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -87,7 +88,7 @@ class FetchPurgatory:
         self._wake(hosted.id)
 
     def changed(self, hosted: HostedPartition, transition: Transition) -> None:
-        """See `PartitionListener`: a new leader, or none, is an error for the fetcher; a new ISR is not."""
+        """See `PartitionListener`. A change of leader is an error for the fetcher; a change of the ISR is not."""
         if transition is Transition.STILL_LEADS:
             return
         for fetch in self._watchers.get(hosted.id, ()):

@@ -78,7 +78,7 @@ class PartitionReader:
     ) -> ReadPartition:
         """Read up to `max_bytes` from the requested offset, and the first batch in any case if `at_least_one`.
 
-        `is_delayed`: the fetch was read before, and then counted as the progress of a follower.
+        `is_delayed`: the fetch has waited; its first read has already recorded the follower's progress.
         """
         try:
             hosted = self._context.partitions.find(topic, requested.partition)
@@ -89,7 +89,7 @@ class PartitionReader:
             return failed_partition(requested, decision.error)
         replica, log = hosted.replica, hosted.log
         stable = log.last_stable_offset(replica.high_watermark)
-        # A follower's fetch may have advanced the high watermark; its response has the new one.
+        # The follower's fetch may have advanced the high watermark; the response carries the new one.
         result = ReadPartition(
             requested.partition,
             0,
@@ -146,7 +146,7 @@ class PartitionReader:
 
 
 def replica_fetch(fetcher: Fetcher, requested: FetchPartition) -> ReplicaFetch:
-    """Return the fetch of a follower."""
+    """Return one partition of a follower's Fetch."""
     return ReplicaFetch(
         fetcher.replica_id,
         fetcher.broker_epoch,
@@ -160,7 +160,8 @@ def replica_fetch(fetcher: Fetcher, requested: FetchPartition) -> ReplicaFetch:
 def _consumer_decision(
     replica: Replica[PartitionLog], fetcher: Fetcher, requested: FetchPartition
 ) -> FetchDecision:
-    """A consumer reads below the high watermark, of a leader or, with newer clients, of a follower."""
+    """Decide on a consumer's fetch: it may read below the high watermark, from the leader or, if its client supports
+    that, from a follower (KIP-392)."""
     error = replica.check_leader(requested.current_leader_epoch)
     if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and fetcher.may_read_followers:
         error = ErrorCode.NONE
@@ -189,7 +190,7 @@ def _aborted(hosted: HostedPartition, offset: int, records: bytes) -> list[Abort
 
 
 def end_offset_of(records: bytes) -> int:
-    """Return the offset behind the last of some whole batches."""
+    """Return the offset after the last of these whole batches."""
     position = last = 0
     while position < len(records):
         last = position

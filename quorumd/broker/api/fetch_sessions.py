@@ -71,7 +71,7 @@ class _CachedPartition(Generic[Q]):
         )
 
     def update_sent(self, result: PartitionResult) -> None:
-        # After an error the partition is sent again even if its offsets are those that were known before.
+        # After an error, send the partition again even if the fetcher already knows its offsets.
         self.high_watermark = -1 if result.error_code != ErrorCode.NONE else result.high_watermark
         self.log_start_offset = result.log_start_offset
 
@@ -114,8 +114,9 @@ class SessionFetch(Generic[Q]):
         self._uses_topic_ids = uses_topic_ids
 
     def unread(self, is_unchanged: Callable[[PartitionKey, Q, int, int], bool]) -> list[PartitionKey]:
-        """Return the partitions to read: without a session all, else those whose present request was not served
-        before, or that have changed. `is_unchanged`: gets key, request, and the offsets that the fetcher knows."""
+        """Return the partitions to read: without a session all, otherwise those whose request is new and those that
+        have changed. `is_unchanged` is called with the key, the request, and the high watermark and log start offset
+        that the fetcher knows."""
         session = self._session
         if session is None:
             return list(self.partitions)
@@ -163,7 +164,7 @@ class SessionFetch(Generic[Q]):
                 sent.update_read(result)
             return ErrorCode.NONE, created.id, results
         if session.epoch != self._epoch:
-            # The fetcher did not wait for this response.
+            # A later request of the session was handled first.
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id, {}
         changed = {key: results[key] for key in self.delay(results)}
         for key, result in changed.items():
@@ -198,7 +199,7 @@ class FetchSessions(Generic[Q]):
         self._randrange = randrange
         self._slots = slots
         self._sessions: dict[int, _Session[Q]] = {}
-        """In the order of use, the least recently used first."""
+        """Least recently used first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -282,6 +283,6 @@ def _priority(session: _Session[Q]) -> tuple[bool, int, int]:
 
 
 def _may_be_evicted(session: _Session[Q], to_follower: bool, now_ms: float) -> bool:
-    """Whether the session may yield its slot although it is in use."""
+    """Whether the session may be evicted although it is in use."""
     is_old = now_ms - session.created_ms > EVICTION_MS
     return is_old or (to_follower and not session.is_follower)

@@ -20,8 +20,8 @@ NO_BROKER: Final = -1
 
 
 class FindCoordinatorApis:
-    """`topics`: the internal topic of each key type. `endpoint(session, broker id)`: where the client of that session
-    reaches a broker, None if it cannot now."""
+    """Handles FindCoordinator. `topics`: the internal topic of each key type. `endpoint(session, broker id)`: the
+    endpoint of a broker for the client of a session, None if there is none now."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class FindCoordinatorApis:
         self._endpoint = endpoint
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of this family."""
+        """Return the routes of these APIs."""
         return (Route(FindCoordinatorRequest, self.find_coordinator),)
 
     def find_coordinator(self, session: Session, request: Request[FindCoordinatorRequest]) -> None:

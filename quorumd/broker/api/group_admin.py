@@ -22,19 +22,19 @@ from quorumd.protocol.messages.list_groups_response import ListedGroup, ListGrou
 from quorumd.protocol.routes import Route, Session
 
 NOT_FOUND_SINCE: Final = 6
-"""DescribeGroups reports an unknown group as an error from this version on, before as a dead group."""
+"""The first version of DescribeGroups that reports an unknown group as an error; earlier ones describe it as Dead."""
 
 _Collect = Callable[[int, ErrorCode], None]
 
 
 class GroupAdminApis:
-    """The family of the administration of groups."""
+    """Handlers of ListGroups, DescribeGroups and DeleteGroups."""
 
     def __init__(self, groups: GroupLookup) -> None:
         self._groups = groups
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of this family."""
+        """Return the routes of these APIs."""
         return (
             Route(ListGroupsRequest, self.list_groups),
             Route(DescribeGroupsRequest, self.describe_groups),
@@ -77,7 +77,7 @@ class GroupAdminApis:
         return _described(found)
 
     def delete_groups(self, session: Session, request: Request[DeleteGroupsRequest]) -> None:
-        """Delete groups without members, each on its own."""
+        """Delete groups without members, independently of each other."""
         names = request.message.groups_names
         results: dict[int, DeletableGroupResult] = {}
 
@@ -100,7 +100,7 @@ class GroupAdminApis:
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    # Between generations there is no assignor, so no subscription of it.
+    # Between generations no assignor is selected, so there is no subscription to show.
     is_stable = group.state is GroupState.STABLE
     members = [
         DescribedGroupMember(

@@ -72,7 +72,7 @@ GroupMemberRequest = (
     | ConsumerGroupHeartbeatRequest
     | AddOffsetsToTxnRequest
 )
-"""Requests that name one group and have one error."""
+"""Requests for one group, with one error in the response."""
 
 
 def _may(check: Check[Message], operation: int, group: str) -> bool:
@@ -143,7 +143,7 @@ def txn_offset_commit(check: Check[TxnOffsetCommitRequest]) -> Ruling:
 
 
 def offset_fetch(check: Check[OffsetFetchRequest]) -> Ruling:
-    """DESCRIBE on the groups and on the topics; of all topics of a group those with that right."""
+    """DESCRIBE on the groups and on the topics. A request for all topics of a group gets those with that right."""
     message, wire = check.message, offset_fetch_response
     if check.request.api_version < GROUPS_SINCE:
         return _offset_fetch_of_one(check)
@@ -185,7 +185,8 @@ def _refused_offsets(topic: OffsetFetchRequestTopics) -> offset_fetch_response.O
 
 
 def _offset_fetch_of_one(check: Check[OffsetFetchRequest]) -> Ruling:
-    """A version with one group, which has its error at the top from 2 on, before that at each partition."""
+    """Check a version with a single group, whose error is at the top level since version 2 and at each partition
+    before."""
     message, wire = check.message, offset_fetch_response
 
     def refuse(
@@ -302,7 +303,9 @@ def consumer_group_describe(check: Check[ConsumerGroupDescribeRequest]) -> Rulin
         }
         if len(check.access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)) == len(names):
             return group
-        return wire.DescribedGroup(DENIED_TOPIC, "the group uses topics without DESCRIBE", group.group_id)
+        return wire.DescribedGroup(
+            DENIED_TOPIC, "the client may not describe every topic of the group", group.group_id
+        )
 
     def hook(response: consumer_group_describe_response.ConsumerGroupDescribeResponse) -> None:
         _add_group_operations(check, response.groups)

@@ -40,11 +40,11 @@ NOT_AVAILABLE_SINCE: Final = 5
 """The first version that knows OFFSET_NOT_AVAILABLE."""
 EPOCHS_SINCE: Final = 4
 DEBUGGING_CONSUMER: Final = -2
-"""A replica id that followers serve, too."""
+"""The replica id of a debugging consumer, which followers serve too."""
 
 
 class ListOffsetsApis:
-    """Looks up offsets. Remote storage is not supported, so no offset is tiered."""
+    """Handles ListOffsets and OffsetForLeaderEpoch. There is no tiered storage."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class ListOffsetsApis:
         )
 
     def list_offsets(self, session: Session, request: Request[ListOffsetsRequest]) -> None:
-        """Look up offsets by timestamp; those of a partition that is named twice are INVALID_REQUEST, as in Kafka."""
+        """Look up offsets by timestamp. A partition that is named twice gets INVALID_REQUEST, as in Kafka."""
         message = request.message
         named = [(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions]
         repeated = {each for each, count in Counter(named).items() if count > 1}

@@ -30,7 +30,7 @@ _Described = tuple[str, DescribeLogDirsPartition]
 
 
 class LogDirApis:
-    """Where the replicas are, and where they move to."""
+    """Handles DescribeLogDirs and AlterReplicaLogDirs."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context
@@ -42,7 +42,7 @@ class LogDirApis:
         )
 
     def describe_log_dirs(self, session: Session, request: Request[DescribeLogDirsRequest]) -> None:
-        """List the log directories with the sizes of the requested partitions, of all if none are named."""
+        """List the log directories, with the sizes of the requested partitions or, if none are named, of all."""
         topics = request.message.topics
         wanted: set[tuple[str, int]] | None = None
         if topics is not None:
@@ -69,7 +69,8 @@ class LogDirApis:
         return DescribeLogDirsResult(0, directory.path, list(topics.values()), *space, is_cordoned)
 
     def alter_replica_log_dirs(self, session: Session, request: Request[AlterReplicaLogDirsRequest]) -> None:
-        """Move replicas to other log directories; the response says only whether that has begun, durably."""
+        """Move replicas to other log directories. A success means that the move has begun and will survive a
+        restart."""
         topics: dict[str, AlterReplicaLogDirTopicResult] = {}
         undecided: list[tuple[str, str, AlterReplicaLogDirPartitionResult]] = []
         for directory in request.message.dirs:

@@ -60,7 +60,8 @@ class MetadataApis:
     # Metadata
 
     def metadata(self, session: Session, request: Request[MetadataRequest]) -> None:
-        """Describe brokers and topics, many in slices; topics that the request creates once they are served."""
+        """Describe brokers and topics, in slices if there are many. The response waits for the topics that the
+        request creates."""
         requested = request.message.topics
         entries: Callable[[], Iterator[TopicEntry]]
         missing: dict[str, NewTopic] = {}
@@ -96,7 +97,7 @@ class MetadataApis:
         return MetadataResponse(0, brokers, cluster_id, self._controller_id(), topics)
 
     def _controller_id(self) -> int:
-        """Clients send requests for the controller to this broker, which forwards them."""
+        """Return the id of this broker: clients send requests for the controller to it, and it forwards them."""
         own_id = self._context.settings.broker_id
         return own_id if self._context.unfenced(own_id) is not None else NO_LEADER
 
@@ -121,7 +122,8 @@ class MetadataApis:
         described = metadata_partitions(context.metadata.image, entry.partitions, numbers, shared)
         are_served = True
         for partition in described:
-            # The first batches of producers would fail, and some would be retried in another order.
+            # Announcing the leader before it can append would fail the first batches, and their retries could be
+            # reordered.
             if partition.leader_id == context.settings.broker_id and not context.partitions.is_served(
                 PartitionId(topic_id, partition.partition_index)
             ):
@@ -133,7 +135,7 @@ class MetadataApis:
     # DescribeCluster
 
     def describe_cluster(self, session: Session, request: Request[DescribeClusterRequest]) -> None:
-        """List the brokers; for controllers, a client connects to a controller."""
+        """List the brokers. Controllers are listed only by controllers."""
         message = request.message
         if message.endpoint_type != EndpointType.BROKER:
             is_known = message.endpoint_type == EndpointType.CONTROLLER

@@ -1,7 +1,7 @@
-"""Responses wait for the topics that their requests create: clients repeat a request without them only after a pause.
+"""Delays responses until the topics that their requests create are served.
 
-Kafka's brokers respond at once, without the topics; the first record to a new topic then waits for `retry.backoff.ms`
-of its producer.
+Kafka's brokers respond at once, without the topics, so the first record to a new topic waits for the
+`retry.backoff.ms` of its producer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from quorumd.controller.partition import PartitionId
 
 MAX_WAIT_MS: Final = 500.0
 FIRST_CHECK_MS: Final = 1.0
-"""The interval of checks doubles with each."""
+"""The delay of the first check; it doubles with every further one."""
 
 
 class NewTopics:

@@ -38,20 +38,20 @@ from quorumd.protocol.messages.offset_fetch_response import (
 from quorumd.protocol.routes import Route, Session
 
 IDS_SINCE: Final = 10
-"""OffsetCommit and OffsetFetch name topics by id from this version on."""
+"""The first version in which OffsetCommit and OffsetFetch name topics by id."""
 GROUPS_SINCE: Final = 8
 TOP_LEVEL_ERROR_SINCE: Final = 2
 
 
 class OffsetApis:
-    """The family of committed offsets."""
+    """Handlers of OffsetCommit, OffsetFetch and OffsetDelete."""
 
     def __init__(self, groups: GroupLookup, metadata: BrokerMetadata) -> None:
         self._groups = groups
         self._metadata = metadata
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of this family."""
+        """Return the routes of these APIs."""
         return (
             Route(OffsetCommitRequest, self.offset_commit),
             Route(OffsetFetchRequest, self.offset_fetch),

@@ -36,21 +36,21 @@ ADMIN_CLIENT: Final = "__admin_client"
 """The client id that may write to internal topics."""
 ABORTABLE_SINCE: Final = 11
 BROKER_ADDS_SINCE: Final = 12
-"""Since this version the leader adds partitions to the transaction of a client (KIP-890)."""
+"""The first version with which the leader adds partitions to the transaction of a client (KIP-890)."""
 _RETRIABLE: Final = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 )
-"""Errors that producers do not expect from a leader: NOT_ENOUGH_REPLICAS makes them retry. Since
-BROKER_ADDS_SINCE they expect the last one."""
+"""Errors that producers do not expect from a leader; they get NOT_ENOUGH_REPLICAS instead, on which they retry. From
+BROKER_ADDS_SINCE on they expect the last of these."""
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07
 
 
 class ProduceApis:
-    """Appends batches. A response leaves once all of its partitions have a result."""
+    """Handles Produce: appends batches, and responds once all partitions of a request have a result."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context
@@ -63,7 +63,7 @@ class ProduceApis:
         pending = _PendingProduce(self._context, session, request)
         message = request.message
         by_id = request.api_version >= TOPIC_IDS_SINCE
-        # A request that waits for replicas need not keep its batches.
+        # Free the batches of a request that waits for replicas.
         request.message = ProduceRequest(message.transactional_id, message.acks, message.timeout_ms)
         request.release_frame()
         for topic in message.topic_data:
@@ -86,7 +86,9 @@ class ProduceApis:
     ) -> None:
         acks = pending.request.message.acks
         if acks not in (-1, 0, 1):
-            pending.fail(result, ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is neither 0, 1 nor -1")
+            pending.fail(
+                result, ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is invalid; it must be 0, 1 or -1"
+            )
             return
         try:
             hosted = self._context.leader(topic, data.index)
@@ -122,7 +124,7 @@ class ProduceApis:
         records: bytes,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Verify that a transactional batch belongs to an open transaction; the coordinator knows it."""
+        """Verify with the transaction coordinator that a transactional batch belongs to an open transaction."""
         verifier, transactional_id = self._context.verifier, request.message.transactional_id
         scan = scan_batches(records, 0, with_crc=False).batches if transactional_id else []
         if verifier is None or transactional_id is None or not scan or not scan[0].is_transactional:
@@ -140,7 +142,7 @@ class ProduceApis:
 
 
 def _verification_error(error: ErrorCode, version: int) -> tuple[ErrorCode, str]:
-    """Return the error for a producer of a version of Produce, and its text."""
+    """Return the error and the message for a producer that uses this version of Produce."""
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and version >= BROKER_ADDS_SINCE:
         return error, "the producer's previous transaction is still completing"
     if error in _RETRIABLE:
@@ -156,7 +158,7 @@ def _verification_error(error: ErrorCode, version: int) -> tuple[ErrorCode, str]
 def _refusal(
     request: Request[ProduceRequest], topic: str, records: bytes | None
 ) -> tuple[ErrorCode, str] | None:
-    """Return why a batch is refused, by the checks that need no log."""
+    """Return the error and the message of a batch that is refused without looking at its log; None if it is not."""
     if not records:
         return ErrorCode.INVALID_RECORD, "a produce request has one batch per partition; this one has none"
     if topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
@@ -165,7 +167,7 @@ def _refusal(
     if is_zstd and request.api_version < ZSTD_SINCE:
         return (
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"zstd requires version {ZSTD_SINCE} of Produce, the request has version {request.api_version}",
+            f"zstd requires version {ZSTD_SINCE} of Produce; the request has version {request.api_version}",
         )
     return None
 

@@ -16,7 +16,8 @@ from quorumd.protocol.routes import Handler, Route, Session
 
 
 class ProducerApis:
-    """`init_transactional` handles InitProducerId with a transactional id; None without a transaction coordinator."""
+    """Handles InitProducerId and DescribeProducers. `init_transactional` handles InitProducerId with a transactional
+    id; None without a transaction coordinator."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class ProducerApis:
         self._context.producer_ids.take(done)
 
     def describe_producers(self, session: Session, request: Request[DescribeProducersRequest]) -> None:
-        """List the producers that the logs know (KIP-664)."""
+        """List the active producers of partitions (KIP-664)."""
         wire = describe_producers_response
         topics = [
             wire.TopicResponse(

@@ -1,8 +1,8 @@
 """The ACL operations that requests about topics require, as rules that check a request before its handler runs.
 
-A rule removes from the request what the client may not do, and returns how to extend the response by that, or a
-complete response, or None. Errors are those of Kafka's brokers; topics that a client may not describe do not exist
-for it."""
+A rule removes from the request what the client may not access. It returns None, an `Extend` that adds the results of
+the removed items to the response, or a complete response. Errors are those of Kafka's brokers; a topic that the
+client may not describe is reported as unknown."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from quorumd.security.authorizer import Access
 
 DENIED_TOPIC: Final = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 CREATE_ON_METADATA: Final = 4
-"""The first version of Metadata that says whether missing topics are created."""
+"""The first version of Metadata in which the client chooses whether missing topics are created."""
 
 T = TypeVar("T")
 M_co = TypeVar("M_co", bound=Message, covariant=True)
@@ -124,7 +124,7 @@ class Check(Generic[M_co]):
     def filter(
         self, items: list[T], operation: int, results: str, refuse: Callable[[T], MessageStruct]
     ) -> Ruling:
-        """Keep in a list of the request what is allowed; `refuse` builds the results of the other items.
+        """Keep the allowed items in a list of the request; `refuse` builds the results of the others.
 
         `results` is the field of the response with the results.
         """
@@ -192,7 +192,8 @@ def list_offsets(check: Check[ListOffsetsRequest]) -> Ruling:
 
 
 def metadata(check: Check[MetadataRequest]) -> Ruling:
-    """DESCRIBE on the topics (of all topics: those that allow it), and CREATE on those that would be created."""
+    """DESCRIBE on the topics, and CREATE on those that would be created. A request for all topics gets those with
+    DESCRIBE."""
     message, image = check.message, check.image
     version = check.request.api_version
     requested = message.topics
@@ -248,7 +249,7 @@ def _split_creatable(
 
 
 def _refused_metadata(item: MetadataRequestTopic) -> metadata_response.MetadataResponseTopic:
-    """Build the result of a refused topic, which discloses nothing but its name or id in the request."""
+    """Build the result of a refused topic, which discloses only what the request contains: its name or id."""
     if item.topic_id != ZERO_UUID:
         return metadata_response.MetadataResponseTopic(DENIED_TOPIC, None, item.topic_id)
     return metadata_response.MetadataResponseTopic(DENIED_TOPIC, item.name)
@@ -272,7 +273,7 @@ def cluster_operations(access: Access) -> int:
 
 
 def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> Ruling:
-    """DESCRIBE on the topics (of all topics: those that allow it)."""
+    """DESCRIBE on the topics. A request for all topics gets those with DESCRIBE."""
     message = check.message
     refused: list[TopicRequest] = []
     begin = message.cursor.topic_name if message.cursor is not None else ""

@@ -28,9 +28,9 @@ from quorumd.protocol.wire import Message
 MAX_SHARED_BYTES: Final = 8 * 1024 * 1024
 MAX_SHARED_TOPICS: Final = 8
 COPIES_PER_UNIT: Final = 64
-"""Partitions that are copied in the time of describing one."""
+"""The number of partitions that are copied in the time that one takes to describe."""
 BYTES_PER_UNIT: Final = 4096
-"""Bytes of a response that are joined and sent in that time."""
+"""The number of bytes of a response that are joined and sent in that time."""
 
 
 BuildResponse = Callable[[list[MetadataResponseTopic]], MetadataResponse]
@@ -38,7 +38,7 @@ BuildResponse = Callable[[list[MetadataResponseTopic]], MetadataResponse]
 
 
 class TopicEntry(NamedTuple):
-    """A topic without its partitions, and these."""
+    """A topic in a response: its description without partitions, and its partitions."""
 
     head: MetadataResponseTopic
     partitions: Mapping[int, Partition]
@@ -53,8 +53,7 @@ def all_topics(image: Callable[[], ClusterImage]) -> Iterator[TopicEntry]:
 
 
 def requested_topic(image: ClusterImage, topic_id: KafkaUuid, name: str) -> TopicEntry:
-    """Return a topic, requested by its id or by its name, as Metadata describes it; one that is missing with its
-    error."""
+    """Return the topic with this id or name as Metadata describes it; if it does not exist, with an error."""
     if topic_id != ZERO_UUID:
         topic, error = image.topics.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
@@ -76,7 +75,7 @@ class LargeTopic:
 
 
 class LargeTopics:
-    """The large topics that were described last. `max_bytes`: of their encoded partitions."""
+    """A cache of the large topics that were described last. `max_bytes` bounds their encoded partitions."""
 
     def __init__(self, max_bytes: int = MAX_SHARED_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -123,7 +122,7 @@ class Described(NamedTuple):
 class TopicSource(NamedTuple):
     """The image behind a response.
 
-    `revision(topic_id)` differs if anything that `describe(entry, numbers, shared)` shows of a topic does.
+    `revision(topic_id)` changes when the result of `describe(entry, numbers, shared)` may have changed for the topic.
     `when_committed(callback)` calls back with whether the current content of the image is committed.
     """
 
@@ -137,10 +136,10 @@ class TopicSource(NamedTuple):
 class TopicListingTask:
     """Satisfies `SlicedTask`; a unit is a topic or a partition.
 
-    A topic is described as of its turn, whatever changes while its partitions are encoded. `build(topics)` builds the
-    response after the last slice: with all topics if it is the only slice, else with none, since they are in
-    `encoded`; `extend(part)` extends topics before they are encoded, and may remove them. `on_complete` gets the
-    response once all of it is committed; `on_lost()` is called if it may never be.
+    A topic is described as of the time of its turn, whatever changes while its partitions are encoded.
+    `build(topics)` builds the response after the last slice: with all topics if it is the only slice, else with none,
+    since they are in `encoded`; `extend(part)` extends topics before they are encoded, and may remove them.
+    `on_complete` gets the response once all of it is committed; `on_lost()` is called if it may never be.
     """
 
     def __init__(
@@ -172,7 +171,7 @@ class TopicListingTask:
         self._response: MetadataResponse | None = None
 
     def cancel(self) -> None:
-        """End the task without a response: its client is gone."""
+        """End the task without a response: the client has disconnected."""
         self._is_cancelled = self.is_done = True
 
     def advance(self, budget: int) -> int:
@@ -210,7 +209,7 @@ class TopicListingTask:
         return 1 + size // COPIES_PER_UNIT
 
     def _large_slice(self, topic: LargeTopic) -> int:
-        """Add the next partitions, from what is shared if another response had them."""
+        """Add the next partitions, from the cache if another response has described them."""
         source, key = self._source, (self._encoded.version, self._next)
         numbers = topic.numbers[self._next : self._next + source.slice_partitions]
         encoded, cost = topic.encoded.get(key), 1
@@ -247,8 +246,8 @@ class TopicListingTask:
 
 
 class SendingTask:
-    """Satisfies `SlicedTask`: joins and sends a response in one step, whose size counts, so that not all clients that
-    wait for the same commit get theirs in one iteration of the event loop."""
+    """Satisfies `SlicedTask`: joins and sends a response in one step, charged by its size. The clients that wait for
+    the same commit are thus not all served in one iteration of the event loop."""
 
     def __init__(self, size: int, send: Callable[[], None]) -> None:
         self.is_done = False
@@ -256,7 +255,7 @@ class SendingTask:
         self._send = send
 
     def cancel(self) -> None:
-        """Send nothing: the client is gone."""
+        """Send nothing: the client has disconnected."""
         self.is_done = True
 
     def advance(self, budget: int) -> int:

@@ -26,14 +26,15 @@ APPEND_TIMEOUT_MS: Final = 30_000.0
 
 
 class TransactionMarkerApis:
-    """`groups`: offsets of a transaction become visible with the marker in their partition."""
+    """Handles WriteTxnMarkers. `groups`: the group coordinators; the offsets of a transaction become visible with the
+    marker in their partition."""
 
     def __init__(self, partitions: Partitions, groups: Shards[GroupCoordinator]) -> None:
         self._partitions = partitions
         self._groups = groups
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of this family."""
+        """Return the routes of these APIs."""
         return (Route(WriteTxnMarkersRequest, self.write_markers),)
 
     def write_markers(self, session: Session, request: Request[WriteTxnMarkersRequest]) -> None:
@@ -81,7 +82,7 @@ class TransactionMarkerApis:
             return
         shard = self._groups.active(result.partition_index) if topic == self._groups.topic else None
         if isinstance(shard, ErrorCode):
-            # The offsets would be read from a log that ends before the marker.
+            # A coordinator that is loading would miss the marker and never complete the offsets of the transaction.
             result.error_code = shard
             close()
             return

@@ -23,7 +23,7 @@ from quorumd.protocol.wire import Message
 
 TIMEOUT_MS: Final = 30_000.0
 CLIENT_VERSION: Final = 2
-"""The transaction version of clients whose partitions the leader adds."""
+"""The transaction.version of clients for which the leader adds partitions."""
 RETRY_MS: Final = 20.0
 RETRY_MAX_MS: Final = 100.0
 """Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms: the leader waits for the previous transaction to
@@ -38,7 +38,7 @@ class _Verification(NamedTuple):
 
 
 class TransactionVerifier:
-    """Requests to the coordinators of transactions, here or at other brokers.
+    """Verifies transactions with their coordinators, on this broker or others.
 
     Writes that wait for the same verification share it, so that they are appended in their order.
     """

@@ -29,7 +29,8 @@ ADDS_SINCE: Final = 5
 
 
 class TransactionalOffsetApis:
-    """`verifier` adds the partition of the group to the transaction, or verifies that it is part of it."""
+    """Handles TxnOffsetCommit. `verifier` adds the partition of the group to the transaction, or verifies that it is
+    part of it."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class TransactionalOffsetApis:
         self._verifier = verifier
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of this family."""
+        """Return the routes of these APIs."""
         return (Route(TxnOffsetCommitRequest, self.commit),)
 
     def commit(self, session: Session, request: Request[TxnOffsetCommitRequest]) -> None:
@@ -121,7 +122,7 @@ class TransactionalOffsetApis:
 
 
 def _for_client(error: ErrorCode) -> ErrorCode:
-    """Return an error on which clients send the offsets again where the transaction coordinator is not ready."""
+    """Return the error for the client, one that makes it retry if the transaction coordinator is not ready."""
     retriable = (
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,

@@ -39,18 +39,18 @@ from quorumd.protocol.messages.list_transactions_request import ListTransactions
 from quorumd.protocol.routes import Route, Session
 
 BATCHES_SINCE: Final = 4
-"""AddPartitionsToTxn has several transactions, from brokers, from this version on."""
+"""The first version of AddPartitionsToTxn with several transactions, which only brokers send."""
 FENCED_SINCE: Final = 2
-"""Earlier versions know INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
+"""The first version with PRODUCER_FENCED; earlier ones have INVALID_PRODUCER_EPOCH."""
 END_BUMPS_SINCE: Final = 5
 BROKER_ADDS_SINCE: Final = 5
-"""AddPartitionsToTxn of brokers for clients of transaction version 2."""
+"""The first version of AddPartitionsToTxn that brokers send for clients of transaction.version 2."""
 
 Errors = dict[TopicPartition, ErrorCode]
 
 
 class TransactionApis:
-    """The family of transactional producers."""
+    """Handlers of the requests of transactional producers."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class TransactionApis:
         self._producer_ids = producer_ids
 
     def routes(self) -> Iterable[Route]:
-        """Return the handlers of this family, without InitProducerId, which idempotent producers share."""
+        """Return the routes of these APIs, except InitProducerId, which idempotent producers use too."""
         return (
             Route(AddPartitionsToTxnRequest, self.add_partitions),
             Route(AddOffsetsToTxnRequest, self.add_offsets),

@@ -29,5 +29,5 @@ class ControllerChannel(Protocol):
         on_response: Callable[[Message], None],
         on_failure: Callable[[NoResponse], None],
     ) -> None:
-        """Send the message of `build(api_version)`. Exactly one callback is called, later; without a known controller
-        or at NOT_CONTROLLER that is `on_failure`."""
+        """Send the message of `build(api_version)`. Exactly one callback is called, later; without a known
+        controller, or after NOT_CONTROLLER, that is `on_failure`."""

@@ -32,7 +32,7 @@ FinalCallback = Callable[[IsrProposal, ErrorCode, "CommittedIsr | None"], None]
 
 
 class AlterPartitionChannel:
-    """Sends every proposal until it has a final response. Each request contains all that wait.
+    """Sends every proposal until it has a final response. Each request contains all that are waiting.
 
     `broker_epoch()`: that of this broker. `on_final(proposal, error, committed)` is called once per proposal.
     """

@@ -78,7 +78,8 @@ class DirectoryReports:
             self.check(hosted)
 
     def check(self, hosted: HostedPartition) -> bool:
-        """Report the directory of a replica; returns False if the controller has it, or keeps no directories."""
+        """Report the directory of a replica. Return False if the controller knows it, or if the metadata version has
+        no directories."""
         if not self._differs(hosted):
             return False
         self._waiting[hosted.id] = hosted

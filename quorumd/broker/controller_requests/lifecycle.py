@@ -30,7 +30,7 @@ from quorumd.protocol.wire import Message
 logger = logging.getLogger("quorumd.broker")
 
 STARTING_INTERVAL_MS: Final = 10.0
-"""Interval of heartbeats until the broker is unfenced, so that a start does not take the normal interval."""
+"""Interval of heartbeats until the broker is unfenced, so that it need not wait for a normal interval."""
 SHUTDOWN_INTERVAL_MS: Final = 50.0
 """Interval of heartbeats during a controlled shutdown, which may complete at any time."""
 FIRST_RETRY_MS: Final = 50.0
@@ -249,7 +249,7 @@ class BrokerLifecycle:
             logger.info("heartbeat refused: %s", ErrorCode.describe(response.error_code))
             is_leaving = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
             if is_leaving and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
-                # This epoch does not come back, so no controller could ever grant the shutdown.
+                # The epoch remains stale, so no controller can grant the shutdown any longer.
                 logger.warning(
                     "broker %d stops without a controlled shutdown: another incarnation has registered, or it was "
                     "unregistered",

@@ -1,4 +1,4 @@
-"""Sends requests of one API to the active controller, one at a time, each with everything that waits."""
+"""Sends requests of one API to the active controller, one at a time, each with everything that is waiting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ R = TypeVar("R", bound=_Response)
 
 
 class RepeatedRequest(Generic[S, R]):
-    """Sends requests one at a time, again after `retry_ms` without a response or with an error.
+    """Sends one request at a time, and a new one `retry_ms` after an error or a lost response.
 
     `collect()` returns the content of the next request, None if nothing waits. `build(content, version)` builds it.
     `handle_response(content, response)` handles a response without a top-level error, and returns the delay of the

@@ -1,6 +1,6 @@
 """Creation of topics that clients name (`auto.create.topics.enable`), and of the topics of coordinators.
 
-The former are requested in an Envelope, as if the client did it: its rights and its quota of mutations apply.
+The former are requested in an Envelope on behalf of the client, whose rights and controller mutation quota apply.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ logger = logging.getLogger("quorumd.broker")
 
 TIMEOUT_MS: Final = 30_000
 MAX_WAITING: Final = 1_000
-"""Topics that wait for the request in flight; clients repeat their requests for others."""
+"""The maximum number of topics that wait for the request in flight; clients retry for others."""
 REPEAT_MS: Final = 1_000.0
 """Time until a topic that could not be created is requested again."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """Values of -1 are the defaults of the controller."""
+    """A topic to create; -1 stands for the default of the controller."""
 
     partitions: int = -1
     replication_factor: int = -1

@@ -260,7 +260,7 @@ class ConsumerMembership:
             records.append(epoch_record(group.id, group.epoch, metadata_hash))
 
     def _hash(self, topics: Iterable[str]) -> int:
-        """Return a hash of the existing topics and their numbers of partitions, 0 if none exists."""
+        """Return a hash of the existing topics and their partition counts, 0 if none exists."""
         found = [
             f"{name} {self._topics.partitions(name)}\n"
             for name in sorted(topics)

@@ -101,7 +101,7 @@ class CoordinatorPartitions:
             self._note_commit(hosted)
 
     def _note_commit(self, hosted: HostedPartition) -> None:
-        """Complete writes after this callback, as they change the partition."""
+        """Complete writes once this callback has returned: they may change the partition."""
         if not self._advanced:
             self._clock.call_soon(self._on_advanced)
         self._advanced[hosted.id.number] = None

@@ -92,7 +92,7 @@ class TransactionCoordinator:
             self.outbox.add(Write([], completed=completed))
 
     def unload(self) -> None:
-        """Do nothing: every pending request depends on a write."""
+        """Do nothing: every pending request fails with the write that it waits for."""
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline, None if there is none."""
@@ -329,7 +329,7 @@ class TransactionCoordinator:
         self._change(transactional_id, after, changed)
 
     def markers_written(self, transactional_id: str, transaction: Transaction, times: Times) -> None:
-        """Complete an ending transaction, after every partition got its marker."""
+        """Complete an ending transaction once every partition has its marker."""
         if self.transactions.get(transactional_id) == transaction and transaction.state in ENDING:
             after = _completed(transaction)._replace(update_ms=times.wall_ms)
             self._change(transactional_id, after, lambda error: None)

@@ -12,7 +12,7 @@ from quorumd.ports import Clock
 
 
 class ReplicaFetchers:
-    """A listener of the partitions: followers fetch from the leader that the metadata names."""
+    """A `PartitionListener` that makes followers fetch from the leader in the metadata."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ def look_up_offsets(
     found: Callable[[LeaderOffsets], None],
     failed: Callable[[str], None],
 ) -> None:
-    """Request both offsets, one after the other: a request names a partition once."""
+    """Request both offsets, one after the other: a request may name a partition only once."""
 
     def request(timestamp: int, on_offset: Callable[[int], None]) -> None:
         def build(version: int) -> ListOffsetsRequest:

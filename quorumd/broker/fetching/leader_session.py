@@ -22,7 +22,7 @@ _MAX_EPOCH = 2**31 - 1
 
 
 class LeaderSession:
-    """`requested`: the partitions of the session as the leader knows them."""
+    """The fetch session with one leader. `requested`: the partitions of the session as the leader knows them."""
 
     def __init__(self, broker_id: int, settings: ReplicaFetchSettings) -> None:
         self.requested: dict[PartitionId, ReplicaFetch] = {}

@@ -81,7 +81,7 @@ class DataSegment:
         """End offset of a recent read -> its position, where the reader is expected to continue."""
 
     def relocate(self, directory: str) -> None:
-        """Use the new path of a renamed folder; open files stay open."""
+        """Use the new path of the renamed directory; open files stay open."""
         self._directory = directory
         self._stem = f"{directory}/{self.base_offset:020d}"
         self.path = self._stem + LOG_SUFFIX
@@ -347,7 +347,7 @@ class DataSegment:
             file.truncate(len(content))
 
     def remove_index_files(self) -> None:
-        """Remove the index files, so that recovery scans the segment; durable once the folder is synced."""
+        """Remove the index files, so that recovery scans the segment; durable once the directory is synced."""
         if self._indexes is None:
             self._indexes = self.indexes
         self.has_index_files = False
@@ -359,7 +359,7 @@ class DataSegment:
         """Write the index files durably. Blocks. Raises OSError, StorageError.
 
         The batches must be durable. The files of the active segment are used only after a clean shutdown, and need
-        not be replaced `atomically`; the caller then syncs the folder.
+        not be replaced `atomically`; the caller then syncs the directory.
         """
         indexes = self.indexes
         for suffix, content in (
@@ -391,7 +391,7 @@ class DataSegment:
 def batch_windows(
     file: File, position: int, end: int, with_crc: bool, min_offset: int
 ) -> Iterator[tuple[bytes, BatchScan]]:
-    """Like `DataSegment.windows`, for any file of batches."""
+    """As `DataSegment.windows`, for any file of batches."""
     window = _WINDOW
     while position < end:
         data = file.read_at(position, min(window, end - position))

@@ -73,7 +73,7 @@ def load_log(
     start_offset: int,
     is_clean: bool,
 ) -> LoadedLog:
-    """Load the log in an existing folder, and remove the leftovers of a crash. Blocks.
+    """Load the log in an existing directory, and remove what a crash has left. Blocks.
 
     Raises CorruptLog if a trusted segment cannot be read, FlushFailed if the result cannot be made durable, OSError.
     """

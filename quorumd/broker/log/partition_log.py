@@ -71,7 +71,7 @@ class PartitionLog:
         start_offset: int = 0,
         is_clean: bool = False,
     ) -> tuple[PartitionLog, RecoveryReport]:
-        """Recover the log in a folder, or create an empty one. Blocks until the log is durable.
+        """Recover the log in a directory, or create an empty one. Blocks until the log is durable.
 
         `recovery_point`, `start_offset`: from the checkpoint files; `is_clean`: after a clean shutdown. Raises
         CorruptLog for flushed batches that cannot be read, FlushFailed, DiskFull, StorageError.
@@ -118,7 +118,7 @@ class PartitionLog:
         return self._segments.all
 
     def relocate(self, directory: str) -> None:
-        """Use the new path of the renamed folder. Not while a flush is running."""
+        """Use the new path of the renamed directory. Not to be called while a flush is running."""
         self.directory = self._snapshots.directory = directory
         self._segments.relocate(directory)
 
@@ -170,7 +170,7 @@ class PartitionLog:
         wall_ms: int,
         transaction_version: int = 0,
     ) -> Appended:
-        """Append the marker that ends a producer's transaction. Raises as `append_as_leader`."""
+        """Append the marker that ends a producer's transaction. Raises the errors of `append_as_leader`."""
         self.producers.check_marker(
             producer_id, producer_epoch, marker.coordinator_epoch, transaction_version
         )
@@ -195,7 +195,7 @@ class PartitionLog:
         if not batches:
             return self.end_offset
         if (first := batches[0].base_offset) < self.end_offset:
-            raise ValueError(f"the batch at offset {first} is below the end of the log, {self.end_offset}")
+            raise ValueError(f"the batch at offset {first} is below the log end offset {self.end_offset}")
         markers = [marker_of(records, batch) for batch in batches]
         self._write(records, batches, now_ms)
         for batch, marker in zip(batches, markers, strict=True):
@@ -399,7 +399,7 @@ class PartitionLog:
         above the log end offset.
         """
         if offset > self.end_offset:
-            raise ValueError(f"offset {offset} is above the log end {self.end_offset}")
+            raise ValueError(f"offset {offset} is above the log end offset {self.end_offset}")
         if offset > self.start_offset:
             self.start_offset = offset
             self.first_dirty_offset = max(self.first_dirty_offset, offset)
@@ -482,7 +482,7 @@ class PartitionLog:
         return self._flush
 
     def close(self) -> None:
-        """Flush, write the indexes and a producer snapshot, and close. Not while a flush is running. Blocks.
+        """Flush, write the indexes and a producer snapshot, and close. Requires that no flush is running. Blocks.
 
         After a failed write or flush, only closes the files. Raises FlushFailed, StorageError.
         """

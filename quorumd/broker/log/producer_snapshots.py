@@ -27,7 +27,7 @@ class ProducerSnapshots:
     def write(self, end_offset: int, states: ProducerStates, synced: bool = False) -> None:
         """Save the producer state at the log end offset.
 
-        A crash may lose or damage the file unless it and the folder are synced; a wrong CRC shows damage.
+        A crash may lose or damage the file unless it and the directory are synced; the CRC detects damage.
         """
         content = encode_snapshot(states.entries.values())
         file = self._disk.open(snapshot_path(self.directory, end_offset), create=True)
@@ -60,7 +60,7 @@ class ProducerSnapshots:
         return -1
 
     def remove_above(self, end_offset: int) -> None:
-        """Remove the snapshots above the log end offset; durable once the folder is synced."""
+        """Remove the snapshots above the log end offset; durable once the directory is synced."""
         while self.end_offsets and self.end_offsets[-1] > end_offset:
             self._remove(self.end_offsets.pop())
 

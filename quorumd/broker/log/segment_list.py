@@ -61,7 +61,7 @@ class SegmentList:
         return segment
 
     def relocate(self, directory: str) -> None:
-        """Use the new path of the renamed folder."""
+        """Use the new path of the renamed directory."""
         self._directory = directory
         for segment in self.all:
             segment.relocate(directory)
@@ -118,7 +118,7 @@ class SegmentList:
         return sum([segment.size for segment in replaced]) - replacement.size
 
     def close_retired(self) -> None:
-        """Close the files of removed segments. Not while a flush is running."""
+        """Close the files of removed segments. Not to be called while a flush is running."""
         for segment in self._retired:
             segment.close()
         self._retired.clear()

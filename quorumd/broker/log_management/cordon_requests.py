@@ -26,7 +26,7 @@ def has_known_cordons(message: Message, broker_id: int, directories: LogDirector
 
 
 def _additions(message: Message) -> list[tuple[str, str | None, bool]]:
-    """The broker, the value, and whether it replaces the present one, of each addition to the config."""
+    """Return, for each addition to the config, the broker, the value, and whether it replaces the current one."""
     broker = ConfigResourceType.BROKER
     if isinstance(message, AlterConfigsRequest):
         return [
@@ -49,6 +49,6 @@ def _additions(message: Message) -> list[tuple[str, str | None, bool]]:
 def _are_known(value: str, directories: LogDirectories, replaces: bool) -> bool:
     paths = [path.strip() for path in value.split(",")]
     if paths == [ALL_DIRECTORIES]:
-        # Beside other entries it would be invalid.
+        # `*` cannot be combined with other entries.
         return replaces
     return all(directories.find(path) is not None for path in paths)

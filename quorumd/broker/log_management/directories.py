@@ -108,7 +108,7 @@ class LogDirectories:
         return [each.id for each in self.all if each.is_cordoned and each.id != ZERO_UUID]
 
     def cordon(self, paths: Collection[str]) -> bool:
-        """Cordon the directories with these paths, all for ALL_DIRECTORIES, and no others; returns whether that is a
+        """Cordon exactly the directories with these paths, or all for ALL_DIRECTORIES. Return whether that is a
         change."""
         named = self.all if ALL_DIRECTORIES in paths else [self.find(path) for path in paths]
         before = [each.is_cordoned for each in self.all]

@@ -69,7 +69,7 @@ class DiskOperations:
                 logger.error("%s: %s", what, outcome)
 
     def discard(self, directory: LogDirectory, path: str, log: PartitionLog | None = None) -> None:
-        """Remove a folder of `directory` that no current log uses; closes the log in it if given."""
+        """Remove the partition directory `path`, which no current log uses, and close its log if given."""
         unique_id = self._entropy.uuid()
 
         def discard() -> None:

@@ -1,4 +1,4 @@
-"""The partition folders of a log directory, `<topic>-<partition>`: open, rename for deletion and remove them.
+"""The partition directories in a log directory, `<topic>-<partition>`: open, rename for deletion and remove them.
 
 The log of a future replica is in `<topic>-<partition>.<unique id>-future` in the target directory of the move.
 
@@ -34,7 +34,7 @@ _MAX_NAME_LENGTH = 255
 
 
 class Folder(NamedTuple):
-    """A partition folder; `topic_id` is None without a valid `partition.metadata`."""
+    """A partition directory; `topic_id` is None without a valid `partition.metadata`."""
 
     name: str
     topic: str
@@ -44,7 +44,7 @@ class Folder(NamedTuple):
 
 
 class OpenRequest(NamedTuple):
-    """A log to open or create. `unique_id`: part of the new name of a folder that is in the way."""
+    """A log to open or create. `unique_id`: part of the new name of a directory that must be moved out of the way."""
 
     directory: str
     name: str
@@ -63,9 +63,10 @@ class OpenRequest(NamedTuple):
 
 
 def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
-    """Open or create the log of a partition; a folder of another topic id is deleted, one without is kept as stray.
+    """Open or create the log of a partition. A directory with another topic id is deleted, one without a topic id is
+    kept as stray.
 
-    Raises as `PartitionLog.open`, and OSError.
+    Raises the errors of `PartitionLog.open`, and OSError.
     """
     folder = request.folder
     recovery_point, start_offset, is_clean = request.recovery_point, request.start_offset, request.is_clean
@@ -96,23 +97,23 @@ def _load_topic_id(disk: Disk, folder: str) -> KafkaUuid | None:
 
 
 def folder_name(topic: str, number: int) -> str:
-    """Return the name of the folder of a partition."""
+    """Return the name of the directory of a partition."""
     return f"{topic}-{number}"
 
 
 def future_name(topic: str, number: int, unique_id: KafkaUuid) -> str | None:
-    """Return the folder name of a future replica; None if the topic name is too long for one."""
+    """Return the directory name of a future replica; None if the topic name is too long for one."""
     name = f"{folder_name(topic, number)}.{unique_id.hex()}{FUTURE_SUFFIX}"
     return name if len(name) <= _MAX_NAME_LENGTH else None
 
 
 def name_for_deletion(folder: str, unique_id: KafkaUuid) -> str:
-    """Return the path that marks a folder as deleted."""
+    """Return the path that marks a directory as deleted."""
     return _with_suffix(folder, unique_id, DELETE_SUFFIX)
 
 
 def rename_for_deletion(disk: Disk, folder: str, unique_id: KafkaUuid) -> str:
-    """Durably rename a folder to mark it as deleted; returns the new path. Raises OSError."""
+    """Durably rename a directory to mark it as deleted; return the new path. Raises OSError."""
     renamed = name_for_deletion(folder, unique_id)
     disk.rename(folder, renamed)
     disk.sync_directory(parent_folder(folder))
@@ -126,14 +127,14 @@ def _with_suffix(folder: str, unique_id: KafkaUuid, suffix: str) -> str:
 
 
 def remove_folder(disk: Disk, folder: str) -> None:
-    """Remove a folder and its files. Raises OSError."""
+    """Remove a directory and its files. Raises OSError."""
     for name in disk.list_directory(folder):
         disk.remove(f"{folder}/{name}")
     disk.remove_directory(folder)
 
 
 def delete_log(disk: Disk, log: PartitionLog, unique_id: KafkaUuid) -> str:
-    """Rename the folder of a log for deletion, and close the log without a flush; returns the new path.
+    """Rename the directory of a log for deletion, and close the log without a flush; return the new path.
 
     Raises OSError.
     """
@@ -149,14 +150,14 @@ def close_files(log: PartitionLog) -> None:
 
 
 def remove_deleted(disk: Disk, directory: str) -> None:
-    """Remove the folders that an earlier run renamed for deletion. Raises OSError."""
+    """Remove the directories that an earlier run renamed for deletion. Raises OSError."""
     for name in disk.list_directory(directory):
         if _RENAMED.fullmatch(name):
             remove_folder(disk, f"{directory}/{name}")
 
 
 def list_folders(disk: Disk, directory: str) -> list[Folder]:
-    """List the partition folders of a log directory, including those of future replicas. Raises OSError."""
+    """List the partition directories in a log directory, including those of future replicas. Raises OSError."""
     found = []
     for name in disk.list_directory(directory):
         is_future = name.endswith(FUTURE_SUFFIX)

@@ -34,7 +34,7 @@ Opened = Callable[[LogDirectory, "PartitionLog | BaseException"], None]
 class LogManager:
     """The logs of a broker, by partition. Runs one disk operation at a time.
 
-    `on_free`: called when the folder of a partition is no longer busy, after a deletion; `on_failure(directory,
+    `on_free`: called when the directory of a partition is no longer busy, after a deletion; `on_failure(directory,
     reason)`: called when a log directory fails.
     """
 
@@ -59,15 +59,15 @@ class LogManager:
         self._busy: dict[FolderKey, None] = {}
 
     def is_busy(self, key: FolderKey) -> bool:
-        """Whether the folder is being opened or deleted."""
+        """Whether the partition directory is being opened or deleted."""
         return key in self._busy
 
     def directory_of(self, key: FolderKey) -> LogDirectory | None:
-        """Return the directory of a partition folder, None if there is none."""
+        """Return the log directory of a partition, None if there is none."""
         return self.folders.current.get(key)
 
     def space(self, directory: LogDirectory) -> DirectorySpace:
-        """Read size and free space of the file system of a log directory, both unknown if it is offline."""
+        """Return the size and the free space of the file system of a log directory, both unknown if it is offline."""
         if not directory.is_online:
             return DirectorySpace()
         try:
@@ -89,7 +89,7 @@ class LogManager:
     ) -> bool:
         """Open or create the log of a partition; `assigned` is its directory id in the metadata.
 
-        Returns False if no log directory can be used for it. The folder must not be busy.
+        Returns False if no log directory can be used for it. The partition must not be busy.
         """
         key = (topic, id.number)
         directory = self.folders.current.get(key)
@@ -133,7 +133,7 @@ class LogManager:
         return self.directories.choose(assigned, counts)
 
     def delete(self, key: FolderKey, log: PartitionLog, delay_ms: float) -> None:
-        """Rename the folder of an unused log, and remove its files after `delay_ms`."""
+        """Rename the directory of an unused log, and remove its files after `delay_ms`."""
         directory = self.folders.current[key]
         self._busy[key] = None
         unique_id = self._entropy.uuid()
@@ -162,7 +162,7 @@ class LogManager:
         settings: PartitionLogSettings,
         opened: Callable[[PartitionLog | BaseException], None],
     ) -> None:
-        """Open or create the log of a future replica in the folder `name` of `directory`."""
+        """Open or create the log of a future replica in `name`, a partition directory in `directory`."""
         request = OpenRequest(
             directory.path,
             name,
@@ -183,7 +183,7 @@ class LogManager:
         self.operations.run(lambda: open_log(self._disk, request), done)
 
     def new_future_name(self, key: FolderKey) -> str | None:
-        """Return a unique folder name for a future replica; None if the topic name is too long for one."""
+        """Return a unique directory name for a future replica; None if the topic name is too long for one."""
         return future_name(*key, self._entropy.uuid())
 
     def replace_with_future(
@@ -191,7 +191,8 @@ class LogManager:
     ) -> bool:
         """Replace the current log by the log of the future replica, and remove the current log after a delay.
 
-        Not while an operation is running. Returns False, with the current log in place, if a rename fails.
+        Not to be called while an operation is running. Returns False, with the current log in place, if a rename
+        fails.
         """
         source, path = self.folders.current[key], f"{target.path}/{folder_name(*key)}"
         deleted_path = name_for_deletion(current.directory, self._entropy.uuid())
@@ -214,7 +215,7 @@ class LogManager:
                 self._clock.now_ms() + delay_ms, lambda: self._remove_files(source, deleted_path)
             )
 
-        # Sync the target directory first: a crash then leaves both folders or the new one.
+        # Sync the target directory first: after a crash, both logs exist or only the new one.
         self.operations.run(
             lambda: self._disk.sync_directory(target.path),
             lambda outcome: self.operations.handle_outcome(
@@ -225,7 +226,7 @@ class LogManager:
         return True
 
     def _rename(self, directory: LogDirectory, path: str, renamed: str) -> bool:
-        """Rename a folder without a sync; returns whether that succeeded."""
+        """Rename a directory without a sync; return whether that succeeded."""
         try:
             self._disk.rename(path, renamed)
         except OSError as fault:

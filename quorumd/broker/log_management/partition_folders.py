@@ -1,4 +1,4 @@
-"""The folders of partitions in the log directories of a broker, as a scan at startup finds them."""
+"""The partition directories in the log directories of a broker, as the scan at startup finds them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ logger = logging.getLogger("quorumd.broker")
 
 
 class PartitionFolders:
-    """`current`: the directory of each partition folder. `future`: directory and name of the folders of future
-    replicas that the scan found."""
+    """`current`: the log directory of each partition. `future`: the log directory and the name of each future replica
+    that the scan found."""
 
     def __init__(self, disk: Disk, directories: LogDirectories, operations: DiskOperations) -> None:
         self.current: dict[FolderKey, LogDirectory] = {}
@@ -32,7 +32,7 @@ class PartitionFolders:
         self._operations = operations
 
     def scan(self, assigned: Callable[[Folder], KafkaUuid | None], done: Callable[[], None]) -> None:
-        """Scan all online directories: register their partition folders, delete stray ones, complete moves.
+        """Scan all online log directories: register their partition directories, delete stray ones, complete moves.
 
         `assigned(folder)`: the directory id of the replica in the metadata; None if this broker has no such replica.
         """

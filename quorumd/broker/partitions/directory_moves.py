@@ -65,7 +65,7 @@ class DirectoryMoves:
     def alter(self, topic: str, number: int, path: str, done: Callable[[ErrorCode], None]) -> None:
         """Move a replica to the log directory `path`; a replica that is not here yet will be created there.
 
-        `done` is called with the error, or with NONE once the folder of the future log is durable: a restart then
+        `done` is called with the error, or with NONE once the directory of the future log is durable: a restart then
         resumes the move.
         """
         begun = self._alter(topic, number, path)

@@ -30,14 +30,14 @@ class FutureLog:
         self.is_accepted = False
 
     def created(self, error: ErrorCode) -> None:
-        """Report that the folder of the log is durable, or the error because of which there is none."""
+        """Report that the directory of the log is durable, or the error that prevented it."""
         self._creation = error
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback(error)
 
     def when_created(self, callback: Callable[[ErrorCode], None]) -> None:
-        """Call `callback` with what `created` reports, at once if it has."""
+        """Call `callback` with the error that `created` reports, at once if it has been called."""
         if self._creation is None:
             self._waiting.append(callback)
         else:

@@ -1,4 +1,4 @@
-"""The hosted partitions of a broker: opening and closing by the metadata, lookups, and appends."""
+"""The hosted partitions of a broker: opened and closed as the metadata requires, looked up, and appended to."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Partitions:
     # Metadata
 
     def begin(self, on_ready: Callable[[], None]) -> None:
-        """Host the partitions of the metadata, which must have caught up: the logs of others are deleted.
+        """Host the partitions in the metadata, which must be caught up: the logs of other partitions are deleted.
 
         `on_ready` is called once their logs are open.
         """
@@ -220,7 +220,7 @@ class Partitions:
             listener.changed(hosted, transition)
 
     def _remove(self, hosted: HostedPartition) -> None:
-        """Stop hosting a partition; the disk thread may then use its log."""
+        """Stop hosting a partition. The disk thread may use its log from then on."""
         del self.hosted_by_id[hosted.id]
         self._expiry.remove(hosted)
         hosted.is_open = False

@@ -44,7 +44,7 @@ class FollowerState:
         if end_offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif self.fetched_ms > NEVER and end_offset >= self.leader_end_then:
-            # It now has everything that the leader had at the previous fetch.
+            # The follower has everything that the leader had at the previous fetch.
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.end_offset, self.start_offset, self.broker_epoch = end_offset, start_offset, broker_epoch
         self.fetched_ms, self.leader_end_then = max(self.fetched_ms, now_ms), leader_end

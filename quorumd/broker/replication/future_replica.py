@@ -33,7 +33,8 @@ def _divergence(current: ReplicaLog, future: ReplicaLog) -> OffsetAndEpoch | Non
 
 
 def is_caught_up(current: ReplicaLog, future: ReplicaLog) -> bool:
-    """Whether an aligned future log has everything; it then also gets an epoch that has no records yet."""
+    """Whether an aligned future log has every record. If so, the epoch of a leader without records is added to it
+    too."""
     if future.end_offset < current.end_offset:
         return False
     if future.last_epoch < current.last_epoch:

@@ -34,7 +34,7 @@ class CommittedIsr(NamedTuple):
 
 
 REVERTS: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""The request was current but had no effect: the committed ISR stays."""
+"""The request was current but had no effect: the committed ISR is unchanged."""
 
 AWAITS_METADATA: Final = frozenset(
     {

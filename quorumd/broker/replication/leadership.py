@@ -21,8 +21,8 @@ class PendingProduce:
 
 
 class Leadership:
-    """`epoch_start`: the log end offset when the epoch started. A follower must have everything below it to join the
-    ISR, since the high watermark may lag behind that of the previous leader."""
+    """The state of a leader in one epoch. `epoch_start`: the log end offset when the epoch started. A follower must
+    have everything below it to join the ISR, since the high watermark may lag behind that of the previous leader."""
 
     __slots__ = ("epoch", "epoch_start", "followers", "pending", "proposal")
 

@@ -22,7 +22,7 @@ from quorumd.errors import ErrorCode
 
 REPLICA_LAG_TIME_MAX_MS: Final = 30_000.0
 NOT_GIVEN: Final = -1
-"""A leader epoch that a request does not carry."""
+"""The leader epoch of a request without one."""
 
 L = TypeVar("L", bound=ReplicaLog)
 
@@ -64,10 +64,10 @@ class ReplicaContext(Protocol):
         """Return min.insync.replicas of the topic."""
 
     def broker_epoch(self, broker_id: int) -> int:
-        """Return the epoch of a broker by the metadata, -1 for an unregistered broker."""
+        """Return the epoch of a broker in the metadata, -1 for an unregistered broker."""
 
     def is_eligible(self, broker_id: int) -> bool:
-        """Whether the broker is registered, not fenced and not in controlled shutdown, by the metadata."""
+        """Whether the broker is registered, not fenced and not in controlled shutdown, according to the metadata."""
 
     def propose(self, proposal: IsrProposal) -> bool:
         """Send a proposal to the controller until it responds; return False if that is not possible now."""
@@ -81,7 +81,7 @@ class ReplicaContext(Protocol):
 
 
 class Replica(Generic[L]):
-    """The replica leads while it has a `leadership`.
+    """A replica; it is the leader while it has a `leadership`.
 
     `metadata`: the partition as known here, from the metadata log or, on a leader, from a later response of the
     controller. The high watermark is exclusive; the caller writes its checkpoint.
@@ -135,7 +135,7 @@ class Replica(Generic[L]):
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """All replicas that are in the ISR, or may be by the pending proposal."""
+        """The replicas that are in the ISR, or will be if the pending proposal is accepted."""
         proposal = self.leadership.proposal if self.leadership is not None else None
         if proposal is None:
             return self.isr
@@ -228,7 +228,7 @@ class Replica(Generic[L]):
                 committed.leader_epoch != known.leader_epoch
                 or committed.partition_epoch < known.partition_epoch
             ):
-                return  # The metadata follows.
+                return  # Newer metadata is on its way.
             if not set(known.isr).issubset(committed.isr):
                 # A removed member is eligible if min.insync.replicas has risen, which only the metadata shows.
                 return
@@ -277,7 +277,8 @@ class Replica(Generic[L]):
         return state is None or state.is_caught_up(self.log.end_offset, now_ms, self.max_lag_ms)
 
     def report_recovery(self) -> None:
-        """Report that an uncleanly elected leader has recovered; recovery needs nothing else."""
+        """Report to the controller that an uncleanly elected leader has recovered. No other recovery is necessary
+        (KIP-704)."""
         leadership, known = self.leadership, self.metadata
         if leadership is None or known is None or leadership.proposal is not None:
             return
@@ -295,7 +296,7 @@ class Replica(Generic[L]):
                 (member, self._context.broker_epoch(member) if state is None else state.broker_epoch)
             )
         proposal = IsrProposal(self.partition, known.leader_epoch, known.partition_epoch, tuple(epochs))
-        # Pending before it is sent: from then on the controller's ISR is unknown.
+        # Set before sending: from then on, the controller's ISR may be the proposed one.
         leadership.proposal = proposal
         if not self._context.propose(proposal):
             leadership.proposal = None
@@ -422,7 +423,7 @@ class Replica(Generic[L]):
             return decision
         newest = max(self._context.broker_epoch(fetch.replica_id), follower.broker_epoch)
         if NO_BROKER_EPOCH < fetch.broker_epoch < newest:
-            # An earlier incarnation sent it, possibly with another log.
+            # It is from an earlier incarnation, which may have had another log.
             return FetchDecision(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         follower.update(fetch.offset, fetch.start_offset, fetch.broker_epoch, log.end_offset, now_ms)
         self._maybe_expand_isr(fetch.replica_id, follower)
@@ -474,7 +475,8 @@ class Replica(Generic[L]):
         return FetchResult.TRUNCATED
 
     def _is_current(self, fetch: ReplicaFetch) -> bool:
-        """Whether nothing has changed since the request: a log with the same end and last epoch is the same."""
+        """Whether the replica is unchanged since the request: a log with the same end and last epoch is the same
+        log."""
         known = self.metadata
         return (
             self.leadership is None

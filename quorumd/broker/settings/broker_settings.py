@@ -11,7 +11,7 @@ from quorumd.broker.settings.coordinator_settings import GroupSettings, Transact
 from quorumd.controller.broker import BrokerEndpoint
 
 ALL_DIRECTORIES: Final = "*"
-"""Stands in `cordoned.log.dirs` for every log directory."""
+"""The value of `cordoned.log.dirs` for every log directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class ReplicaFetchSettings:
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingSettings:
-    """Intervals of the periodic work on logs."""
+    """Intervals of the periodic maintenance of logs."""
 
     high_watermark_checkpoint_ms: float = 5_000.0
     """`replica.high.watermark.checkpoint.interval.ms`."""
     offset_checkpoint_ms: float = 60_000.0
-    """`log.flush.offset.checkpoint.interval.ms`, and the same of the log start offsets."""
+    """`log.flush.offset.checkpoint.interval.ms`, which applies to log start offsets too."""
     flush_check_ms: float = 1_000.0
     """How often logs are examined for sealed segments and for `flush.ms`."""
     retention_check_ms: float = 300_000.0
@@ -50,8 +50,9 @@ class HousekeepingSettings:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """`log_directories`: formatted folders. `metadata_directory`: that of the metadata log, which may be one of them
-    and which a node cannot do without. `log_defaults`: topic configs by name, from the `log.*` properties."""
+    """`log_directories`: formatted directories. `metadata_directory`: the one with the metadata log, without which a
+    node cannot run; it may be one of `log_directories`. `log_defaults`: topic configs by name, from the `log.*`
+    properties."""
 
     broker_id: int
     cluster_id: str

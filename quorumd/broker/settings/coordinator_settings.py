@@ -18,7 +18,7 @@ class GroupSettings:
     initial_rebalance_delay_ms: int = 3_000
     """`group.initial.rebalance.delay.ms`: an empty group waits for further members."""
     max_size: int = 2_147_483_647
-    """`group.max.size`: members of a classic group, including those that have only been given an id."""
+    """`group.max.size`: members of a classic group, including assigned member ids that have not joined yet."""
     offset_metadata_max_bytes: int = 4_096
     """`offset.metadata.max.bytes`."""
     offsets_retention_ms: int = 10_080 * MINUTE_MS

@@ -74,7 +74,7 @@ def test_follower_copies_batches_with_gaps(disk: Disk, folder: str) -> None:
     assert log.read(0, 1 << 20, 7) == data
     assert log.read(3, 1 << 20, 7) == data[len(produced()) :]
     assert log.end_of_epoch(1) == OffsetAndEpoch(5, 1)
-    with pytest.raises(ValueError, match="below the end"):
+    with pytest.raises(ValueError, match="below the log end offset"):
         log.append_as_follower(produced(base_offset=6))
     with pytest.raises(CorruptLog, match="CRC"):
         log.append_as_follower(produced(base_offset=7)[:-1] + b"\7")
