@@ -206,7 +206,7 @@ class Broker:
         """Register. Raises StorageError if no log directory can be used."""
         if not self.directories.online:
             raise StorageError(
-                f"no log directory can be used: {', '.join(self.settings.log_directories)}; see the log for the causes"
+                f"no log directory can be used: {', '.join(self.settings.log_directories)}; see the log for causes"
             )
         self.lifecycle.start()
 

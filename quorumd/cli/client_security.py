@@ -14,7 +14,7 @@ COMMAND_CONFIG_VARIABLE = "QUORUMD_COMMAND_CONFIG"
 def use_client_security(
     context: click.Context, parameter: click.Parameter | None, path: Path | None
 ) -> Path | None:
-    """Use the file for all connections of the running command; a callback of click."""
+    """Use the file for all connections of the running command; a click callback."""
     del parameter
     if path is not None:
         from quorumd.client.security import CLIENT_SECURITY, client_security

@@ -53,10 +53,10 @@ def cluster() -> None:
 @_folder
 @click.option("--nodes", type=click.IntRange(1, 99), help="Run this many nodes.  [default: 3]")
 @click.option(
-    "--base-port", type=click.IntRange(1, 65300), help="Let node i listen on this port + i.  [default: 9192]"
+    "--base-port", type=click.IntRange(1, 65300), help="Use this port + i for node i.  [default: 9192]"
 )
-@click.option("--brokers", is_flag=True, help="Let every node of a new cluster be a broker too.")
-@click.option("--secure", is_flag=True, help="Give a new cluster TLS, SCRAM users and an authorizer.")
+@click.option("--brokers", is_flag=True, help="Run a broker in every node of a new cluster.")
+@click.option("--secure", is_flag=True, help="Set up TLS, SCRAM users and an authorizer in a new cluster.")
 @feature_options
 @click.option("--detach", is_flag=True, help="Return once a leader is elected and leave the nodes running.")
 def up(
@@ -174,7 +174,7 @@ def fetch_views(local: LocalCluster) -> dict[int, MetricsView | None]:
 
 
 def leader_of(views: list[MetricsView | None]) -> int | None:
-    """The leader on which all nodes agree and which has committed a record in its epoch."""
+    """The leader that all nodes report and that has committed a record in its epoch; None without one."""
     leaders = {(view.leader, view.epoch) if view is not None else None for view in views}
     if len(leaders) != 1 or None in leaders:
         return None

@@ -173,7 +173,7 @@ class LocalCluster:
         secure: bool | None = None,
     ) -> LocalCluster:
         """The cluster in this directory, or the one that `create` would create. None stands for the existing value or
-        the default. Raises ConfigError if the directory holds a cluster with other values: its log would not fit.
+        the default. Raises ConfigError if the directory has a cluster with other values, which cannot be changed.
         """
         if not (folder / "cluster.json").exists():
             return cls(folder, Layout(nodes or 3, base_port or 9192, bool(brokers), bool(secure)))
@@ -204,7 +204,7 @@ class LocalCluster:
         return not any((node.folder / "data").exists() for node in self.nodes)
 
     def check_is_new(self) -> None:
-        """Raises ConfigError for an existing cluster, whose initial features can no longer be chosen."""
+        """Raise ConfigError if the cluster exists: its initial features can no longer be chosen."""
         if not self.is_new:
             raise ConfigError(
                 f"{self.folder}: the cluster already exists; omit --release-version and --feature, use "
@@ -301,7 +301,7 @@ class LocalCluster:
         return process
 
     def check_addresses(self, nodes: Iterable[LocalNode]) -> None:
-        """Raises AddressInUse if one of these nodes could not bind its ports."""
+        """Raise AddressInUse if one of these nodes could not bind its ports."""
         for node in nodes:
             ports = (node.port, node.metrics_port, node.client_port, node.replication_port)
             for port in dict.fromkeys(ports):

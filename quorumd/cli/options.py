@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def addresses(text: str) -> Addresses:
-    """`host:port,...` as pairs. A parameter type of click."""
+    """`host:port,...` as pairs. A click parameter type."""
     return tuple(host_and_port(part.strip()) for part in text.split(","))
 
 
@@ -40,7 +40,7 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 def node_ids(text: str) -> tuple[int, ...]:
-    """`0,3,4` as at least one node id, without duplicates. A parameter type of click."""
+    """`0,3,4` as at least one node id, without duplicates. A click parameter type."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdecimal() and int(part) < 2**31 for part in parts):
         raise click.BadParameter(f"{text!r} is not a list of node ids; expected something like 0,3,4")
@@ -51,7 +51,7 @@ def node_ids(text: str) -> tuple[int, ...]:
 
 
 def replica_assignments(text: str) -> dict[int, tuple[int, ...]]:
-    """`1:2:3,2:3:1` as the broker ids of each partition. A parameter type of click."""
+    """`1:2:3,2:3:1` as the broker ids of each partition. A click parameter type."""
     found = {}
     for partition, part in enumerate(text.split(",")):
         ids = part.strip().split(":")
@@ -66,7 +66,7 @@ def replica_assignments(text: str) -> dict[int, tuple[int, ...]]:
 
 
 def directory_id(text: str) -> KafkaUuid:
-    """22 characters as a Uuid. A parameter type of click."""
+    """22 characters as a Uuid. A click parameter type."""
     from quorumd.ids import KafkaUuid
 
     try:
@@ -76,7 +76,7 @@ def directory_id(text: str) -> KafkaUuid:
 
 
 def endpoint(text: str) -> Endpoint:
-    """`NAME://host:port` as an advertised endpoint. A parameter type of click."""
+    """`NAME://host:port` as an advertised endpoint. A click parameter type."""
     from quorumd.config.values import ADVERTISED_LISTENERS
 
     try:
@@ -89,7 +89,7 @@ def endpoint(text: str) -> Endpoint:
 
 
 def positive_integers(text: str) -> tuple[int, ...]:
-    """`1,16,64` as numbers, each at least 1. A parameter type of click."""
+    """`1,16,64` as numbers, each at least 1. A click parameter type."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise click.BadParameter(f"{text!r} is not a list of integers above 0, such as 1,16,64")
@@ -100,7 +100,7 @@ _MS_PER_UNIT = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0, "d": 86
 
 
 def duration(text: str) -> float:
-    """`500ms`, `5s`, `2m`, `12h`, `7d`, or a number of seconds, above 0, as seconds. A parameter type of click."""
+    """`500ms`, `5s`, `2m`, `12h`, `7d`, or a number of seconds, above 0, as seconds. A click parameter type."""
     seconds = _parse_duration_ms(text) / 1000
     if seconds <= 0:
         raise click.BadParameter(f"{text!r} is not a duration above 0, such as 5s, 500ms or 2m")
@@ -108,7 +108,7 @@ def duration(text: str) -> float:
 
 
 def duration_ms(text: str) -> float:
-    """`1800ms`, `2s`, `12h`, 0 included, as milliseconds: `ms` values are exact. A parameter type of click."""
+    """`1800ms`, `2s`, `12h`, 0 included, as milliseconds: `ms` values are exact. A click parameter type."""
     milliseconds = _parse_duration_ms(text)
     if milliseconds < 0:
         raise click.BadParameter(f"{text!r} is not a duration, such as 1800ms, 2s or 12h")
@@ -116,7 +116,7 @@ def duration_ms(text: str) -> float:
 
 
 def _parse_duration_ms(text: str) -> float:
-    """-1 for a text that is not a duration."""
+    """The duration in milliseconds, -1 for a text that is not a duration."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)", text.strip())
     return float(found[1]) * _MS_PER_UNIT[found[2]] if found else -1.0
 

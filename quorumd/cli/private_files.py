@@ -34,7 +34,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a whole file: what was at this path is replaced, not followed."""
+    """Write a whole file. An existing file or symlink at this path is replaced; a symlink is not followed."""
     with replacing(path, FILE_MODE) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
@@ -49,7 +49,7 @@ def append(path: Path) -> BinaryIO:
 
 @contextmanager
 def private_umask() -> Iterator[None]:
-    """Let only the owner read what is created within."""
+    """Give access to the files that are created in the block to their owner only."""
     before = os.umask(UMASK)
     try:
         yield

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _ENDED: Final = ("Z", "X")
-"""States of a process that has ended, whose parent may not know yet."""
+"""States of a process that has ended but may not have been reaped yet."""
 _STARTED_FIELD: Final = 19
-"""The position of the start time behind the name of the program in /proc/PID/stat (proc_pid_stat(5))."""
+"""The position of the start time after the name of the program in /proc/PID/stat (proc_pid_stat(5))."""
 
 
 class ProcessIdentity(NamedTuple):
@@ -43,7 +43,7 @@ class ProcessIdentity(NamedTuple):
                 if self.is_running:
                     os.kill(self.pid, number)
                 return
-            # The descriptor stays that of one process, so that the id cannot be reused after the check.
+            # The descriptor refers to one process, even if its id is reused after the check.
             descriptor = os.pidfd_open(self.pid)
             try:
                 if self.is_running:

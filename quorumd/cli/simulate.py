@@ -240,7 +240,7 @@ class Overrides:
     clients: int | None
 
     def check_drawn(self, report: Report) -> None:
-        """Raises ConfigError if --only-faults lists a fault that this seed never draws. A failed run ended before all
+        """Raise ConfigError if --only-faults lists a fault that this seed never draws. A failed run ended before all
         faults were drawn, and a shortened run may be too short for a listed fault; both are accepted."""
         if not report.ok or self.safety_ms is not None:
             return
@@ -267,7 +267,7 @@ class Overrides:
 
 
 def _reports(first: int, count: int, change: Overrides, jobs: int, verbose: bool) -> Iterator[Report]:
-    """Yields the reports in the order of seeds, each as soon as it and its predecessors are finished."""
+    """Yield the reports in the order of seeds, each as soon as it and its predecessors are finished."""
     seeds = range(first, first + count)
     if jobs == 1:
         _set_logging(verbose)

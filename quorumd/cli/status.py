@@ -136,7 +136,7 @@ def render(views: Sequence[NodeView]) -> str:
 
 
 def problems(views: Iterable[NodeView]) -> Iterator[str]:
-    """Yields one line per problem: nodes that do not respond or are not ready, and silent peers."""
+    """Yield one line per problem: nodes that do not respond or are not ready, and silent peers."""
     for view in views:
         description = view.description
         if description is None:

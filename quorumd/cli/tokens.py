@@ -23,7 +23,7 @@ def _time(unix_ms: int) -> str:
 
 
 def _principal(text: str) -> str:
-    """A parameter type of click."""
+    """`Type:Name`. A click parameter type."""
     kind, colon, name = text.partition(":")
     if not kind or not colon or not name:
         raise click.BadParameter(f"{text!r} is not a principal such as User:alice")
@@ -31,7 +31,7 @@ def _principal(text: str) -> str:
 
 
 def _hmac(text: str) -> bytes:
-    """A parameter type of click."""
+    """An HMAC in base64. A click parameter type."""
     try:
         return b64decode(text, validate=True)
     except (Error, ValueError):
@@ -190,7 +190,7 @@ def expire(hmac: bytes, period_ms: float | None, servers: Addresses, output: str
 
 
 def _milliseconds(period_ms: float | None) -> int:
-    """-1 stands for the default."""
+    """The period of an option in milliseconds, -1 for the default."""
     return -1 if period_ms is None else int(period_ms)
 
 

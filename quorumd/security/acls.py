@@ -50,7 +50,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a pattern names resources. MATCH is for filters only: every pattern that applies to the name."""
+    """How a pattern names resources. MATCH is for filters only; it selects every pattern that applies to the name."""
 
     MATCH = 2
     LITERAL = 3
@@ -86,7 +86,7 @@ Pattern = tuple[int, int, str]
 
 
 class AclEntry(NamedTuple):
-    """An ACL without its pattern and principal, by which it is indexed."""
+    """The part of an ACL that is stored under its pattern and principal: host, operation, permission."""
 
     host: str
     operation: int
@@ -237,7 +237,8 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 
 
 def java_host(host: str) -> str:
-    """Return an address as Java writes it, which the hosts of ACLs must equal: IPv6 without abbreviation."""
+    """Return an address as Java formats it, with IPv6 unabbreviated: Kafka compares it with the hosts of ACLs as
+    text."""
     try:
         address = ip_address(host.split("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Decides whether a principal may do something, by the rules of Kafka's StandardAuthorizer.
+"""Decides whether a principal may perform an operation, by the rules of Kafka's StandardAuthorizer.
 
 Super users may do everything. For all other principals the ACLs that apply to the resource decide: DENY takes
 precedence over ALLOW. Without an entry for the principal the operation is denied; if the resource has no ACL at all,
@@ -66,7 +66,7 @@ class Client(NamedTuple):
 
 
 class AuthorizerCounters:
-    """Counts decisions. `denied`: denials by name of the API, of operations that were requested explicitly."""
+    """Counts decisions. `denied`: denials by name of the API, only for resources that the client named itself."""
 
     def __init__(self) -> None:
         self.allowed_total = 0
@@ -107,7 +107,7 @@ class Authorizer:
         logs_allowed: bool = True,
         logs_denied: bool = True,
     ) -> bool:
-        """Whether the client may do this. Raises AuthorizerNotReady.
+        """Whether the client may perform the operation on this resource. Raises AuthorizerNotReady.
 
         `logs_allowed`: whether the client gets access if it is allowed. `logs_denied`: whether the client named this
         resource itself.
@@ -160,7 +160,7 @@ class Authorizer:
         return False, "DefaultDeny"
 
     def authorize_any(self, client: Client, operation: int, resource_type: int) -> bool:
-        """Whether the client may do this with some resource of this type, existing or not."""
+        """Whether the client may perform the operation on at least one resource of this type, existing or not."""
         if self.authorize(client, operation, resource_type, "hardcode", True, False):
             return True
         allowed, denied = self._patterns_by_permission(client, operation, resource_type)
@@ -274,7 +274,7 @@ class Access:
         )
 
     def allows_cluster(self, operation: int, *, logs_denied: bool = True) -> bool:
-        """Whether the client may do this on the cluster."""
+        """Whether the client may perform the operation on the cluster."""
         return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME, logs_denied=logs_denied)
 
     def allows_any(self, operation: int, resource_type: int) -> bool:
@@ -284,7 +284,7 @@ class Access:
     def allowed(
         self, operation: int, resource_type: int, names: Iterable[str], *, logs_denied: bool = True
     ) -> set[str]:
-        """Return those of the names on which the client may do this."""
+        """Return the names on which the client may perform the operation."""
         return {
             name
             for name in set(names)
@@ -292,7 +292,7 @@ class Access:
         }
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
-        """The operations that the client may do on a resource, as a bit field by their codes."""
+        """The operations that the client may perform on a resource, as a bit field of their codes (KIP-430)."""
         bits = 0
         for operation in OPERATIONS[resource_type]:
             if self.allows(operation, resource_type, name, logs_allowed=False, logs_denied=False):

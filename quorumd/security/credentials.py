@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 
 class ScramCredential(NamedTuple):
-    """The verifier of a password (RFC 5802): it suffices to check the password, not to log in."""
+    """The verifier of a password (RFC 5802): it is enough to check the password, but not to log in."""
 
     salt: bytes
     stored_key: bytes

@@ -1,4 +1,4 @@
-"""Requests in Envelopes (KIP-590), and their principals, serialized as by Kafka's DefaultKafkaPrincipalBuilder: a
+"""Requests in Envelopes (KIP-590), and their principals in the format of Kafka's DefaultKafkaPrincipalBuilder: a
 version, then the principal."""
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class PrincipalMapper:
     """The rules of `ssl.principal.mapping.rules`; the first match applies."""
 
     def __init__(self, rules: str) -> None:
-        """Raises ValueError."""
+        """Parse the rules. Raises ValueError if one is invalid."""
         split = [found[1] for found in _SPLITTER.finditer(rules.strip())]
         self._rules = [rule for text in split if (rule := _parse(text)) is not None]
 

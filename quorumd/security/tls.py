@@ -1,4 +1,4 @@
-"""The TLS settings of one listener name: keys, trusted certificates, and what is accepted."""
+"""The TLS settings of one listener name: keys, trusted certificates, protocols and ciphers."""
 
 from __future__ import annotations
 

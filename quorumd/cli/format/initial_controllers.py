@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def initial_controllers(text: str) -> tuple[Founder, ...]:
-    """`ID@HOST:PORT:DIRECTORY_ID,...` without duplicate ids. A parameter type of click."""
+    """`ID@HOST:PORT:DIRECTORY_ID,...` without duplicate ids. A click parameter type."""
     found = tuple(_initial_controller(part.strip()) for part in text.split(","))
     if len({founder.voter_id for founder in found}) < len(found):
         raise click.BadParameter(f"{text!r} lists a node twice")

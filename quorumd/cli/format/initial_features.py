@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def feature_level(text: str) -> tuple[str, int]:
-    """`NAME=LEVEL`. A parameter type of click."""
+    """`NAME=LEVEL`. A click parameter type."""
     name, equals, level = (part.strip() for part in text.partition("="))
     if not equals or not name or not (level.isascii() and level.isdecimal() and int(level) < 2**15):
         raise click.BadParameter(f"{text!r} is not NAME=LEVEL, such as group.version=1")
@@ -26,7 +26,7 @@ def feature_level(text: str) -> tuple[str, int]:
 
 
 def scram_credential(text: str) -> UserScramCredentialRecord:
-    """`MECHANISM=[name=...,password=...]`. A parameter type of click."""
+    """`MECHANISM=[name=...,password=...]`. A click parameter type."""
     from quorumd.controller.scram_credentials import parse_credential
 
     try:

@@ -3,7 +3,7 @@
     for piece in read_file(path): ...       Batch | IndexEntry | Preallocated | Incomplete | Fault
 
 Nothing is trusted and nothing is repaired: a batch with a wrong CRC is shown with a fault and reading continues
-after it; bytes that are not a batch end the file with a fault. If they change within a moment, the log is being
+after it; bytes that are not a batch end the file with a fault. If they change shortly afterwards, the log is being
 written, and reading ends without a fault. Only a window of a file is in memory at a time.
 The files of stock Kafka controllers have the same format.
 """
@@ -133,7 +133,7 @@ def files_of(path: Path) -> list[Path]:
 def read_file(
     path: Path, headers_only: bool = False, secrets: bool = False, pause: Pause = time.sleep
 ) -> Iterator[Piece]:
-    """Yields the pieces of one file in order. Raises OSError if it cannot be read.
+    """Yield the pieces of one file in order. Raises OSError if it cannot be read.
 
     `secrets`: show the secrets in records, which are hidden otherwise.
     """
@@ -164,10 +164,10 @@ def _number(path: Path) -> int:
 def changes(
     file: ReadOnlyFile, position: int, seen: bytes, is_cut_off: bool, pause: Pause = time.sleep
 ) -> bool:
-    """Whether the bytes at `position` are no longer those that were `seen`, or change within a moment: the file is
+    """Whether the bytes at `position` differ from those that were `seen`, or change shortly afterwards: the file is
     being written, and what was read there is part of a write.
 
-    `is_cut_off`: the file ended with them, and may have grown.
+    `is_cut_off`: the file ended after `seen`, and may have grown.
     """
     for _ in range(_CHECKS):
         if file.read_at(position, len(seen) + is_cut_off) != seen:
@@ -223,7 +223,7 @@ def _read_batches(
     secrets: bool,
     is_written: Callable[[int, bytes, bool], bool] = lambda position, seen, is_cut_off: False,
 ) -> Iterator[Piece]:
-    """Yields all batches, with their records if `is_decoded` returns true for the header.
+    """Yield all batches, with their records if `is_decoded` returns True for the header.
 
     `is_written(position, seen, is_cut_off)`: whether what is there is part of a write, see `changes`.
     """

@@ -80,7 +80,7 @@ def _scanned(file: Path) -> Iterator[tuple[bytes, int, Scanned]]:
 
 
 def _without_write(file: Path, data: bytes, position: int, scanned: Scanned) -> Scanned:
-    """Omit what is behind the last whole batch of a segment that is being written."""
+    """Omit what follows the last whole batch of a segment that is being written."""
     fault = scanned.faults[-1] if scanned.faults else None
     if fault is None or fault.code not in ("TORN_TAIL", "BAD_CRC") or fault.position < position:
         return scanned

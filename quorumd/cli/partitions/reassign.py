@@ -137,7 +137,7 @@ def _progress(servers: Addresses, plan: Plan, wait_s: float | None) -> list[Part
 
 
 def check_finished(progress: Sequence[PartitionProgress]) -> None:
-    """Raises ReassignmentIncomplete unless all partitions have the replicas of the plan."""
+    """Raise ReassignmentIncomplete unless all partitions have the replicas of the plan."""
     unfinished = sum(each.state is not State.DONE for each in progress)
     if unfinished:
         raise ReassignmentIncomplete(
@@ -191,7 +191,7 @@ def save_current(servers: Addresses, plan: Plan, path: Path) -> None:
 
 
 def wait_until_done(servers: Addresses, plan: Plan, wait_s: float) -> list[PartitionProgress]:
-    """The progress once no partition of the plan is moving or the time is over."""
+    """The progress once no partition of the plan is moving, or after `wait_s` seconds."""
 
     async def watch(admin: AdminClient, show_steps: Steps) -> list[PartitionProgress]:
         import asyncio
@@ -214,7 +214,7 @@ def wait_until_done(servers: Addresses, plan: Plan, wait_s: float) -> list[Parti
 
 
 def raise_refused(plan: Plan, refused: dict[TopicPartition, ItemError], what: str) -> None:
-    """Raises ReassignmentRejected with one line per rejected partition, if any."""
+    """Raise ReassignmentRejected with one line per rejected partition, if any."""
     if not refused:
         return
     lines = [

@@ -81,10 +81,10 @@ def audit(
 
     _check_files(report_path, textfile)
     by_node = parse_folders(",".join(folders))
-    # A mistake in the folders is reported before Spark starts.
+    # Report mistakes in the directories before Spark starts.
     read_folders(local_folders(by_node))
     with spark.session("thin") as session, copied_folders(session, by_node, spark.master) as copies:
-        # It imports numpy and pyarrow, which were loaded while Java started.
+        # Imported here because it needs numpy and pyarrow, which are loaded while Java starts.
         from quorumd.pipeline.audit.audit import audit as run_audit
 
         doing("reading the copies")

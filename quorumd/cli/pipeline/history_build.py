@@ -99,6 +99,6 @@ def _source(
     folders = parse_folders(path or "")
     if follow and local_folders(folders) != folders:
         raise click.UsageError("--follow cannot be combined with a URL, which is copied once")
-    # A mistake in the folders is reported before Spark starts.
+    # Report mistakes in the directories before Spark starts.
     read_folders(local_folders(folders))
     return {}, folders

@@ -99,7 +99,7 @@ def run_waves(
 
 
 def _assignment(file: Path) -> Assignment:
-    """Read a wave's part of the plan. Raises InputIncomplete, since the file was not given by the user."""
+    """Read a wave's part of the plan. Raises InputIncomplete if the directory of the plan lacks it."""
     from quorumd.cli.partitions.reassignment_plan import read_plan
 
     try:

@@ -10,7 +10,7 @@ from quorumd.errors import ConfigError
 
 
 def racked_brokers(text: str) -> dict[int, str | None]:
-    """Parse `21:rackC,22` to racks by broker. A parameter type of click."""
+    """Parse `21:rackC,22` to racks by broker. A click parameter type."""
     found: dict[int, str | None] = {}
     for part in text.split(","):
         broker, colon, rack = part.strip().partition(":")
@@ -23,7 +23,7 @@ def racked_brokers(text: str) -> dict[int, str | None]:
 
 
 def pair_of(what: str) -> Callable[[str], tuple[str, str]]:
-    """Return a parameter type of click that parses `A=B`."""
+    """Return a click parameter type that parses `A=B`."""
 
     def read(text: str) -> tuple[str, str]:
         left, equals, right = text.strip().rpartition("=")
@@ -35,7 +35,7 @@ def pair_of(what: str) -> Callable[[str], tuple[str, str]]:
 
 
 def factor(text: str) -> tuple[str, int]:
-    """Parse `3` to ("", 3) and `orders=3` to ("orders", 3). A parameter type of click."""
+    """Parse `3` to ("", 3) and `orders=3` to ("orders", 3). A click parameter type."""
     topic, _, number = text.strip().rpartition("=")
     if not (number.isascii() and number.isdecimal()) or not 0 < int(number) < 2**15:
         raise click.BadParameter(f"{text!r} is not N or TOPIC=N with N of 1 or more")
@@ -43,7 +43,7 @@ def factor(text: str) -> tuple[str, int]:
 
 
 def is_broker_id(text: str) -> bool:
-    """Return True if the text is the id of a broker."""
+    """Whether the text is a broker id."""
     return text.isascii() and text.isdecimal() and int(text) < 2**31
 
 
@@ -52,7 +52,7 @@ def broker_pairs(pairs: tuple[tuple[str, str], ...], option: str) -> dict[int, i
     found: dict[int, int] = {}
     for old, new in pairs:
         if not is_broker_id(old) or not is_broker_id(new):
-            raise ConfigError(f"{option} {old}={new}: expected ids of brokers, such as 7=21")
+            raise ConfigError(f"{option} {old}={new}: expected broker ids, such as 7=21")
         if int(old) in found:
             raise ConfigError(f"{option}: broker {old} is given twice")
         found[int(old)] = int(new)
@@ -64,6 +64,6 @@ def racks_by_broker(pairs: tuple[tuple[str, str], ...]) -> dict[int, str]:
     found: dict[int, str] = {}
     for broker, rack in pairs:
         if not is_broker_id(broker):
-            raise ConfigError(f"--rack {broker}={rack}: expected the id of a broker, such as 7=rackA")
+            raise ConfigError(f"--rack {broker}={rack}: expected a broker id, such as 7=rackA")
         found[int(broker)] = rack
     return found

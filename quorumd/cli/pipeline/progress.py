@@ -66,7 +66,7 @@ def _bar(first: str) -> Iterator[Display]:
         TextColumn("{task.fields[count]}", markup=False),
         TextColumn("{task.description}", markup=False),
     )
-    # Rich would redirect stdout to stderr, away from a waiting pipe.
+    # Rich would redirect stdout to stderr, and a pipe on stdout would get nothing.
     bars = Bars(*shown, console=console(), transient=True, redirect_stdout=False)
     task = bars.add_task(first, total=None, count="")
     bars.start()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WAIT_S = 60.0
 POLL_S = 0.1
 STALE_MS = 3000
-"""Well above the half second after which a replica fetches again at the latest."""
+"""Well above half a second, the longest time between two fetches of a replica."""
 
 
 class VoterChangeError(QuorumdError):
@@ -154,7 +154,7 @@ def voters_on_replaced_disks(quorum: PartitionData, voters: tuple[int, ...]) -> 
 
 
 def check_not_superseded(quorum: PartitionData, voters: tuple[int, ...]) -> None:
-    """Raises VoterChangeError if the change was replaced or cancelled."""
+    """Raise VoterChangeError if the change was replaced or cancelled."""
     if quorum.target_voters is None:
         raise VoterChangeError(f"the change was cancelled; the voters are {voter_ids(quorum)}")
     if set(target_ids(quorum)) != set(voters):

@@ -9,7 +9,7 @@ class Proof(NamedTuple):
     """The result of a successful exchange."""
 
     principal: str
-    """Who the client is, as `Type:Name`."""
+    """The principal of the client, as `Type:Name`."""
     expires_at_ms: int | None = None
     """Unix time in milliseconds until which the credentials are valid, None without a limit."""
     is_token: bool = False
@@ -20,7 +20,7 @@ class SaslServer(Protocol):
     """The server's side of one exchange."""
 
     proof: Proof | None
-    """Set once the client has proved who it is."""
+    """None until the client has proved its identity."""
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the response to the client's next token. Raises AuthenticationFailed."""

@@ -24,7 +24,7 @@ ALGORITHMS: Final = (
     "ES512",
     "EdDSA",
 )
-"""Asymmetric signatures only: the key that a node reads verifies and cannot sign."""
+"""Asymmetric signatures only: the keys that a node has can verify tokens but not sign them."""
 MAX_TIME_S: Final = 1 << 40
 MISSING_PACKAGE: Final = "needs the packages PyJWT and cryptography: pip install 'quorumd[security]'"
 
@@ -123,7 +123,7 @@ def parse_key_set(document: str) -> dict[str, Any]:
 
 
 def _jwt() -> Any:
-    """Import PyJWT when it is first needed: nodes without OAUTHBEARER need not have it."""
+    """Import PyJWT when it is first needed: only nodes with OAUTHBEARER require it."""
     try:
         import jwt
     except ImportError:

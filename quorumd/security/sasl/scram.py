@@ -31,7 +31,8 @@ MECHANISMS: Final = (Mechanism("SCRAM-SHA-256", 1, "sha256"), Mechanism("SCRAM-S
 BY_NAME: Final = {each.name: each for each in MECHANISMS}
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
-"""Of stored credentials, as in Kafka. Clients compute no more for any server: peers do so on the event loop."""
+"""The limit of stored credentials, as in Kafka, and of the iterations that a client computes for a server: nodes that
+log in to others do so on the event loop."""
 
 _NO_BINDING: Final = "n,,"
 _TOKEN_SALT: Final = b"delegation token"
@@ -52,7 +53,7 @@ def scram_credential(mechanism: Mechanism, salted: bytes, salt: bytes, iteration
 
 @lru_cache(maxsize=256)
 def _salted_once(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """As `salted_password`, cached: clients log in repeatedly with the same password and salt."""
+    """Return `salted_password` from a cache: clients log in repeatedly with the same password and salt."""
     return salted_password(mechanism, password, salt, iterations)
 
 
@@ -202,7 +203,7 @@ def _decode(token: bytes) -> str:
 
 
 def _attributes(message: str) -> dict[str, str]:
-    """The attributes of a message by name; of duplicates the first applies."""
+    """The attributes of a message by name; the first of duplicates applies."""
     found: dict[str, str] = {}
     for part in message.split(","):
         name, equals, value = part.partition("=")
