@@ -1,4 +1,4 @@
-"""The folder in which the pipeline caches what takes long to make."""
+"""The directory in which the pipeline caches files that take long to create."""
 
 from __future__ import annotations
 

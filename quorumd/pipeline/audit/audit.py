@@ -92,7 +92,7 @@ class AuditReport:
 
 
 def audit(session: SparkSession, folders: Mapping[int, str], fold_records: int = FOLD_RECORDS) -> AuditReport:
-    """Audit the copies in these folders, by node; Spark reads the logs. Raises InputIncomplete, JobFailed."""
+    """Audit the copies in these directories, by node; Spark reads the logs. Raises InputIncomplete, JobFailed."""
     path = ",".join(f"{node}={folder}" for node, folder in folders.items())
     source = session.read.format("quorumd").option("path", path).option("level", "audit")
     found = read_folders(folders)

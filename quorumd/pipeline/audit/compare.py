@@ -60,7 +60,8 @@ def findings_of_pairs(
             reference = groups[0][0]
             difference = _covering(pairs[reference, node].differences, offset)
             if difference is None:
-                # Their batches have different bounds: reported at the offset where these two differ.
+                # The batches of these copies have different bounds: report the difference at the offset where these
+                # two differ.
                 continue
             reported[node].append(difference)
             is_outvoted = len(groups[0]) > 1

@@ -11,7 +11,7 @@ from quorumd.pipeline.audit.findings import Finding, Severity
 
 
 def add_boundary_faults(copy: Copy) -> None:
-    """Add a damage where a part of the log does not begin at the end of the previous part."""
+    """Record damage where a part of the log does not begin at the end of the previous part."""
     before: Part | None = None
     for part in copy.parts:
         if before is not None:
@@ -48,7 +48,7 @@ def _add_boundary_fault(copy: Copy, before: Part, part: Part) -> None:
 
 
 def _note(copy: Copy, damage: Damage) -> None:
-    """Add a damage, or extend the same one found when the part was read."""
+    """Record damage, or extend the same damage found when the part was read."""
     for index, known in enumerate(copy.damages):
         if known[:2] == damage[:2] and known.offset_lo == damage.offset_lo:
             copy.damages[index] = known._replace(offset_hi=max(known.offset_hi, damage.offset_hi))

@@ -1,8 +1,8 @@
 """Checks the files that are derived from a log against it: leader-epoch-checkpoint, partition.metadata and indexes.
 
-quorumd rebuilds them from the segments, but stock Kafka believes them: it truncates by the epochs in the checkpoint,
+quorumd rebuilds them from the segments, but stock Kafka trusts them: it truncates by the epochs in the checkpoint,
 and reads from the positions in an index. The checkpoint and the indexes may end before the log does, since they are
-not flushed with every append; the entries that they have must hold.
+not flushed with every append; the entries that they have must be correct.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Place(NamedTuple):
 
 
 def findings_of_derived_files(folder: LogFolder, copy: Copy) -> Iterator[Finding]:
-    """Return the contradictions of a folder, at most one per file. Raises InputIncomplete for unreadable files."""
+    """Return the contradictions in a directory, at most one per file. Raises InputIncomplete for unreadable files."""
     try:
         yield from _partition_metadata(folder)
         yield from _leader_epochs(folder, copy)
@@ -66,7 +66,7 @@ def _leader_epochs(folder: LogFolder, copy: Copy) -> Iterator[Finding]:
         return
     found = _wrong_epoch(path.read_text("utf-8", "replace"), copy)
     if found is not None:
-        detail = f"{EPOCHS}: {found.text}; remove the file, which is written again on start"
+        detail = f"{EPOCHS}: {found.text}; remove the file, it is rebuilt at startup"
         yield Finding(
             Severity.WARNING, "EPOCHS_CONTRADICT_LOG", detail, folder.node, segment=EPOCHS,
             offset_lo=found.offset, offset_hi=found.offset,
@@ -84,7 +84,7 @@ def _wrong_epoch(text: str, copy: Copy) -> _Place | None:
         is_valid = False
     if not is_valid:
         return _Place(
-            copy.start_offset, "it is not a checkpoint of version 0 with as many entries as it says"
+            copy.start_offset, "it is not a checkpoint of version 0 with the stated number of entries"
         )
     starts = {mark.epoch: mark.offset for mark in reversed(copy.epoch_starts)}
     for number, (epoch, start) in enumerate(epochs.items()):
@@ -113,7 +113,7 @@ def _indexes(segment: SegmentFile, end: int, copy: Copy) -> Iterator[Finding]:
             continue
         found = wrong(path.read_bytes(), segment, end)
         if found is not None:
-            detail = f"{found.text}; remove the file, which is written again on start"
+            detail = f"{found.text}; remove the file, it is rebuilt at startup"
             yield Finding(
                 Severity.WARNING, "INDEX_CONTRADICTS_LOG", detail, segment.node, segment=path.name,
                 offset_lo=found.offset, offset_hi=found.offset,
@@ -129,13 +129,14 @@ def _wrong_position(data: bytes, segment: SegmentFile, end: int) -> _Place | Non
                 return None
             offset = segment.base_offset + relative
             if offset >= end:
-                # Not flushed with the log, whose end was truncated.
+                # The entry is of the truncated end of the log: indexes are not flushed with it.
                 return None
             log.seek(position)
             header = log.read(HEADER_SIZE)
             if not announced_size(memoryview(header), 0):
                 return _Place(
-                    offset, f"no batch begins at position {position}, where offset {offset} is sought"
+                    offset,
+                    f"no batch begins at position {position}, where the index looks for offset {offset}",
                 )
             if COUNTS(header)[0] > offset:
                 return _Place(offset, f"the batch at position {position} is of offset {COUNTS(header)[0]}, "

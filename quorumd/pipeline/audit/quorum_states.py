@@ -52,7 +52,7 @@ def _folders(sidecar_files: Mapping[int, SidecarFiles]) -> Iterator[Finding]:
         meta = files.meta
         if meta is None:
             continue
-        # A folder that was given without an ID is node 0.
+        # A directory that was given without an ID is node 0.
         if meta.node_id != node and (len(sidecar_files) > 1 or node != 0):
             detail = f"meta.properties has node.id={meta.node_id}: the directory belongs to another node"
             yield Finding(Severity.WARNING, "WRONG_FOLDER", detail, node)

@@ -1,4 +1,4 @@
-"""Single batches and buckets of a copy, read again from its files: what the rows of the audit point at."""
+"""Reads single batches and buckets of a copy again from its files, where the rows of the audit require it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.pipeline.scan.digests import BUCKET_BITS
 
 
 class FolderReader:
-    """Reads what was found in these folders, by node. Its functions raise InputIncomplete for what cannot be read."""
+    """Reads from the copies in these directories, by node. Methods raise InputIncomplete if a file cannot be read."""
 
     def __init__(self, folders: Mapping[int, LogFolder]) -> None:
         self._paths = {(node, s.name): s.path for node, folder in folders.items() for s in folder.segments}
@@ -22,7 +22,7 @@ class FolderReader:
         """The batches of a copy that begin in a bucket, damaged ones as they are."""
         found = []
         for segment, position, size in copy.stretches.get(bucket, ()):
-            # Among the batches of a damaged stretch lie bytes that are none.
+            # A damaged stretch also has bytes that belong to no batch.
             broken = sum(d.bytes for d in copy.damages if d.segment == segment and d.position >= position)
             data = self.bytes_at(copy, segment, position, size + broken)
             batches = scan(data, Place(position)).batches
@@ -30,11 +30,11 @@ class FolderReader:
         return found
 
     def batch(self, copy: Copy, mark: Mark) -> bytes:
-        """The bytes of a batch."""
+        """Return the bytes of a batch."""
         return self.bytes_at(copy, mark.segment, mark.position, mark.bytes)
 
     def bytes_at(self, copy: Copy, segment: str, position: int, size: int) -> bytes:
-        """Bytes of a segment, fewer at its end."""
+        """Return `size` bytes of a segment from `position`, fewer at its end."""
         path = self._paths[copy.node, segment]
         try:
             with Path(path).open("rb") as file:

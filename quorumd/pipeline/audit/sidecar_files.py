@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SidecarFiles:
-    """Content of the files; None or 0 for a missing file. `findings` has the unreadable ones."""
+    """The content of the files; None or 0 for a missing file. `findings` has the files that cannot be read."""
 
     node: int
     meta: MetaProperties | None = None
@@ -30,7 +30,7 @@ class SidecarFiles:
 
 
 def read_sidecar_files(folder: LogFolder) -> SidecarFiles:
-    """Read the files of a data folder, or of a folder of copied files, which need not have any."""
+    """Read the files of a log directory, or of a directory of copied segments, which may lack them."""
     disk = ReadOnlyDisk()
     path = Path(folder.path)
     data_folder = str(path.parent if path.name == PARTITION_FOLDER else path)

@@ -114,7 +114,8 @@ def fold_snapshots(
     """
     by_id: dict[OffsetAndEpoch, list[SoundSnapshot]] = {}
     for snapshot in snapshots:
-        # At offset 0 it has what stock Kafka formats a node with, which the first leader writes to the log.
+        # The snapshot at offset 0 is the one that stock Kafka formats a node with; the first leader writes its
+        # records to the log.
         if snapshot.id.offset:
             by_id.setdefault(snapshot.id, []).append(snapshot)
     before: SoundSnapshot | None = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AuditMetrics(Collector):
-    """The metrics of one audit, which ended at `ended_at` (Unix seconds) and took `seconds`."""
+    """The metrics of an audit that ended at `ended_at` (Unix seconds) and took `seconds`."""
 
     def __init__(self, report: AuditReport, seconds: float, ended_at: float) -> None:
         self._report = report

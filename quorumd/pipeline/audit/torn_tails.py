@@ -18,7 +18,7 @@ _LEAST_ZEROS: Final = 16
 
 
 def cut_torn_tail(copy: Copy, durable: int, reader: FolderReader) -> None:
-    """Truncate the copy at the first damage of its end if a crash explains it, as the node will do.
+    """Truncate the copy at the first damage at its end if a crash explains the damage, as the node will do.
 
     Offsets below `durable` were flushed. Raises InputIncomplete.
     """

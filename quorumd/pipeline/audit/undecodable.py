@@ -1,6 +1,6 @@
-"""Finds records that cannot be decoded although the CRC of their batch matches: written so, by a faulty writer.
+"""Finds records that cannot be decoded although the CRC of their batch matches: a faulty writer produced them.
 
-A copy that equals one that was read already has the same findings, and is not decoded again.
+A copy that equals a decoded one has the same findings and is not decoded again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists the files of copies of a log: the segments and snapshots in the folders of nodes."""
+"""Lists the files of copies of a log: the segments and snapshots in the log directories of nodes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class LogFolder:
 
 
 def parse_folders(text: str) -> dict[int, str]:
-    """Parse `1=/srv/n1,2=/srv/n2` to folders by node; a single folder without id is node 0. Raises ConfigError."""
+    """Parse `1=/srv/n1,2=/srv/n2` to directories by node; a single directory without id is node 0. Raises
+    ConfigError."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if len(parts) == 1 and not re.match(r"\d+=", parts[0]):
         return {0: parts[0]}
@@ -77,7 +78,8 @@ def parse_folders(text: str) -> dict[int, str]:
 
 
 def read_folders(folders: Mapping[int, str]) -> list[LogFolder]:
-    """List the files in these folders, by node. Raises InputIncomplete if a folder does not exist or has no log."""
+    """List the files in these directories, by node. Raises InputIncomplete if a directory does not exist or has no
+    log."""
     return [_read_folder(node, folders[node]) for node in sorted(folders)]
 
 

@@ -31,7 +31,7 @@ _ELEMENT_SIZES: Final = {INTS: 4, _UUIDS: _UUID_BYTES, "STRING": 1, "BINARY": 1}
 
 TYPE_NAME: Final = "type_name"
 _SPARSE: Final = 6
-"""For less than this fraction of the rows, sorting them is faster than a mask over all rows."""
+"""Below one in this many rows, sorting the rows is faster than a mask over all of them."""
 _NO_ROWS: Final = np.empty(0, np.int64)
 _NO_PLACE: Final = CellPlace(0, -1)
 _Extra = tuple[list[int], list[Any]]

@@ -147,6 +147,6 @@ def joined(gather: Gather, start: Positions, size: Positions) -> npt.NDArray[np.
 def rows_with(hits: Mask, offsets: Counts) -> Mask:
     """Return the cells with an element in `hits`."""
     found = np.zeros(len(offsets) - 1, np.bool_)
-    # The cell of an element is the first one that ends behind it.
+    # The cell of an element is the first one that ends after it.
     found[np.searchsorted(offsets[1:], np.flatnonzero(hits), side="right")] = True
     return found

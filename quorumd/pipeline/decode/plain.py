@@ -1,7 +1,7 @@
 """Decodes rows of schemas.RECORDS one record at a time, with the node's own codec.
 
-It is the oracle of the vectorised decoder, and decodes what that one leaves out: rare types, and malformed
-records, whose faults only the codec describes.
+It is the oracle of the vectorised decoder, and decodes what that decoder leaves out: rare types, and malformed
+records, whose faults only the codec can describe.
 
 A row is a dict of the columns that are not null: lists of ids as lists, uuids as bytes, `ts` in microseconds.
 """

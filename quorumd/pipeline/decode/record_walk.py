@@ -100,7 +100,7 @@ def _may_be_usual(batches: Batches) -> Mask:
 
 
 def _steps() -> npt.NDArray[np.int32]:
-    """Return record lengths by the first two bytes, little-endian; 0 if two bytes do not suffice."""
+    """Return record lengths by the first two bytes, little-endian; 0 if two bytes are not enough."""
     first, second = np.arange(1 << 16) & 0xFF, np.arange(1 << 16) >> 8
     is_wide = first >= WIDE
     length = np.where(is_wide, first - WIDE + (second << 7), first)
@@ -120,7 +120,7 @@ def _chain(
     begins = np.zeros(int(counts.sum()), np.int64)
     order = np.argsort(-counts, kind="stable")
     at, slot, descending = starts[order], first[order], -counts[order]
-    # A chain that leaves its batch stays behind the batch's end, where no regular chain ends.
+    # A chain that leaves its batch stays beyond the end of the batch, where no regular chain ends.
     limit = ends[order] + 1
     step = 0
     while (alive := int(np.searchsorted(descending, -step))) > _FEW_BATCHES:
@@ -196,10 +196,10 @@ class _Found:
         self.shapes = [ODD_BATCH]
         self.rows = [np.empty(0, np.int64)]
         self.rounds_left = 64 + records // 16
-        """If hardly two records are alike, the search for shapes does not pay off."""
+        """If hardly any two records are alike, the search for shapes does not pay off."""
 
     def note(self, shape: Shape, rows: Positions, words: Words) -> Mask:
-        """Add a shape and return the records that have it."""
+        """Add a shape; return the mask of the records that have it."""
         self.rounds_left -= 1
         fits = shape.are_of(words)
         usual = fits

@@ -1,7 +1,7 @@
 """Shapes: records with the same lengths, counts and tags have each field at the same position.
 
-One record per shape is parsed field by field, which suffices for thousands of others: only the bytes that
-determine positions must be equal in all of them.
+One record per shape is parsed field by field, on behalf of thousands of others: only the bytes that determine
+positions must be equal in all of them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Shape:
     _no_values: tuple[_NoValue, ...] = ()
 
     def is_of(self, record: int) -> bool:
-        """Return True if a record of this size, as a little-endian number, has this shape."""
+        """Whether a record of this size, as a little-endian number, has this shape."""
         return record & self._mask == self._value
 
     def are_of(self, words: Words) -> Mask:

@@ -1,4 +1,4 @@
-"""`history build`: streams the log into the folder of a history, to its end or continuously.
+"""`history build`: streams the log into the directory of a history, to its end or continuously.
 
 The history records the end offset it has reached, where the next run starts a new stream. Spark's checkpoint is not
 safe against power failures, and is used within one run only.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 OFFSETS_PER_MICRO_BATCH = 6_000_000
-"""Staged per micro-batch: about 1.5 GB."""
+"""The number of offsets staged per micro-batch: about 1.5 GB."""
 TRIGGER = "1 second"
 _LOOK_S = 0.3
 
@@ -97,7 +97,7 @@ def build(
                 # The log may have been deleted up to a snapshot since it was last checked.
                 found = find_seed(session, source, manifest.end, copies, report)
                 if found is None:
-                    # Without progress since the last failure, the next one would be the same.
+                    # Without progress since the last failure, the next attempt would fail as well.
                     may_resume = follow and manifest.end > began and _was_unreachable(error)
                     whole = without_damaged(source, manifest.end, report)
                     if whole is None and not may_resume:

@@ -12,7 +12,7 @@ leader              the leader changed or was lost, whatever happened to the ISR
 isr_shrink          a replica left the ISR
 isr_expand          a replica joined the ISR
 elr                 the eligible leader replicas changed (KIP-966)
-min_isr             min.insync.replicas changed, and the partition is now under it or no longer; no partition record
+min_isr             a change of min.insync.replicas put the partition under it, or no longer; no partition record
 other               anything else: directories, the order of replicas, the end of a recovery
 
 A reassignment that is replaced by one that completes immediately (to fewer replicas, all in sync) counts as

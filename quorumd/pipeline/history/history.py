@@ -109,7 +109,7 @@ class History:
 
 
 def open_history(folder: Path) -> History:
-    """Open the history in a folder. Raises InputIncomplete if there is none."""
+    """Open the history in a directory. Raises InputIncomplete if there is none."""
     manifest = read_manifest(folder)
     if manifest is None:
         raise InputIncomplete(

@@ -1,4 +1,4 @@
-"""The second half of a micro-batch, in workers: writes events, and folds the partitions of a bucket."""
+"""The second half of a micro-batch, in workers: writes events, and folds the partitions of each bucket."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from quorumd.pipeline.history.tables import FLUSHES, flush, path_in, read_files,
 from quorumd.pipeline.tables.schemas import EVENTS, INTS, PARTITION_STATES, Table
 
 CONTEXT = "context"
-"""The file in the staging folder with the pickled ReplicaContext."""
+"""The file in the staging directory with the pickled ReplicaContext."""
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """The folder of the history, the staging folder, and the first offset of the micro-batch."""
+    """The directory of the history, the staging directory, and the first offset of the micro-batch."""
 
     folder: Path
     staging: Path

@@ -1,4 +1,4 @@
-"""The lag of each node: rows of schemas.LAG, from the leader's response or from the copies in folders."""
+"""The lag of each node: rows of schemas.LAG, from the leader's response or from the copies in directories."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Raises RequestFailed, InputIncomplete.
 
 
 def lag_of(source: Mapping[str, str]) -> LagRows:
-    """Return the function for a build of a history. Folders give rows only once the history has reached the end of
-    the log."""
+    """Return the function that a build of a history calls. Directories yield rows only once the history has reached
+    the end of the log."""
     if "path" not in source:
         return _ClusterLag(source)
     from quorumd.pipeline.source.followed import FollowedFolders
@@ -45,7 +45,7 @@ def _of_folders(folders: FollowedFolders, as_of: datetime, end: int) -> list[Row
 
 
 class _ClusterLag:
-    """The lag known to the leader. Nodes in the last response are used if the bootstrap addresses are gone."""
+    """The lag known to the leader. If no bootstrap address responds, the nodes in the last response are tried."""
 
     def __init__(self, source: Mapping[str, str]) -> None:
         from quorumd.pipeline.source.options import parse_options

@@ -70,8 +70,8 @@ class PackedLists:
         return shared
 
     def _places(self, rows: Ints, padding: int) -> list[npt.NDArray[np.int32]]:
-        """Return arrays of the first ids of the lists, the second ids and so on, with `padding` behind the end of
-        a list."""
+        """Return arrays of the first ids of the lists, the second ids and so on, with `padding` after the end of a
+        list."""
         lengths, starts = self.lengths[rows], self.starts[rows]
         found = []
         for place in range(int(lengths.max(initial=0))):

@@ -248,7 +248,7 @@ class _Timeline:
 def min_isr(rows: Rows, context: ReplicaContext) -> Ints:
     """Return min.insync.replicas at each row: of the topic, otherwise of the cluster, otherwise 1."""
     common = [setting for setting in context.settings if setting.topic == ""]
-    # Also replaces _NOT_THERE, which is below any value.
+    # This also replaces _NOT_THERE, which is below any value.
     values = np.maximum(1, _values_at(rows.offset, common))
     own: dict[str, list[Setting]] = {}
     for setting in context.settings:

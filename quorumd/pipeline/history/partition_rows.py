@@ -303,7 +303,8 @@ def _in_order(key: Ints, offset: Ints, inputs: int) -> Ints:
 
 
 def _is_there(rows: Rows) -> Flags:
-    """Return True at each row where its partition exists: created or in a previous state, and not removed since."""
+    """Return a mask of the rows at which their partition exists: created or in a previous state, and not removed
+    since."""
     index = np.arange(len(rows))
     creates = rows.kind <= CREATE
     last_create = np.maximum.accumulate(np.where(creates, index, -1))

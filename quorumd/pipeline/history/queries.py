@@ -154,7 +154,7 @@ def _and(one: pc.Expression | None, other: pc.Expression) -> pc.Expression:
 
 
 def _top(found: pa.Table, names: dict[str, str], limit: int) -> list[Row]:
-    """Rename columns to `names` and return the largest rows by the first of them."""
+    """Rename columns to `names`, and return the rows with the largest values of the first."""
     ranked = found.select([*_KEY, *names]).rename_columns([*_KEY, *names.values()])
     first = next(iter(names.values()))
     order = [(first, "descending"), ("topic", "ascending"), ("partition", "ascending")]

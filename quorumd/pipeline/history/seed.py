@@ -36,8 +36,8 @@ def find_seed(
 ) -> tuple[Seed, dict[str, str]] | None:
     """Return the snapshot from which to continue after offset `known`, and the source that has it.
 
-    Returns None if the log has the next record, or if no snapshot reaches the start of the log. Damaged snapshots
-    are reported and skipped if there is another one. The snapshot of a live cluster is copied to the folder `copies`,
+    Returns None if the log has the next record, or if no snapshot reaches the start of the log. Damaged snapshots are
+    reported and skipped if there is another one. The snapshot of a live cluster is copied to the directory `copies`,
     since the cluster may delete it before all of its records are read. Raises InputIncomplete, RequestFailed.
     """
     if "path" in source:
@@ -59,7 +59,7 @@ def find_seed(
 
 
 def _snapshot_of_folders(path: str, known: int, report: Callable[[str], None]) -> tuple[str, int] | None:
-    """Return ID=FOLDER and end offset of the oldest snapshot that reaches the start of the followed log."""
+    """Return ID=DIRECTORY and the end offset of the oldest snapshot that reaches the start of the followed log."""
     # Imported here: Spark's planning process does not need Arrow and numpy, which take 0.5 s to import.
     from quorumd.pipeline.history.copies import first_damage
     from quorumd.pipeline.source.followed import FollowedFolders
@@ -93,7 +93,7 @@ def _snapshot_of_folders(path: str, known: int, report: Callable[[str], None]) -
 def _snapshot_of_cluster(
     source: Mapping[str, str], known: int, copies: Path, report: Callable[[str], None]
 ) -> tuple[str, int] | None:
-    """Copy the newest snapshot if the log begins behind `known`; return ID=FOLDER and its end offset."""
+    """Copy the newest snapshot if the log begins after `known`; return ID=DIRECTORY and its end offset."""
     with _observer(source, report) as observer:
         if observer.extent().start <= known:
             return None
@@ -114,8 +114,8 @@ def _observer(source: Mapping[str, str], report: Callable[[str], None]) -> Obser
 
 
 def cluster_id_of(source: Mapping[str, str], report: Callable[[str], None]) -> str | None:
-    """Return the cluster id in meta.properties, or that of a live cluster; None if there is none, as beside a stock
-    Kafka log.
+    """Return the cluster id in meta.properties, or that of a live cluster; None if there is none, as for a log that
+    was copied without that file.
 
     Raises ConfigError, InputIncomplete, RequestFailed.
     """

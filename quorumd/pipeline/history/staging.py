@@ -33,7 +33,7 @@ from quorumd.pipeline.history.transactions import TRANSACTION_TYPES
 from quorumd.pipeline.tables.schemas import EVENTS, Row
 
 CHUNK_ROWS = 1 << 18
-"""Records sorted by bucket at a time, which bounds the memory of a task."""
+"""The number of records sorted by bucket at a time, which bounds the memory of a task."""
 CHUNK_BYTES = 1 << 28
 """The limit for chunks of large records."""
 EVENT_COLUMNS = EVENTS.packed().select(tuple(name for name in EVENTS.names if name != "cluster_id"))
@@ -118,13 +118,13 @@ def stage(
 
 @contextmanager
 def _arrow_file(path: Path, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchFileWriter]:
-    """Write a file in Arrow's format; it gets its name when it is complete."""
+    """Write a file in Arrow's format; it is renamed to `path` when it is complete."""
     with replacing(path) as file, pa.ipc.new_file(file, schema) as writer:
         yield writer
 
 
 def _of_snapshot(batches: Iterator[pa.RecordBatch], end: int) -> Iterator[pa.RecordBatch]:
-    """A folder may have several snapshots."""
+    """Keep the records of the snapshot that ends at `end`: a directory may have several."""
     for batch in batches:
         yield batch.filter(pc.equal(batch.column("snapshot_offset"), end)).drop_columns(["snapshot_offset"])
 

@@ -1,9 +1,9 @@
-"""The folder of a history: Parquet files per table, and `history.json`, which lists the valid files.
+"""The directory of a history: Parquet files per table, and `history.json`, which lists the valid files.
 
-A file has a unique name and never changes. It becomes visible when history.json, which is replaced atomically,
-lists it: readers see all of a micro-batch or nothing of it, and leftovers of a crash are never visible. Listed
-files survive a power failure: files and their folders are flushed before history.json lists them. Workers flush
-their own files while they write further ones.
+A file has a unique name and never changes. It becomes visible when history.json, which is replaced atomically, lists
+it: readers see all of a micro-batch or nothing of it, and leftovers of a crash are never visible. Listed files
+survive a power failure: files and their directories are flushed before history.json lists them. Workers flush their
+own files while they write further ones.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STAGING = "staging"
 CHECKPOINT = "checkpoint"
 COPIED = "snapshot"
-"""The folder with the copy of a live cluster's snapshot."""
+"""The directory with the copy of a live cluster's snapshot."""
 FLUSHES = 4
-"""Flushing threads per process; they wait for the disk."""
+"""The number of flushing threads per process; they only wait for the disk."""
 BUCKETS = 16
 """The number of parts in which partitions are folded; each has its own file of partition_current."""
 
@@ -71,7 +71,7 @@ class Manifest:
     end_epoch: int = -1
     """The epoch of the record before `end`; a log with another epoch there is a different log."""
     files: dict[str, list[str]] = field(default_factory=dict)
-    """Paths relative to the folder, by table; those of partition_current by bucket."""
+    """Paths relative to the directory, by table; those of partition_current by bucket."""
     obsolete: list[str] = field(default_factory=list)
     """Files that only the previous manifest listed; a reader may still have them open."""
 
@@ -86,7 +86,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Read the manifest in a folder; None if there is none. Raises InputIncomplete."""
+    """Read the manifest in a directory; None if there is none. Raises InputIncomplete."""
     try:
         document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version = document.pop("format")
@@ -114,14 +114,14 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 def flush_new(folder: Path, paths: Collection[str]) -> None:
     """Make files and their names durable; files that are already flushed cost little."""
     folders = {parent for path in paths for parent in Path(path).parents}
-    # All at once: the disk merges the flushes.
+    # Flush all files at once: the disk merges the flushes.
     with ThreadPoolExecutor(FLUSHES) as threads:
         for together in (sorted(paths), sorted(folders)):
             list(threads.map(flush, [folder / each for each in together]))
 
 
 def flush(path: Path) -> None:
-    """Flush a file, or the names in a folder, to the disk."""
+    """Flush a file, or the names in a directory, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

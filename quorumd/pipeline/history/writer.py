@@ -45,7 +45,7 @@ Run = Callable[[Sequence[EventsJob | FoldJob]], Iterable[Done]]
 
 
 class End(NamedTuple):
-    """The end of the input: the offset behind the last record, its epoch and its timestamp."""
+    """The end of the input: the last offset + 1, and the epoch and the timestamp of the last record."""
 
     offset: int
     epoch: int
@@ -53,7 +53,7 @@ class End(NamedTuple):
 
 
 class HistoryWriter:
-    """Adds micro-batches to the history in a folder, each atomically.
+    """Adds micro-batches to the history in a directory, each atomically.
 
     Records below the end of the history (replays after a crash, overlaps) are dropped.
     """
@@ -90,7 +90,7 @@ class HistoryWriter:
         self.add_seed(staged, _runner(frame, staged), seed)
 
     def new_staging(self) -> Path:
-        """Return the staging folder, emptied unless it has records of an open transaction."""
+        """Return the staging directory, emptied unless it has records of an open transaction."""
         if not self._waiting:
             shutil.rmtree(self.staging, ignore_errors=True)
         return self.staging
@@ -181,8 +181,8 @@ class HistoryWriter:
         return context
 
     def finish(self) -> None:
-        """Remove the files of the previous manifest: the folder of each table then holds one generation, for readers
-        that do not read the manifest."""
+        """Remove the files that only the previous manifest lists, so that tools that do not read the manifest see one
+        generation of each table."""
         obsolete, self.manifest.obsolete = self.manifest.obsolete, []
         if obsolete:
             write_manifest(self.folder, self.manifest)

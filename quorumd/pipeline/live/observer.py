@@ -65,7 +65,7 @@ DEFAULT_TIMEOUT_S = 30.0
 _ATTEMPT_TIMEOUT_S = 10.0
 _RECEIVE_BYTES = 1024 * 1024
 _REPORTED_FAILURE = 6
-"""Most elections are over before this one, after one to two seconds."""
+"""The failure that is reported: most elections are over before it, after one to two seconds."""
 _SNAPSHOT_ATTEMPTS = 10
 _TOPIC_ID_VERSION = 13
 _REPLICA_STATE_VERSION = 15
@@ -99,7 +99,7 @@ class Fetched(NamedTuple):
 
 
 class _Moved(RequestFailed):
-    """The node is not the leader, or its response is unusable: retry with the leader known by now."""
+    """The node is not the leader, or its response is unusable: retry with the leader that is known then."""
 
 
 class _Deleted(Exception):

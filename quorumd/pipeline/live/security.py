@@ -1,4 +1,4 @@
-"""How to connect to a live cluster: Kafka's client properties, read where the connection is opened."""
+"""The security of connections to a live cluster: Kafka's client properties, read where the connection is opened."""
 
 from __future__ import annotations
 

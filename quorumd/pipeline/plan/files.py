@@ -1,4 +1,4 @@
-"""The folder of a plan.
+"""The directory of a plan.
 
 plan.json               the origin of the plan, and its figures
 moves.parquet           schemas.PLAN_MOVES
@@ -93,7 +93,7 @@ class Plan:
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
-    """Write a plan to a new or empty folder. Raises ConfigError."""
+    """Write a plan to a new or empty directory. Raises ConfigError."""
     check_new(folder)
     (folder / WAVES).mkdir(parents=True)
     (folder / ROLLBACK).mkdir()
@@ -105,19 +105,19 @@ def write_plan(plan: Plan, folder: Path) -> None:
         part = plan.of_wave(wave)
         write_output(wave_file(folder, wave), reassignment_json(part, "new"))
         write_output(rollback_file(folder, wave), reassignment_json(part, "old"))
-    # Written last: a folder with a summary is complete.
+    # Written last: a directory with a summary is complete.
     document = {"version": VERSION, "made_from": plan.made_from, **plan.figures}
     write_output(folder / SUMMARY, json.dumps(document, indent=2) + "\n")
 
 
 def check_new(folder: Path) -> None:
-    """Raise ConfigError if the folder exists and is not empty."""
+    """Raise ConfigError if the directory exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} already exists: give a new directory for the plan")
 
 
 def read_plan_folder(folder: Path) -> Plan:
-    """Read the plan in a folder. Raises InputIncomplete if it is missing or incomplete."""
+    """Read the plan in a directory. Raises InputIncomplete if it is missing or incomplete."""
     try:
         document = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         if document.pop("version", None) != VERSION:

@@ -49,7 +49,7 @@ def balanced_leaders(rows: Rows, alive: Ints) -> Rows:
     leaders = np.bincount(rows[:, 0], minlength=brokers)
     shares = leader_shares(len(rows), np.bincount(rows[rows >= 0], minlength=brokers), alive)
     first = balanced_choice(rows, np.zeros(len(rows), np.int64), leader_targets(leaders, shares, alive))
-    # The replicas may not allow these very targets, but others within the shares.
+    # The replicas may not allow exactly these targets, but others within the shares.
     if (_counts(rows, first, brokers) < shares.low).any():
         first = balanced_choice(rows, first, shares.low)
         first = balanced_choice(rows, first, shares.high)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quorumd.protocol.messages.describe_log_dirs_response import DescribeLogDirsResult
 
 _REQUESTS_AT_ONCE = 16
-"""A response has tens of bytes per replica, so more of them would take much memory."""
+"""The number of concurrent requests: a response has tens of bytes per replica, so more would take much memory."""
 
 ReplicaSizes = dict[tuple[str, int], int]
 """The bytes of a broker's replicas, by topic and partition."""
@@ -60,7 +60,8 @@ async def request_sizes(
 
 
 def _sizes_of(results: Iterable[DescribeLogDirsResult]) -> ReplicaSizes:
-    """A log that AlterReplicaLogDirs moves to another directory is counted once, as the current one."""
+    """Return the sizes of the current logs: a log that AlterReplicaLogDirs is moving has two, and its future one is
+    omitted."""
     return {
         (topic.name, partition.partition_index): partition.partition_size
         for result in results

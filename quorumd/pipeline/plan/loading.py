@@ -1,4 +1,4 @@
-"""Reads the initial state of a plan from a history, folders of a log or a live cluster, and sizes from files."""
+"""Reads the initial state of a plan from a history, log directories or a live cluster, and sizes from files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from quorumd.client.admin import AdminClient
 
 _PLANNED_FROM = (*BROKER_TYPES, TOPIC, REMOVE_TOPIC, PARTITION_RECORD, PARTITION_CHANGE)
-"""Types of records that a correct state requires."""
+"""The record types from which a state is built."""
 _BROKER_COLUMNS = ["broker_id", "rack", "event", "fenced", "to_offset", "log_dirs", "cordoned_log_dirs"]
 _SIZE_COLUMNS = ("topic", "partition", "bytes")
 
@@ -252,8 +252,8 @@ class _PartitionColumns:
 async def _is_cordoned(admin: AdminClient, broker_id: int) -> bool:
     """Return True if the broker's config cordons all of its log directories.
 
-    Paths are not resolved here, and a stock node knows only its own configs; then the controller rejects the
-    broker.
+    Paths are not resolved here, and a stock node knows only its own configs. If this misses a cordon, the controller
+    rejects the reassignment.
     """
     try:
         found = await admin.describe_configs(ConfigResourceType.BROKER, str(broker_id), [CORDONED_LOG_DIRS])

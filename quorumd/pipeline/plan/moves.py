@@ -44,7 +44,8 @@ def shed(placement: Placement, surplus: Ints, room: Ints, *, keep_spread: bool =
         moved, reach = 0, 1
         while len(waiting[0]) and surplus.any() and room.any():
             tried, taken = _round(placement, waiting, surplus, room, salt, reach, keep_spread)
-            # Where few can move, one candidate at a time would take as many rounds as a broker has replicas.
+            # If few replicas can move, trying one candidate at a time would take as many rounds as a broker has
+            # replicas.
             reach = min(2 * reach, _FARTHEST) if 2 * taken < tried else 1
             moved += taken
             salt += 2

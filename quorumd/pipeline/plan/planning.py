@@ -24,7 +24,7 @@ from quorumd.pipeline.plan.targets import Bands, RackRules, bands, targets
 
 _FORCED_ROUNDS = 8
 _PROVABLE = 100_000_000
-"""Replicas times racks, above which proving the minimum of moves takes longer than planning."""
+"""The product of replicas and racks above which proving the minimum of moves takes longer than planning."""
 BYTES_TOLERANCE = 0.02
 """Default tolerance of a plan by bytes, since replicas cannot be divided to make it even."""
 

@@ -96,7 +96,8 @@ class Repair:
                     break
 
     def _taken_back(self, partition: int, column: int, home: int) -> bool:
-        """Return a replica to its original broker if no broker gets worse; otherwise return False without changes."""
+        """Return a replica to its original broker if that moves no broker further out of its band; otherwise return
+        False without changes."""
         placement = self._placement
         away = int(placement.rows[partition, column])
         hop = Hop(partition, column, home)
@@ -124,7 +125,7 @@ class Repair:
         return False
 
     def _distance(self) -> int:
-        """Return by how much brokers are above and below their bands, in all."""
+        """Return the sum of the loads above and below the bands of all brokers."""
         loads, alive = self._placement.loads, self._placement.rack_of >= 0
         outside = np.maximum(loads - self._within.high, self._within.low - loads)
         return int(np.maximum(outside, 0)[alive].sum())
@@ -150,7 +151,7 @@ class Repair:
     def _pass(self, sources: Sequence[int], targets: Sequence[int], ways: tuple[bool, ...]) -> bool:
         """Let one of the sources give to one of the targets, through a chain if necessary.
 
-        `ways` says which replicas chains may use: only moved ones (True) or any (False), tried in order.
+        `ways`: which replicas chains may use, only moved ones (True) or any (False), tried in order.
         """
         for only_moved in ways:
             held = {source: _places(self._placement.rows == source) for source in sources}
@@ -292,7 +293,7 @@ def _places(mask: Mask) -> tuple[Ints, Ints]:
 
 
 def may_take(placement: Placement, partitions: Ints, columns: Ints, target: int) -> Mask:
-    """Return True for the replicas, of fully assigned partitions, that the broker may take."""
+    """Return a mask of the replicas, all of fully assigned partitions, that the broker may take."""
     rows = placement.rows[partitions]
     racks = np.where(rows >= 0, placement.rack_of[rows], -1)
     source = racks[np.arange(len(rows)), columns]
@@ -313,7 +314,7 @@ def _ordered(need: Floats, usable: Mask) -> list[int]:
 
 
 def _best(fits: Mask, weights: Ints, needed: int) -> int:
-    """Return the lightest sufficient one of those that fit, otherwise the heaviest."""
+    """Return the index of the lightest fitting weight of at least `needed`, otherwise of the heaviest fitting one."""
     found = np.flatnonzero(fits)
     enough = found[weights[found] >= needed]
     return int(enough[np.argmin(weights[enough])] if len(enough) else found[np.argmax(weights[found])])

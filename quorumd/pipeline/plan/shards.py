@@ -1,4 +1,4 @@
-"""Plans in shards of topics, each with its part of what brokers give and take.
+"""Plans in shards of topics, each with its part of the surplus and the room of brokers.
 
 A shard has whole topics, because the spread of a topic is balanced within it. Each shard has the surplus of
 brokers in proportion to their replicas in it, and room in proportion to the replicas it has to place. Shards are

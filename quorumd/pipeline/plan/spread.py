@@ -14,7 +14,7 @@ _TRADES = 5_000
 _PARTNERS = 20_000
 """The number of replicas examined for a trade."""
 _AT_ONCE = 2_000
-"""Those examined in one step; most trades have a partner among the first."""
+"""The number examined in one step; most trades have a partner among the first."""
 
 
 def spread_out(placement: Placement, original: Rows, successors: Mapping[int, int]) -> None:

@@ -151,7 +151,7 @@ def _violations(outcome: Outcome, rows: Rows) -> int:
 
 
 def _most_of_a_topic(outcome: Outcome, rows: Rows) -> int:
-    """Return the maximum of replicas of a topic on a broker above an even share of the topic."""
+    """Return the largest number of replicas that a broker has of a topic above its even share."""
     topics = outcome.state.topics[outcome.index]
     here = rows >= 0
     brokers = len(outcome.broker_index.ids)

@@ -37,8 +37,8 @@ def waves(old: Rows, new: Rows, leaders: Ints, first: Mask, limit: int | None) -
 
 
 def _touched(old: Rows, new: Rows, leaders: Ints, moving: Ints) -> Ints:
-    """Return the limits that each partition uses: 3 * broker + 0 for receiving, + 1 for removing, + 2 for sending;
-    NONE elsewhere."""
+    """Return the limits that each partition uses: 3 * broker + 0 for receiving, + 1 for removing, + 2 for sending,
+    padded with NONE."""
     gets, loses = not_in(new, old)[moving], not_in(old, new)[moving]
     sends = gets.any(1) & (leaders[moving] >= 0)
     columns = [np.where(gets, new[moving] * 3, NONE), np.where(loses, old[moving] * 3 + 1, NONE)]

@@ -1,4 +1,4 @@
-"""The section of an audit: which copies were compared, and what is wrong with them."""
+"""The section of an audit: the copies that were compared, and the findings."""
 
 from __future__ import annotations
 

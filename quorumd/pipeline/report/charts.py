@@ -22,11 +22,11 @@ from quorumd.pipeline.report.chart_parts import (
 from quorumd.pipeline.report.formatting import format_count, format_duration, format_time
 
 MAX_SEGMENTS = 2000
-"""A timeline with more segments has its short neighbouring ones merged."""
+"""In a timeline with more segments, short neighboring ones are merged."""
 MERGE_RESOLUTION = 2000
 """Segments shorter than this fraction of the span are merged: they are narrower than half a pixel."""
 MAX_MARKED_POINTS = 400
-"""Points of a longer line are too close for a mark each."""
+"""The points of a longer line are too close to be marked."""
 LANE_HEIGHT = 24
 
 
@@ -109,7 +109,7 @@ def timeline(
     noun: str,
     colors: Sequence[tuple[str, str]],
 ) -> Spec:
-    """Draw a lane for each name with its segments over time; `noun` is what the names are."""
+    """Draw a lane for each name with its segments over time; `noun` is what a name stands for."""
     if len(segments) > MAX_SEGMENTS:
         segments = merge_short(segments, (span_s[1] - span_s[0]) / MERGE_RESOLUTION)
     titles = list(dict.fromkeys(title for segment in segments for title in segment.details))

@@ -95,7 +95,7 @@ def number(value: float | None, text: str | None = None) -> Cell:
 
 
 def empty(reason: str, title: str = "") -> Note:
-    """Return what stands in place of a chart or a table that has nothing to show."""
+    """Return the note in place of a chart or a table that has nothing to show."""
     return Note(reason, "empty", title)
 
 

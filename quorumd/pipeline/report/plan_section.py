@@ -1,4 +1,4 @@
-"""The section of a plan: how much it moves, and what brokers have before and after."""
+"""The section of a plan: its moves, and the load of brokers before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renders the folders and files that the pipeline wrote as a page, without Spark."""
+"""Renders the directories and files that the pipeline wrote as a page, without Spark."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def vega_script(environment: Mapping[str, str]) -> str:
     if script.endswith(_END):
         return script
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    # It would end the script element of the page.
+    # Such text would end the script element of the page.
     script = bundle.replace("</script", r"<\/script") + _END
     _save(cached, script)
     return script
@@ -34,7 +34,7 @@ _END = "\n// end of Vega-Embed\n"
 
 
 def _save(path: Path, script: str) -> None:
-    # Without a cache the next page takes as long again.
+    # Without a cache, the next page has to bundle the script again.
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_output(path, script)

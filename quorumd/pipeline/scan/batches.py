@@ -277,7 +277,7 @@ class _Piece:
         return Scanned(_joined(self._parts), self._faults, self._at, place)
 
     def continues(self) -> bool:
-        """Do one step; return False if the rest is left to the next piece."""
+        """Take one step; return False if the rest is left to the next piece."""
         if self._lost is not None:
             return self._find(self._lost)
         if not self._is_aligned:
@@ -322,7 +322,7 @@ class _Piece:
         return len(batches)
 
     def _fits(self, at: int, offset: int) -> bool:
-        """Return True if the batch there can follow a damaged batch with end offset `offset`."""
+        """Whether the batch at `at` can follow a damaged batch with end offset `offset`."""
         if self._size - at < HEADER_SIZE:
             return self._is_last and not any(self._view[at:])
         if not any(self._view[at : at + HEADER_SIZE]):
@@ -335,7 +335,7 @@ class _Piece:
         """Return True if a larger piece could resolve the batch after the trusted ones."""
         if len(bounds) == 1:
             return announced_size(self._view, self._at) > 0
-        # It is complete and its CRC is wrong: whether it is trusted depends on the next complete batch.
+        # The batch is complete and its CRC is wrong: whether it is trusted depends on the next complete batch.
         start, end = int(bounds[0]), int(bounds[1])
         if resync(self._view[start + 1 : end]) >= 0:
             return False

@@ -34,9 +34,10 @@ _SAMPLE: Final = 32
 _LARGEST_SMALL: Final = 512
 """In bytes. For larger batches, searching for starts takes as long as walking."""
 _STEPS: Final = 48
-"""The usual number of steps of a walk. Fewer need more starts, more leave fewer walks per step."""
+"""The usual number of steps of a walk. With fewer steps, more starts are needed; with more, a step has fewer
+walks."""
 _LOOK: Final = 4
-"""The number of mean batch sizes at the beginning of a part in which a start is searched."""
+"""The length of the beginning of a part that is searched for a start, in mean batch sizes."""
 _LEAST_WALKS: Final = 24
 """With fewer walks, a step costs more than it saves."""
 

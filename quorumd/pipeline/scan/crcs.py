@@ -22,7 +22,7 @@ from quorumd.pipeline.scan.search import BODY
 Crcs = npt.NDArray[np.uint32]
 
 _LARGEST_SMALL: Final = 4096
-"""In bytes. Computing a larger batch is faster than copying it."""
+"""In bytes. Computing the CRC of a larger batch is faster than copying it."""
 _TOGETHER: Final = 1 << 19
 """In bytes, per call: the copy stays within the CPU caches."""
 _ZERO_REGISTER: Final = 0xFFFFFFFF

@@ -55,7 +55,7 @@ def _marked(array: npt.NDArray[np.uint8], start: int) -> Iterator[int]:
     bytes match."""
     width, end = _FIRST_LOOK, len(array) - HEADER_SIZE + 1
     while start < end:
-        # The next batch is usually near.
+        # The next batch is usually nearby.
         stop = min(start + width, end)
         magic = array[start + MAGIC_AT : stop + MAGIC_AT] == MAGIC
         producer = array[start + PRODUCER : stop + PRODUCER] == 0xFF

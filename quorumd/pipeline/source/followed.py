@@ -1,4 +1,4 @@
-"""Follows copies of a log in growing folders: their end offsets, and the positions of offsets in files.
+"""Follows copies of a growing log in directories: their end offsets, and the positions of offsets in files.
 
 The driver keeps this state between checks: the active segment has no index, and is scanned only once.
 """
@@ -133,7 +133,7 @@ class FollowedCopy:
 
 
 class FollowedFolders:
-    """The copies of one log in the folders of its nodes."""
+    """The copies of one log in the directories of its nodes."""
 
     def __init__(self, folders: Mapping[int, str]) -> None:
         self._folders = folders
@@ -142,7 +142,7 @@ class FollowedFolders:
     def look(self) -> Reached:
         """Return the end of the most up-to-date copy.
 
-        Raises InputIncomplete if a folder has no log or cannot be read.
+        Raises InputIncomplete if a directory has no log or cannot be read.
         """
         return most_up_to_date(self.look_at_each())
 

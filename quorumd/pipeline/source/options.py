@@ -93,10 +93,10 @@ class SourceOptions:
     timeout_s: float
     """The limit for a request to a live cluster, including retries."""
     command_config: str
-    """A file of Kafka's client properties, "" to connect in plain text."""
+    """The path of a file with Kafka's client properties; "" connects without TLS and SASL."""
 
     def security(self) -> ClientSecurity:
-        """How to connect to a live cluster. Raises ConfigError, RequestFailed."""
+        """The security of connections to a live cluster. Raises ConfigError, RequestFailed."""
         return read_security(self.command_config)
 
     def observer(

@@ -1,4 +1,4 @@
-"""Plans tasks on the driver from options, folders, indexes or a live cluster."""
+"""Plans tasks on the driver from options, directories, indexes or a live cluster."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from quorumd.pipeline.source.tasks import (
 from quorumd.protocol.record_batch import HEADER_SIZE
 
 INDEXED_BYTES = 1 << 20
-"""Smaller parts of files are read whole, which is as cheap as reading the index."""
+"""Smaller parts of files are read in full, which is as cheap as reading the index."""
 NO_SNAPSHOT = "the cluster has no snapshot yet; its log begins at offset 0 (level records)"
 _LEAST_RANGE = 50_000
 """The smallest range of offsets of a live log that is worth its own connection."""
 
 
 def plan_files(options: SourceOptions, wanted: Selection) -> list[tuple[Piece, ...]]:
-    """Return the pieces of each task. Raises InputIncomplete for folders without a log."""
+    """Return the pieces of each task. Raises InputIncomplete for directories without a log."""
     folders = read_folders(options.folders)
     files = files_of(folders, options.level)
     if not files and options.level == "snapshot":

@@ -129,7 +129,7 @@ def _read_live(options: SourceOptions, task: LiveTask, wanted: Wanted) -> Iterat
 
 
 def _read_live_snapshot(options: SourceOptions, wanted: Wanted) -> Iterator[Read]:
-    # Copied before the first row is yielded: until then a snapshot that is deleted meanwhile can be replaced.
+    # Copied before the first row is yielded: until then, a snapshot that is deleted can be replaced by a newer one.
     with (
         tempfile.TemporaryFile() as file,
         options.observer() as observer,

@@ -1,7 +1,7 @@
-"""The streaming reader of the source, over growing folders or a live cluster.
+"""The streaming reader of the source, over growing directories or a live cluster.
 
-A stream reads one log, not several copies of it. Over a live cluster it ends at the high watermark. Over folders it
-follows the most up-to-date copy; only complete batches with a matching CRC count, data after the last of them is
+A stream reads one log, not several copies of it. Over a live cluster it ends at the high watermark. Over directories
+it follows the most up-to-date copy; only complete batches with a matching CRC count, data after the last of them is
 still being written. A node may truncate the uncommitted end of its copy. Each offset of the stream therefore has the
 epoch of the record before it: if a copy has another epoch there, streamed records were lost and the stream fails.
 Equal epochs at equal offsets mean equal logs up to there (Raft paper, section 5.3).
@@ -131,7 +131,7 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
 
 
 class FolderLog:
-    """Copies of a log in folders."""
+    """Copies of a log in directories."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

@@ -1,8 +1,8 @@
-"""The class-data archive: Spark's Java classes as they are after loading, which halves the start of a session.
+"""The class-data archive: Spark's Java classes in their loaded form, which halves the startup time of a session.
 
 Java uses an archive only if it was made by the same Java for the same jars, so the file name is derived from both.
-Java ignores an archive that does not fit, but crashes on one that was cut off, so the name also holds the size, and a
-file of another size is not used.
+Java ignores an archive that does not fit, but crashes on a truncated one, so the name also has the size, and a file
+of another size is not used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def archive_stem(java: Java, spark_version: str, jars: Path) -> str:
 
 
 def whole_archive(folder: Path, stem: str) -> Path | None:
-    """Return the archive with this stem if it is as large as its name says."""
+    """Return the archive with this stem if it has the size in its name."""
     for path in sorted(folder.glob(f"{stem}-*.jsa")):
         if path.name == f"{stem}-{path.stat().st_size}.jsa":
             return path

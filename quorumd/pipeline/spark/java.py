@@ -60,7 +60,7 @@ def find_java(environment: Mapping[str, str], system_folders: tuple[str, ...] | 
 
 
 def read_java(home: str) -> Java | None:
-    """Return the Java in a folder; None if there is none or its version is unknown."""
+    """Return the Java in a directory; None if there is none or its version is unknown."""
     if not os.access(Path(home, "bin", "java"), os.X_OK):
         return None
     try:
@@ -87,7 +87,7 @@ def need_extra(modules: tuple[str, ...] | None = None) -> None:
 
 
 def why_no_spark(environment: Mapping[str, str]) -> str | None:
-    """Return what Spark lacks to run, in one line; None if nothing."""
+    """Return the reason why Spark cannot run, in one line; None if it can."""
     try:
         need_extra()
         find_java(environment)

@@ -1,4 +1,4 @@
-"""Exercises everything that the pipeline uses of Spark on a few rows; `warm` archives the loaded classes."""
+"""Exercises every feature of Spark that the pipeline uses, on a few rows; `warm` archives the loaded classes."""
 
 from __future__ import annotations
 

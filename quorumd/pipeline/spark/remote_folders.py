@@ -1,8 +1,8 @@
-"""Folders on Hadoop's file systems (hdfs://, s3a://, webhdfs://, ...), copied to this machine for one command.
+"""Directories on Hadoop's file systems (hdfs://, s3a://, webhdfs://, ...), copied to this machine for one command.
 
 Java lists and copies the files, with Hadoop's configuration and credentials (`--conf spark.hadoop.*`). The copies are
-then read as any folder is: segments in pieces, with indexes. They need the log's size of disk, and a few megabytes of
-memory.
+then read like any directory: segments in pieces, with indexes. They take as much disk as the log, and a few megabytes
+of memory.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def is_remote(folder: str) -> bool:
 
 
 def local_folders(folders: Mapping[int, str]) -> dict[int, str]:
-    """Return the folders that Python can open."""
+    """Return the directories that Python can open."""
     return {node: folder for node, folder in folders.items() if not is_remote(folder)}
 
 
@@ -69,9 +69,9 @@ def local_folders(folders: Mapping[int, str]) -> dict[int, str]:
 def copied_folders(
     session: SparkSession, folders: Mapping[int, str], master: str
 ) -> Iterator[dict[int, str]]:
-    """Yield the folders with local copies of remote ones, which are removed afterwards.
+    """Yield the directories, remote ones replaced by local copies, which are removed afterwards.
 
-    Raises InputIncomplete for what cannot be read, ConfigError if workers on other machines would need the copies.
+    Raises InputIncomplete if a file cannot be read, ConfigError if workers on other machines would need the copies.
     """
     remote = {node: folder for node, folder in folders.items() if is_remote(folder)}
     if not remote:
@@ -94,7 +94,7 @@ def copied_folders(
 
 
 def _copy(session: SparkSession, node: int, folder: str, target: Path) -> None:
-    """Copy the files of a data folder and of the log in it, or of a folder of segments."""
+    """Copy the files of a log directory and of the log in it, or of a directory of segments."""
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -75,7 +75,7 @@ def spark_session(
             tempfile.TemporaryDirectory(prefix="quorumd-spark-", ignore_cleanup_errors=True) as scratch,
             _environment(environment(os.environ, java, master, conf, python_of_workers(Path(scratch)))),
         ):
-            # Spark creates this folder in the working directory even if no table is saved.
+            # Spark creates this directory in the working directory even if no table is saved.
             own = {"spark.sql.warehouse.dir": scratch}
             archive = archive_options(archive_for(java, os.environ), record_classes_to)
             yield from _run(settings(master, profile, conf, archive) | own, sink, file)
@@ -93,9 +93,9 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
     from pyspark.errors import PySparkException
 
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
-        # They print a stack trace if Java ends first, which is reported once by the command.
+        # They print a stack trace if Java ends first; the command reports that once.
         server.handle_error = _ignore  # type: ignore[assignment, method-assign]  # for any kind of server
-    # It prints each failure again as 10 kB of JSON on stderr.
+    # This logger prints each failure again, as 10 kB of JSON on stderr.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger().addFilter(_not_of_py4j)
     interrupt = signal.getsignal(signal.SIGINT)
@@ -232,7 +232,7 @@ def _stop(gateway: JavaGateway) -> None:
                 warnings.simplefilter("ignore")
                 session.stop()
     except (Py4JError, OSError):
-        # It is gone already or does not respond.
+        # Java has already ended or does not respond.
         pass
     finally:
         SparkContext._gateway = None

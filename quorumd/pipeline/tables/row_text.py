@@ -33,7 +33,7 @@ def csv_header(names: Sequence[str]) -> str:
 
 
 def csv_lines(rows: pa.RecordBatch) -> list[str]:
-    """Format one line per row, for below `csv_header`."""
+    """Format one line per row, without the header (`csv_header`)."""
     return _lines([_csv_text(column).fill_null("") for column in rows.columns], "", "")
 
 
@@ -54,7 +54,7 @@ def _csv_text(column: pa.Array) -> pa.Array:
         listed = _text(column, lambda value: json.dumps(_plain(value)), "")
         if pa.types.is_binary(column.type.value_type):
             return _by_value(listed, _csv_cell)
-        # Numbers only: the commas are what needs quoting.
+        # The elements are numbers: only the commas need quoting.
         return pc.binary_join_element_wise('"', listed, '"', "")
     return _text(column, lambda value: _csv_cell(_plain(value)), "")
 

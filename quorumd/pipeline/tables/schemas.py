@@ -25,7 +25,7 @@ _ENDPOINTS = "ARRAY<STRUCT<name: STRING, host: STRING, port: INT, security: SMAL
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `type` is Spark's DDL of a nullable type. Without `doc` it means what MEANINGS says."""
+    """A column; `type` is Spark's DDL of a nullable type. Without `doc`, its meaning is the one in MEANINGS."""
 
     name: str
     type: str
