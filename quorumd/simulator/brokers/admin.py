@@ -46,7 +46,7 @@ AdminRequest = tuple[Message, int] | None
 
 
 class Administrator:
-    """Sends requests that fit the committed metadata to random nodes, like a client."""
+    """Sends requests that fit the committed metadata to random nodes, as a client would."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Administrator:
         return [topic for topic in self._topics() if topic.name not in INTERNAL_TOPICS]
 
     def _one(self, reassigning: bool | None = None) -> list[tuple[Topic, int]]:
-        """Draw partitions of one topic: reassigning ones, others, or any."""
+        """Draw partitions of one topic: those under reassignment, others, or any."""
         topic = self._random.choice(self._topics())
         numbers = [
             number
@@ -226,7 +226,8 @@ class Administrator:
         ), 0
 
     def _change_min_isr(self) -> AdminRequest:
-        """Change that of a topic; at times remove the cluster-wide one, which must be refused."""
+        """Change min.insync.replicas of a topic, or sometimes remove the cluster-wide value, which must be
+        refused."""
         wire, topic = incremental_alter_configs_request, self._random.choice(self._own_topics())
         if self._random.random() < 0.1:
             config = wire.AlterableConfig(MIN_INSYNC_REPLICAS, DELETE, None)

@@ -16,7 +16,7 @@ from quorumd.simulator.cluster import Cluster
 
 
 class Administrators:
-    """Those that the options of a seed include."""
+    """The clients that the options of a seed include."""
 
     def __init__(
         self, cluster: Cluster, options: BrokerOptions, observation: Observation, broker_ids: Sequence[int]
@@ -61,7 +61,7 @@ class Administrators:
             operator.running = False
 
     def counters(self) -> dict[str, int]:
-        """Return what was requested, with the results."""
+        """Return the number of requests by kind and result."""
         return {
             "metadata responses": self._reader.responses,
             **dict(sorted(self._administrator.counters.items())),

@@ -79,7 +79,7 @@ class Watcher(Protocol):
 
 
 class Broker:
-    """One incarnation. `replicas`: those on its disk, once it has caught up with the metadata."""
+    """One incarnation of a broker. `replicas`: those on its disk, once it has caught up with the metadata."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class Broker:
         self._watcher.metadata_applied(self, batch)
 
     def _publish(self) -> None:
-        """Act on the applied metadata: on the present state of partitions, not on single changes."""
+        """Act on the applied metadata: on the current state of partitions, not on single changes."""
         image = self.metadata.image
         if not self.is_published:
             # Before it has caught up, the metadata may have leaderships of its previous incarnation.
@@ -329,7 +329,7 @@ class Broker:
             self._touched(proposal.where)
 
     def misplaced_replicas(self) -> list[PartitionId]:
-        """Return the replicas that the metadata has in other directories, also those in lost directories."""
+        """Return the replicas that the metadata has in other directories, including those in lost directories."""
         known = {where: replica.known for where, replica in self.replicas.items()}
         known |= {where: self.metadata.image.partition(where) for where in self.disk.lost_places}
         return directories.misplaced_replicas(self.id, self.disk.directory_of, known)

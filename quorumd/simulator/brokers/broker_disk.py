@@ -22,7 +22,7 @@ class Disk:
         self.logs: dict[PartitionId, tuple[DataLog, int]] = {}
         """Each log with its checkpointed high watermark."""
         self._places: dict[PartitionId, int] = {}
-        """Number of the directory of each log, also of lost ones."""
+        """Number of the directory of each log, including lost ones."""
 
     @property
     def cordoned_ids(self) -> list[KafkaUuid] | None:
@@ -49,7 +49,7 @@ class Disk:
         return self.cordoned is not None and len(self.cordoned) == len(self.directory_ids)
 
     def place(self, where: PartitionId) -> None:
-        """Choose the directory of a new log: that with the fewest logs, preferably not cordoned."""
+        """Choose the directory of a new log: the one with the fewest logs, preferably not cordoned."""
         numbers = [number for number in range(len(self.directory_ids)) if number not in self.lost]
         usable = [number for number in numbers if number not in (self.cordoned or ())] or numbers
         taken = list(self._places.values())
@@ -63,7 +63,7 @@ class Disk:
         self._places.pop(where, None)
 
     def lose(self, number: int) -> dict[PartitionId, DataLog]:
-        """Lose a directory; return the logs that were in it. The clean-shutdown file counts no more."""
+        """Lose a directory; return the logs that were in it. The clean-shutdown file no longer counts."""
         self.lost.add(number)
         return {where: self.logs.pop(where)[0] for where in self.lost_places if where in self.logs}
 

@@ -127,7 +127,7 @@ class BrokerView:
     """When its last process ended, -1 for never."""
 
     def log(self, where: PartitionId) -> ObservedLog | None:
-        """Return its log of a partition, whether or not it runs."""
+        """Return the broker's log of a partition, whether or not the broker is running."""
         replica = self.replicas.get(where)
         return replica.log if replica is not None else self.logs.get(where)
 
@@ -154,11 +154,11 @@ class ClusterView:
     """Total pauses of the leader of each epoch; a lower bound."""
     now_ms: float = 0.0
     shortest_session_ms: float = 0.0
-    """The session timeout by the fastest clock."""
+    """The session timeout as measured by the fastest clock."""
     longest_session_ms: float = 0.0
-    """The session timeout by the slowest clock."""
+    """The session timeout as measured by the slowest clock."""
     brokers_are_nodes: bool = False
-    """Whether the brokers are nodes, which the quorum also names as such while no broker is unfenced."""
+    """Whether the brokers are nodes. The quorum lists its nodes as brokers while no broker is unfenced."""
     proposals_have_epochs: bool = True
     """Whether all proposals have the broker epochs of ISR members."""
     is_balanced: bool = False
@@ -167,7 +167,7 @@ class ClusterView:
     """Whether a broker may have more partitions than change in one step."""
 
     produced: dict[int, Produced] = field(default_factory=dict)
-    """The values of producers that speak to nodes."""
+    """The values that producers have sent to nodes."""
     last_isr_members: dict[PartitionId, tuple[int, ...]] = field(default_factory=dict)
     """The ISRs of partitions that were leaderless when ELR was enabled: Kafka keeps them."""
 
@@ -184,7 +184,7 @@ class ClusterView:
             self.last_isr_members.pop(where, None)
 
     def may_remain_last(self, where: PartitionId, row: Partition, member: int) -> bool:
-        """Whether this broker may stay in the ISR in any state: without ELR the last member stays."""
+        """Whether this broker may stay in the ISR whatever its state: without ELR the last member stays."""
         return row.isr == (member,) and (not self.image.elr_enabled or where in self.last_isr_members)
 
     def history(self, where: PartitionId) -> PartitionHistory:
@@ -214,12 +214,12 @@ class ClusterView:
         return self.drains_in_batches and broker.in_controlled_shutdown and not broker.is_fenced
 
     def is_up(self, broker_id: int) -> bool:
-        """Whether the registered incarnation runs."""
+        """Whether the registered incarnation is running."""
         seen, known = self.brokers.get(broker_id), self.image.brokers.get(broker_id)
         return seen is not None and known is not None and seen.runs and seen.epoch == known.epoch
 
     def has_its_log(self, where: PartitionId, broker_id: int) -> bool:
-        """Whether the registered incarnation runs and has not lost the directory of this partition."""
+        """Whether the registered incarnation is running and has not lost the directory of this partition."""
         lossy = self.history(where).lossy.get(broker_id, -1)
         return self.is_up(broker_id) and lossy != self.brokers[broker_id].incarnation
 

@@ -47,7 +47,7 @@ class DataLog:
         return self.records[-1].epoch if self.records else -1
 
     def begin_epoch(self, epoch: int) -> None:
-        """Start an epoch at the end of the log. A later epoch without records, unknown to the present leader, is
+        """Start an epoch at the end of the log. A later epoch without records, unknown to the current leader, is
         dropped."""
         while self.epochs and (self.epochs[-1][1] >= self.end_offset or self.epochs[-1][0] >= epoch):
             self.epochs.pop()

@@ -17,9 +17,9 @@ from quorumd.simulator.brokers.request_channel import Address, Channel
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 EPOCHS_SINCE: Final = 3
-"""Requests have the broker epoch of each ISR member since this version (KIP-903)."""
+"""The first version of AlterPartition with the broker epoch of each ISR member (KIP-903)."""
 TOPIC_IDS_SINCE: Final = 2
-"""Older requests name topics."""
+"""The first version with topic ids; earlier ones name topics."""
 RETRY_MS: Final = 50.0
 Settled = Callable[[Proposal, ErrorCode, Partition | None], None]
 

@@ -31,7 +31,7 @@ PLAINTEXT: Final = 0
 
 
 class State(Enum):
-    """The state of a broker, as seen by itself."""
+    """The state of a broker from its own view."""
 
     STARTING = auto()
     """Not registered, or behind in the metadata."""

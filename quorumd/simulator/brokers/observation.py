@@ -100,7 +100,7 @@ class Observation:
         self._leader_ran_ms[epoch] = now_ms
 
     def look(self) -> None:
-        """Check after an event. Raises InvariantViolation."""
+        """Check the brokers after an event. Raises InvariantViolation."""
         if len(self._committed) > self._seen_batches:
             self._follow()
         if self._changed:
@@ -278,7 +278,7 @@ class Observation:
         self._check("read_committed", where, values)
 
     def producer_id_allocated(self, producer_id: int, epoch: int) -> None:
-        """Record a producer id that a producer without transactions got."""
+        """Record the producer id of a producer without transactions."""
         self._check("producer_id_allocated", producer_id, epoch)
 
     def offset_reported(self, group: str, where: PartitionId, offset: int, committed: int) -> None:
@@ -286,7 +286,7 @@ class Observation:
         self._check("offset_reported", group, where, offset, committed)
 
     def late_commit(self, group: str, topic: str, number: int, error: ErrorCode) -> None:
-        """Record the response to a commit of a member that has a later epoch by now."""
+        """Record the response to a commit of a member that has a later epoch in the meantime."""
         self._check("late_commit", group, topic, number, error)
 
     def target_requested(self, where: PartitionId, target: tuple[int, ...]) -> None:

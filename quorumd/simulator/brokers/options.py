@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 OPERATOR_NAMES = ("topics", "configs", "elections", "impolite leaders", "unregistrations")
-"""Operators beside the administrator (`operators`)."""
+"""Operators in addition to the administrator (`operators`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class BrokerOptions:
     producers: int = 3
     """Producers of nodes with the broker role."""
     consumers: int = 2
-    """Consumers of them."""
+    """Consumers of nodes with the broker role."""
     transactional: int = 0
-    """Producers with transactions."""
+    """Producers with transactions, of nodes with the broker role."""
     members: int = 0
-    """Members of groups."""
+    """Members of consumer groups, of nodes with the broker role."""
     racks: int = 0
     """Number of racks, 0 for none."""
     session_timeout_ms: float = 2000.0
@@ -73,4 +73,5 @@ class BrokerOptions:
     alter_partition_versions: tuple[int, ...] = (3,)
     """The versions of AlterPartition, from which each incarnation of a broker draws one."""
     impolite_leaders: float = 0.0
-    """Share of incarnations whose leaders propose replicas that they know as fenced or restarted."""
+    """Share of incarnations whose leaders propose replicas although they know that these are fenced or have
+    restarted."""

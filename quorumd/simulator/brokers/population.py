@@ -15,7 +15,7 @@ from quorumd.simulator.inspection.log_mirror import Batch
 
 
 class BrokerPopulation(ABC):
-    """The operations of the simulation."""
+    """The operations of the simulation on its brokers."""
 
     def __init__(
         self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch], broker_ids: Sequence[int]
@@ -57,7 +57,7 @@ class BrokerPopulation(ABC):
 
     @abstractmethod
     def counters(self) -> dict[str, int]:
-        """Return what happened."""
+        """Return the number of events by name."""
 
     def can_write(self) -> bool:
         """Whether there is a partition for producers that a replica may lead."""

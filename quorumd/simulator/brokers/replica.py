@@ -40,10 +40,10 @@ class ReplicaContext(Protocol):
         """Return the broker epoch in the metadata, -1 for an unregistered broker."""
 
     def is_eligible_for_isr(self, broker_id: int) -> bool:
-        """Whether the broker is neither fenced nor in controlled shutdown, by the metadata."""
+        """Whether the broker is neither fenced nor in controlled shutdown, according to the metadata."""
 
     def leaves_checks_to_controller(self) -> bool:
-        """Whether leaders propose replicas that the metadata has as fenced, or in another incarnation."""
+        """Whether leaders propose replicas that are fenced, or of another incarnation, according to the metadata."""
 
     def propose(self, proposal: Proposal) -> bool:
         """Propose an ISR to the controller; return False if an earlier proposal for the partition is pending."""
@@ -259,7 +259,7 @@ class Replica:
                 partition.leader_epoch != known.leader_epoch
                 or partition.partition_epoch < known.partition_epoch
             ):
-                return  # The metadata follows.
+                return  # Newer metadata is on its way.
             if not set(known.isr).issubset(partition.isr):
                 return  # A removed member may be eligible, which only the metadata shows.
             leadership.proposal = None
@@ -268,13 +268,13 @@ class Replica:
                 known.adding, known.removing, known.original,
             )  # fmt: skip
         else:
-            return  # An earlier attempt may have succeeded; the metadata follows.
+            return  # An earlier attempt may have succeeded; newer metadata is on its way.
         self.advance_high_watermark()
 
     # Leader
 
     def append(self, value: int, ends_ms: float) -> None:
-        """Append a write with acks=all; it has an outcome at the latest at its timeout."""
+        """Append a write with acks=all, which has an outcome at `ends_ms` at the latest."""
         leadership = self.leadership
         assert leadership is not None
         if len(self.isr) < self.min_isr:
@@ -294,7 +294,8 @@ class Replica:
                 self._context.settled(self, write.value, Outcome.UNKNOWN)
 
     def serve(self, fetch: Fetch, now_ms: float, *, delayed: bool = False) -> Fetched:
-        """Respond to a follower's fetch. A delayed one has already been counted, and is outdated."""
+        """Respond to a follower's fetch. A delayed fetch was recorded when it arrived, and its offsets are
+        outdated."""
         leadership, log = self.leadership, self.log
         if fetch.leader_epoch < self.leader_epoch:
             return Fetched(ErrorCode.FENCED_LEADER_EPOCH)
@@ -361,7 +362,8 @@ class Replica:
             self._propose(tuple(staying))
 
     def recovered(self) -> None:
-        """Report the recovery of an uncleanly elected leader, which has nothing to repair, with the present ISR."""
+        """Report the recovery of an uncleanly elected leader by proposing the current ISR; there is nothing to
+        repair."""
         if self.leadership is not None and self.leadership.proposal is None:
             self._propose(self.isr)
 
@@ -375,13 +377,14 @@ class Replica:
             epoch = self._context.epoch_of(member) if follower is None else follower.broker_epoch
             epochs.append((member, epoch))
         proposal = Proposal(self.where, known.leader_epoch, known.partition_epoch, tuple(epochs))
-        # Before it is sent: from then on the actual ISR is unknown.
+        # Set before sending: from then on, the actual ISR is unknown.
         leadership.proposal = proposal
         if not self._context.propose(proposal):
             leadership.proposal = None
 
     def advance_high_watermark(self) -> None:
-        """Advance it to what the whole maximal ISR has, unless the committed ISR is too small (KIP-966)."""
+        """Advance the high watermark to the offset that the whole maximal ISR has reached, unless the committed ISR
+        is too small (KIP-966)."""
         leadership = self.leadership
         if leadership is None or len(self.isr) < self.min_isr:
             return

@@ -1,6 +1,6 @@
 """The rights and settings that an administrator has granted, compared with those that nodes apply and list.
 
-The model is made of requests and responses alone, by the rules in Kafka's documentation: it shares no code with the
+The model is built only from requests and responses, by the rules in Kafka's documentation: it shares no code with the
 authorizer and reads no log. A request without a response may take effect at any later time, or never.
 """
 
@@ -69,7 +69,7 @@ class Setting(NamedTuple):
 
 
 class Question(NamedTuple):
-    """May a principal at a host do something?"""
+    """A request of a principal from a host, which is either allowed or denied."""
 
     principal: str
     host: str
@@ -79,7 +79,7 @@ class Question(NamedTuple):
 
     @property
     def is_decided_by_leader(self) -> bool:
-        """Whether a success is a decision that a majority has confirmed."""
+        """Whether a success means that a majority has confirmed the decision."""
         return self.operation in (ALTER, ALTER_CONFIGS) or (
             self.operation == DESCRIBE_CONFIGS and self.kind != CLUSTER
         )
@@ -102,8 +102,8 @@ class AccessRequested(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """One filter of a DeleteAcls request that may not have been applied yet. It then deletes what it selects, ACLs
-    included that are created meanwhile."""
+    """One filter of a DeleteAcls request that may not have been applied yet. When it is, it deletes all ACLs that it
+    selects, including those created in the meantime."""
 
     request: Message
     item: int
@@ -183,7 +183,7 @@ class AccessIsAsGranted:
             if code == ErrorCode.NONE:
                 write.complete(now_ms)
             elif code == ErrorCode.RESOURCE_NOT_FOUND:
-                # Of a deletion that found nothing, or of its repetition.
+                # The response to a deletion that found nothing, or to its repetition.
                 write.completed_ms = now_ms
             elif code not in OPEN_OUTCOMES:
                 register.refuse(write)
@@ -324,7 +324,7 @@ def _is_named(entry: Entry, name: str) -> bool:
 
 
 def _is_in_range(host: str, allowed: str) -> bool:
-    """Ranges of the model are whole bytes, such as 10.0.10.0/24."""
+    """Whether an address is in a range; ranges of the model consist of whole bytes, such as 10.0.10.0/24."""
     address, slash, bits = allowed.partition("/")
     size = int(bits) // 8 if slash else 4
     return host.split(".")[:size] == address.split(".")[:size]
@@ -339,7 +339,7 @@ def _item_codes(response: Message) -> list[int]:
 
 
 def listed_in(response: Message) -> dict[Entry | Setting, Value] | None:
-    """The values that a node lists of the users of the model; None if the response lists nothing."""
+    """The values of the users of the model that a node lists; None if the response is not a list."""
     found: dict[Entry | Setting, Value] = {}
     if isinstance(response, DescribeAclsResponse) and not response.error_code:
         for resource in response.resources:

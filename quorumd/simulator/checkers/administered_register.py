@@ -58,7 +58,7 @@ class Register:
         return any(write.value in (value, ANY) for write in self.writes)
 
     def bind(self, value: Value) -> None:
-        """Give the only write of an unknown value this one, unless another write has it."""
+        """Set the value of the only write whose value is unknown, unless another write has this value."""
         unknown = [write for write in self.writes if write.value == ANY]
         if len(unknown) == 1 and all(write.value != value for write in self.writes):
             unknown[0].value = value

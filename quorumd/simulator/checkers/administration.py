@@ -1,6 +1,6 @@
-"""The configs and topics of a model that administrators keep by themselves, compared with what nodes report.
+"""The configs and topics that only administrators change, compared with what nodes report.
 
-The model is made of requests and responses alone: it shares no code with the controller and reads no log. A request
+The model is built only from requests and responses: it shares no code with the controller and reads no log. A request
 without a response, or with a response that leaves its outcome open, may take effect at any later time, or never.
 """
 
@@ -344,5 +344,5 @@ def _named_items(name: str, value: str | None) -> list[str]:
 
 
 def _requested(response: MetadataResponse) -> list[MetadataResponseTopic]:
-    """Return the topics but those that brokers create for themselves."""
+    """Return the topics in the response, except those that brokers create for themselves."""
     return [topic for topic in response.topics if topic.name not in INTERNAL_TOPICS]

@@ -26,7 +26,7 @@ LOG = 2
 HIGH_WATERMARK = 4
 APPLIED = 8
 FETCHES = 16
-"""On a leader: the last fetch of each voter, and the time. Observed periodically, because time passes."""
+"""On a leader: the last fetch of each voter, and the time. Observed periodically, since silence causes no event."""
 EVERYTHING = LEADERSHIP | LOG | HIGH_WATERMARK | APPLIED | FETCHES
 
 
@@ -92,7 +92,7 @@ class SavedVoters(NamedTuple):
 
 
 class Directories:
-    """The first and the current data folder of each node."""
+    """The first and the current log directory of each node."""
 
     def __init__(self) -> None:
         self._first: dict[int, KafkaUuid] = {}
@@ -109,8 +109,8 @@ class Directories:
         return ReplicaKey(node_id, self._first.get(node_id, ZERO_UUID))
 
     def named(self, voter: ReplicaKey) -> ReplicaKey:
-        """The replica that a voter denotes. Without a directory id it is the first folder of its node: operators
-        replace no folder before voter records name it."""
+        """The replica that a voter denotes. Without a directory id it is the first log directory of its node:
+        operators replace no directory before voter records name it."""
         return voter if voter.directory_id != ZERO_UUID else self.first(voter.id)
 
 
@@ -140,7 +140,7 @@ class Checker:
         """Record that a node's process ended; its next incarnation must recover the log prefix `recoverable`."""
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
-        """Record the data folder of a stopped node: its first one, then every replacement. A new folder is a new
+        """Record the log directory of a stopped node: its first one, then every replacement. A new directory is a new
         replica, bound by no earlier vote (KIP-853)."""
 
     def acknowledged(self, value: str) -> None:

@@ -68,7 +68,7 @@ Value = PartitionState | BrokerState | str | int | None
 
 
 class Claim(NamedTuple):
-    """Something that a response says about the values of these keys."""
+    """A statement of a response about the values of these keys."""
 
     text: str
     keys: tuple[Key, ...]
@@ -150,7 +150,7 @@ class CommittedState:
         ]
 
     def was_absent(self, key: Key) -> bool:
-        """Whether there is no value, or was none after the first one."""
+        """Whether there is no value, or was none at some time after the first one."""
         history = self._histories.get(key, ([], []))[1]
         return not history or None in history
 

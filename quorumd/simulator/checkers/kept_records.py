@@ -22,14 +22,14 @@ SETS = {
     "RegisterControllerRecord": ("controller", ("controller_id",)),
     "ZkMigrationStateRecord": ("migration", ()),
 }
-"""Fields that name what a record sets,"""
+"""Record type -> the fields that identify the resource that it sets."""
 REMOVES = {
     "RemoveAccessControlEntryRecord": SETS["AccessControlEntryRecord"],
     "RemoveUserScramCredentialRecord": SETS["UserScramCredentialRecord"],
     "RemoveDelegationTokenRecord": SETS["DelegationTokenRecord"],
     "UnregisterControllerRecord": SETS["RegisterControllerRecord"],
 }
-"""and what it removes."""
+"""Record type -> the fields that identify the resource that it removes."""
 
 
 def named(record: Message) -> tuple[Named, bool] | None:

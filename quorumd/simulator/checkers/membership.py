@@ -222,7 +222,7 @@ class AcknowledgedVoterChangesAreCommitted(Checker):
 
 class BootstrappedOnce(Checker):
     """A quorum is bootstrapped once: a leader appends the first record of a log only while nothing is committed, or
-    in vain, if it was a candidate by then and paused until the votes of that epoch had been superseded."""
+    without effect: if it was a candidate then and paused until the votes of its epoch had been superseded."""
 
     invariant = "a quorum is bootstrapped at most once"
     aspects = LEADERSHIP | LOG

@@ -38,7 +38,8 @@ class Scope(NamedTuple):
     features: bool = True
     fenced_brokers: bool = True
     is_split: bool = False
-    """Whether each reassignment has its own moment, because the leader may have served the request in parts."""
+    """Whether each reassignment may be described at a moment of its own, since a leader may serve the request in
+    parts."""
 
     def covers(self, name: str) -> bool:
         """Whether the response shows the topic with this name, if it exists."""

@@ -41,7 +41,7 @@ from quorumd.simulator.checkers.read_scope import EVERYTHING, Scope
 
 """DescribeCluster's endpoint type of brokers."""
 KRAFT_VERSION: Final = "kraft.version"
-"""It follows from the voters, not from a record of its level."""
+"""Its level follows from the voters, not from a record."""
 NO_LEADER: Final = -1
 
 Process = tuple[int, int]
@@ -129,7 +129,7 @@ class ReadsAreCommitted:
         return ""
 
     def _match_moments(self, message: Message, since: int, scope: Scope = EVERYTHING) -> int:
-        """Return the earliest offset at which the response is true."""
+        """Return the earliest offset at which the response is correct."""
         first = since
         for moment in self._moments(message, since, scope):
             found = self._match(self.committed, moment.claims, since if moment.is_ordered else first, message)
@@ -177,8 +177,9 @@ class ReadsAreCommitted:
         return [Moment(self._features(message))] if scope.features else []
 
     def _moments_of_metadata(self, message: MetadataResponse, since: int, scope: Scope) -> list[Moment]:
-        """Topics are described one after the other, the brokers with the last one. The partitions of a topic have
-        their state at the first of them, replicas are offline as of a later time."""
+        """Return the moments of a response: topics are described one after the other, brokers with the last topic.
+        All partitions of a topic have the state at the time of the first; offline replicas are those of a later
+        time."""
         moments = []
         if scope.topics:
             found = [

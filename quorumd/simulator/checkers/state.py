@@ -29,7 +29,7 @@ class _CommittedValues(Checker):
 
 
 class AcknowledgedWrites(_CommittedValues):
-    """A write is in the committed log before it is acknowledged, and stays there unchanged."""
+    """A write is in the committed log before it is acknowledged, and remains there unchanged."""
 
     invariant = "acknowledged writes are committed"
     aspects = 0

@@ -1,6 +1,6 @@
 """Invariants of what operators request: topics created and deleted, configs, and elections.
 
-Each is judged by the request and the committed records, without the controller's code.
+Each is checked against the request and the committed records, without the controller's code.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _problem(view: ClusterView, request: CreateTopicsRequest, topic: CreatableTo
 
 class OnlyRequestedTopicsAreDeleted(BrokerChecker):
     """A topic is deleted only if a request named it, by name or by id; a topic reported as deleted is gone, and one
-    reported as unknown did not exist all the time since the request."""
+    reported as unknown was at some time absent since the request."""
 
     invariant = "topics are deleted as requested"
 
@@ -199,8 +199,8 @@ class OnlyRequestedTopicsAreDeleted(BrokerChecker):
 
 
 class ElectionRequestsTakeEffect(BrokerChecker):
-    """Since a request for an election that was successful, or not needed, the partition was led by its preferred
-    leader, or for an unclean election by any replica. An unknown type of election is refused."""
+    """After a request for an election that succeeded or was not needed, the partition was at some time led by its
+    preferred leader, or after an unclean election by any replica. An unknown election type is refused."""
 
     invariant = "requested elections elect"
 

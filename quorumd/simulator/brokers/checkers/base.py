@@ -95,7 +95,7 @@ class BrokerChecker:
         committed before the request, -1 for none."""
 
     def late_commit(self, view: ClusterView, group: str, topic: str, number: int, error: ErrorCode) -> None:
-        """Check the response to a commit of a member that has a later epoch by now."""
+        """Check the response to a commit of a member that has a later epoch in the meantime."""
 
     def producer_id_allocated(self, view: ClusterView, producer_id: int, epoch: int) -> None:
         """Check the id of a producer without transactions."""
@@ -127,7 +127,7 @@ class BrokerChecker:
         """Check a client's metadata of all topics."""
 
     def metadata_lost(self, view: ClusterView, requests: int) -> None:
-        """Report requests of a client on one connection that got no response, without faults."""
+        """Report requests of a client on one connection that got no response although there were no faults."""
 
     def violation(self, text: str) -> InvariantViolation:
         return InvariantViolation(self.invariant, text)

@@ -1,4 +1,4 @@
-"""Invariants of what producers and consumers saw.
+"""Invariants of the histories of producers and consumers.
 
 Those of committed records hold unless a fault exceeds what the protocol tolerates, like those of replicas.
 """
@@ -59,7 +59,7 @@ class _Committed(BrokerChecker):
 
 
 class CommittedRecordsWereProduced(_Committed):
-    """No record is made up or damaged."""
+    """No record is invented or damaged."""
 
     invariant = "every committed record was produced"
 
@@ -74,8 +74,8 @@ class CommittedRecordsWereProduced(_Committed):
 
 
 class ProducersAreNotRepeated(_Committed):
-    """The records of an idempotent producer are in their order, each once; those of others are there once, as these
-    are sent once."""
+    """The records of an idempotent producer are in order and not duplicated; those of other producers are not
+    duplicated, since each is sent once."""
 
     invariant = "a producer's records are not repeated or reordered"
 
@@ -141,8 +141,8 @@ class AllocatedProducerIdsAreUnique(BrokerChecker):
 
 
 class GroupOffsetsNeverGoBack(BrokerChecker):
-    """The members of a group commit growing offsets, each from the one that the group had when it took over the
-    partition. So no offset is lost, and no former owner commits."""
+    """The members of a group commit increasing offsets, each from the one that the group had when the member took
+    over the partition. Thus no offset is lost, and no former owner commits."""
 
     invariant = "the offsets of a group never go back"
 
@@ -156,7 +156,7 @@ class GroupOffsetsNeverGoBack(BrokerChecker):
 
 
 class FormerMembersCommitNothing(BrokerChecker):
-    """A commit with the epoch that a member had before its present one is refused, however late it arrives."""
+    """A commit with a previous epoch of the member is refused, however late it arrives."""
 
     invariant = "only members of the present generation commit"
 

@@ -13,7 +13,7 @@ MIN_PROBABILITY: Final = 1e-12
 
 
 class FirstLeadersAreSpread(BrokerChecker):
-    """Every active broker leads the first partition of a topic with equal probability: so consecutive topics are not
+    """Every active broker leads the first partition of a topic with equal probability, so consecutive topics are not
     led from the same rack, or by the same broker, for very long."""
 
     invariant = "first leaders of new topics are spread over brokers and racks"
@@ -63,7 +63,7 @@ class CordonedBrokersGetNoReplicas(BrokerChecker):
 
 
 class _Streak:
-    """The probability of the present streak of equal observations."""
+    """The probability of the current streak of equal observations."""
 
     def __init__(self) -> None:
         self._last: object = None

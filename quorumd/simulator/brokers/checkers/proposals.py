@@ -1,4 +1,5 @@
-"""Invariants of AlterPartition requests, judged by the request and the committed metadata (KIP-497, KIP-903)."""
+"""Invariants of AlterPartition requests, checked against the request and the committed metadata (KIP-497,
+KIP-903)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ RECOVERED: Final = 0
 
 
 class _State(NamedTuple):
-    """The state that a request is judged by."""
+    """The state that a request is checked against."""
 
     row: Partition | None
     sender_epoch: int
@@ -41,8 +42,8 @@ class _State(NamedTuple):
 class InvalidProposalsAreRefused(BrokerChecker):
     """A leader gives a proposal up only after certain errors (races R6, R26).
 
-    A request is refused if it is invalid in the state before and after it, and if that state did not change, with the
-    error of the first failing check; a valid request succeeds."""
+    A request that is invalid in the states before and after it is refused and, if these are equal, with the error of
+    the first failing check. A valid request succeeds."""
 
     invariant = "an invalid ISR change is refused with the right error"
 

@@ -32,7 +32,7 @@ Done = Callable[[Any], None]
 
 
 class KnownPartition(NamedTuple):
-    """A partition as the last Metadata response had it."""
+    """A partition in the last Metadata response."""
 
     id: PartitionId
     topic: str
@@ -83,7 +83,7 @@ class BrokerClient:
             timer.cancel()
             if message is None:
                 self._links.pop(key).abandon()
-                # Not in the callback of the connection that failed: the client may try again at once.
+                # Not called from the connection that failed: the client may try again at once.
                 self.later(0.0, partial(done, None))
             else:
                 done(message)
@@ -117,7 +117,7 @@ class BrokerClient:
     # Metadata
 
     def refresh(self, done: Callable[[], object]) -> None:
-        """Request the metadata of all topics from some broker; call back in any case."""
+        """Request the metadata of all topics from any broker; call back whether or not it responds."""
 
         def responded(response: Any) -> None:
             if isinstance(response, MetadataResponse):
@@ -161,7 +161,7 @@ class BrokerClient:
 
 
 def _ignore(message: Message | None) -> None:
-    """Handle a response that does not come."""
+    """Ignore the missing response."""
 
 
 def topics_of(values: Mapping[PartitionId, object]) -> dict[KafkaUuid, list[PartitionId]]:

@@ -21,7 +21,7 @@ MAX_BYTES: Final = 4000
 UNBOUNDED: Final = 2**31 - 1
 """The `max_bytes` of a consumer that reads to the end, however much there is."""
 PARTITIONS_AT_ONCE: Final = 4
-"""As many partitions as this fill a response."""
+"""The number of partitions that fill a response."""
 READ_COMMITTED: Final = 1
 NO_SESSION: Final = -1
 

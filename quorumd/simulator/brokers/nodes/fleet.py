@@ -1,6 +1,6 @@
 """The broker nodes of a simulation: their observation, and the clients of their brokers.
 
-Their machines are those of the cluster, so that all faults of nodes happen to them.
+Their machines are those of the cluster, so all faults of nodes apply to them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ACKS: Final = (ALL, ALL, ALL, 1, 0)
 
 
 class Workload(Protocol):
-    """A client that works until `running` is False."""
+    """A client that sends requests until `running` is False."""
 
     running: bool
 
     def start(self) -> None:
-        """Begin to work."""
+        """Begin to send requests."""
 
 
 class BrokerNodes(BrokerPopulation):
@@ -101,7 +101,7 @@ class BrokerNodes(BrokerPopulation):
             self._probe.look(machine)
 
     def ended(self, machine: Machine, how: str) -> None:
-        """Check the disk of a node whose process has ended, or that has another disk."""
+        """Check the disk of a node whose process has ended or whose disk was replaced."""
         if machine.node_id in self.observation.view.brokers:
             self._probe.ended(machine, how)
 

@@ -42,9 +42,9 @@ CONSUMER_VERSION: Final = 1
 SUBSCRIBED: Final = ("a", "b", "c", "d", "e")
 MAX_STEP: Final = 5
 LEAVES: Final = 0.02
-"""Share of heartbeats instead of which a member pauses for longer than its session."""
+"""Share of heartbeats that a member skips by a pause longer than its session."""
 LATE_COMMITS: Final = 0.7
-"""Share of new epochs of a member after which a commit with its previous epoch arrives."""
+"""Share of new epochs of a member after which a late commit with its previous epoch arrives."""
 
 
 class Membership(NamedTuple):
@@ -56,7 +56,8 @@ class Membership(NamedTuple):
 
 
 class GroupMember(ABC):
-    """Joins, commits growing offsets of what it is assigned, and pauses at times, until `running` is False."""
+    """Joins, commits increasing offsets of its assigned partitions, and sometimes pauses, until `running` is
+    False."""
 
     def __init__(self, client: BrokerClient, options: BrokerOptions, recorder: Recorder, group: str) -> None:
         self.client = client
@@ -69,7 +70,7 @@ class GroupMember(ABC):
         self.epoch = -1
         """The generation, or the member epoch."""
         self.positions: dict[PartitionId, int] = {}
-        """Of the partitions that it owns."""
+        """The position in each partition that it owns."""
         self._recorder = recorder
         self._former: Membership | None = None
 
@@ -95,7 +96,7 @@ class GroupMember(ABC):
     def call(
         self, request: Message, version: int, done: Callable[[Any], None], wait_ms: float = 1000.0
     ) -> None:
-        """Send a request to the coordinator; without a response look for it again."""
+        """Send a request to the coordinator; without a response, look up the coordinator again."""
 
         def responded(response: Any) -> None:
             if response is None:
@@ -106,7 +107,7 @@ class GroupMember(ABC):
         self.client.call(self.coordinator, request, version, responded, wait_ms, "group")
 
     def lose(self, error: ErrorCode) -> None:
-        """Handle an error: give up what it owns."""
+        """Handle an error: give up the owned partitions."""
         self.positions.clear()
         if error not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED):
             self.member_id, self.epoch = "", -1
@@ -143,7 +144,7 @@ class GroupMember(ABC):
         self.call(request, FETCH_VERSION, fetched)
 
     def commit(self, done: Callable[[], None]) -> None:
-        """Commit a later offset of every owned partition, if the group still has it as its owner."""
+        """Commit a later offset of every owned partition, if the group still considers this member its owner."""
         by_id = {each.id: each.topic for each in self.client.partitions.values()}
         offered = {
             where: position + 1 + self.random.randrange(MAX_STEP)
@@ -206,7 +207,7 @@ class GroupMember(ABC):
         self.client.later(delay_ms, send)
 
     def live(self) -> None:
-        """Send the next heartbeat later, after a commit perhaps."""
+        """Schedule the next heartbeat, possibly after a commit."""
         if not self.running:
             return
         wait_ms = self.options.heartbeat_ms

@@ -1,4 +1,4 @@
-"""An operator that ends transactions which their coordinator has lost (KIP-664, `kafka-transactions abort`).
+"""An operator that aborts transactions which their coordinator has lost (KIP-664, `kafka-transactions abort`).
 
 An unclean election of a partition of __transaction_state may lose the record of an open transaction. No coordinator
 ends it then, and until an operator does, readers of committed transactions stop at its first record.
@@ -27,7 +27,7 @@ from quorumd.simulator.brokers.nodes.record import Recorder
 UNFINISHED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 """The states in which a coordinator still ends a transaction."""
 PATIENCE_MS: Final = 4000.0
-"""Longer than the timeouts of transactions: the coordinators have ended those that they know."""
+"""Longer than the timeouts of transactions: by then the coordinators have ended all transactions that they know."""
 INTERVAL_MS: Final = 500.0
 
 Responses = dict[int, Message | None]
@@ -35,7 +35,7 @@ Responses = dict[int, Message | None]
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that is open in one partition, as the leader `broker_id` of that describes it."""
+    """A transaction that is open in one partition, as its leader `broker_id` describes it."""
 
     broker_id: int
     topic: str
@@ -130,7 +130,8 @@ def open_transactions(described: Responses) -> list[OpenTransaction]:
 
 
 def without_coordinator(found: Iterable[OpenTransaction], listed: Responses) -> list[OpenTransaction]:
-    """Those whose producer has no unfinished transaction in responses to ListTransactions; none if one is missing."""
+    """Return the transactions whose producer has no unfinished transaction in responses to ListTransactions; none if
+    a response is missing."""
     known: dict[int, None] = {}
     for response in listed.values():
         if not isinstance(response, ListTransactionsResponse) or response.error_code != ErrorCode.NONE:

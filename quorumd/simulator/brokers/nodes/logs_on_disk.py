@@ -21,8 +21,9 @@ _TOPIC_ID: Final = re.compile(r"topic_id: (\S+)")
 
 
 def logs_on_disk(machine: Machine, cache: BatchCache, view: ClusterView) -> dict[PartitionId, NodeLog]:
-    """Return the logs of all partitions, each up to its first damaged batch. If a crash amid a move has left two of a
-    partition, that in the directory of the metadata counts; if only the future one is left, that counts."""
+    """Return the logs of all partitions, each up to its first damaged batch. If a crash during a move has left two
+    logs of a partition, the one in the directory of the metadata counts; if only the future log is left, that one
+    counts."""
     folders: dict[str, dict[str, bytes]] = {}
     for path, content in machine.disk.contents().items():
         folder, _, name = path.rpartition("/")
@@ -49,7 +50,7 @@ def _is_assigned(machine: Machine, view: ClusterView, where: PartitionId, folder
 
 
 def _partition(folder: str, files: Mapping[str, bytes], pattern: re.Pattern[str]) -> PartitionId | None:
-    """The partition of a folder whose name matches, None if that has just been created."""
+    """The partition of a directory whose name matches, None if the directory has just been created."""
     number = pattern.fullmatch(folder.rpartition("/")[2])
     topic_id = _TOPIC_ID.search(files.get("partition.metadata", b"").decode("utf-8", "replace"))
     if number is None or topic_id is None:

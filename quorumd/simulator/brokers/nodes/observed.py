@@ -31,7 +31,7 @@ def encode_value(number: int, padding: int = 0) -> bytes:
 
 
 def decoded(data: bytes, batch: DataBatch) -> list[Record]:
-    """The records of a batch that is whole in `data`, one for each of its offsets."""
+    """The records of a batch that is complete in `data`, one for each of its offsets."""
     records = [GAP] * (batch.end_offset - batch.base_offset)
     payload = decompressed(data, batch)
     assert payload is not None
@@ -47,7 +47,7 @@ def decoded(data: bytes, batch: DataBatch) -> list[Record]:
 
 
 class BatchCache:
-    """Decoded batches, as every replica of a partition has the same."""
+    """A cache of decoded batches: all replicas of a partition have the same ones."""
 
     def __init__(self) -> None:
         self._decoded: dict[tuple[int, int, int, int], list[Record]] = {}
@@ -77,9 +77,9 @@ class NodeLog:
         return len(self.records)
 
     def refresh(self, log: PartitionLog, committed: Sequence[Record]) -> list[Record]:
-        """Take over the changes of a log; returns the records that were removed at its end.
+        """Apply the changes of a log to the copy; return the records that were removed at its end.
 
-        `committed`: what offsets without a record here had, if they were ever committed.
+        `committed`: the records that were committed at offsets which have none in this log.
         """
         records, end = self.records, log.end_offset
         removed = records[end:]
@@ -98,7 +98,7 @@ class NodeLog:
         return removed
 
     def add(self, data: bytes, batch: DataBatch, committed: Sequence[Record]) -> None:
-        """Append a batch, which may begin below the present end."""
+        """Append a batch, which may begin below the current end."""
         end = len(self.records)
         self._fill(batch.base_offset, committed)
         self.producers.add(batch)
@@ -138,7 +138,7 @@ class NodeReplica:
         self.read_from = hosted.log
         """The log that `log` is a copy of; a move between log directories replaces it."""
         self._moved_at: tuple[int, int] | None = None
-        # As of the last look.
+        # As of the last observation.
         self.high_watermark = hosted.replica.high_watermark
         self.leadership = hosted.replica.leadership
         self.metadata = hosted.replica.metadata
@@ -167,8 +167,8 @@ class NodeReplica:
 
     @property
     def durable_offset(self) -> int:
-        """The end of the records that no power loss may take. After a move to another directory those that either log
-        had flushed, until the new one is flushed again: by then its folder is durable."""
+        """The end of the records that must survive a power loss. After a move to another directory, these are the
+        records that either log had flushed, until the new log is flushed again: by then its directory is durable."""
         recovery_point = self.hosted.log.recovery_point
         if self._moved_at is not None and recovery_point <= self._moved_at[1]:
             return self._moved_at[0]
@@ -187,11 +187,11 @@ class NodeReplica:
         return before
 
     def truncated(self) -> None:
-        """Take over that the log was truncated, so that nothing of a move before is left to lose."""
+        """Record that the log was truncated: flushed records of a log before a move no longer count."""
         self._moved_at = None
 
     def has_changed(self) -> bool:
-        """Whether anything differs from the last look."""
+        """Whether anything differs from the last observation."""
         replica = self.hosted.replica
         leadership = replica.leadership
         return (

@@ -24,7 +24,7 @@ from quorumd.simulator.cluster import Machine
 
 
 class BrokerProbe:
-    """The brokers of all nodes. Only reads them."""
+    """Observes the brokers of all nodes without affecting them."""
 
     def __init__(self, observation: Observation) -> None:
         self.cache = BatchCache()
@@ -32,7 +32,7 @@ class BrokerProbe:
         self._running: dict[int, _RunningBroker] = {}
 
     def look(self, machine: Machine) -> None:
-        """Check the broker of a node after an event of it. Raises InvariantViolation."""
+        """Check the broker of a node after one of its events. Raises InvariantViolation."""
         role = machine.node.broker if machine.node is not None else None
         broker = role.broker if role is not None else None
         if broker is None:
@@ -66,8 +66,8 @@ class BrokerProbe:
 
 
 def _check_durable(machine: Machine, replica: NodeReplica, found: NodeLog | None) -> None:
-    """Flushed records are on the disk, whatever ended the process, in the middle of a move too. Not once a sync has
-    failed: what the disk has then is unknown."""
+    """Check that flushed records are on the disk, whatever ended the process, even during a move. After a failed sync
+    nothing is checked: the content of the disk is unknown."""
     hosted, end_offset = replica.hosted, found.end_offset if found is not None else 0
     is_empty = hosted.log.start_offset == replica.durable_offset
     if not hosted.is_open or is_empty or machine.disk.syncs_failed:
@@ -96,7 +96,7 @@ class _RunningBroker:
         self._epoch = -1
         self._was_published = False
         self._pending: list[Callable[[], None]] = []
-        """Reports of the present event, in their order."""
+        """Reports of the current event, in order."""
         broker.partitions.add_listener(self)
 
     # `PartitionListener`
@@ -179,7 +179,7 @@ class _RunningBroker:
             observation.truncated(view, replica, removed)
 
     def _check_moved(self, hosted: HostedPartition, before: NodeLog, replica: NodeReplica) -> None:
-        """A replica that moves to another log directory keeps its records."""
+        """Check that a replica keeps its records when it moves to another log directory."""
         moved, expected = replica.log.records[: before.end_offset], before.records
         if moved != expected:
             pairs = enumerate(zip(expected, moved, strict=False))
@@ -191,7 +191,7 @@ class _RunningBroker:
             )
 
     def _check_recovered(self, replica: NodeReplica, on_disk: object) -> None:
-        """A start finds the records that the last process left on the disk."""
+        """Check that a start recovers the records that the last process left on the disk."""
         seen = self._observation.view.brokers[self.view.id]
         logs = dict(seen.logs)
         expected = logs.pop(replica.where)
@@ -204,7 +204,7 @@ class _RunningBroker:
             )
 
     def _check_producers(self, replica: NodeReplica) -> None:
-        """A broker knows the producers and the transactions of the log that it has."""
+        """Check that the broker's producer state and last stable offset match its log."""
         log, model = replica.hosted.log, replica.log.producers
         for producer_id, expected in model.newest.items():
             if expected.offset < log.start_offset:

@@ -22,7 +22,8 @@ class ProducerBatch(NamedTuple):
 
 
 class KnownProducer(NamedTuple):
-    """One producer. `offset`: of its newest batch or marker; `transaction`: first offset of its open transaction."""
+    """One producer. `offset`: that of its newest batch or marker; `transaction`: the first offset of its open
+    transaction."""
 
     epoch: int
     last_sequence: int
@@ -31,7 +32,7 @@ class KnownProducer(NamedTuple):
 
 
 class ProducerModel:
-    """`newest` has the producers by id."""
+    """The producers of one log. `newest` has them by id."""
 
     __slots__ = ("_batches", "newest", "transactions")
 
@@ -68,8 +69,8 @@ class ProducerModel:
             self.loaded()
 
     def loaded(self) -> None:
-        """The broker has loaded a snapshot of its producers: like Kafka, it takes the transactions that have ended by
-        then as ended, whether or not their markers are committed."""
+        """Record that the broker has loaded a producer snapshot: like Kafka, it then considers ended transactions as
+        completed, whether or not their markers are committed."""
         self.transactions.clear()
 
     def _apply(self, batch: ProducerBatch) -> None:

@@ -171,13 +171,13 @@ class Producer:
     def _failed(self, batch: Batch, attempt: int, error: ErrorCode | None) -> None:
         is_final = error is not None and error not in RETRIABLE
         if not self._is_idempotent or is_final or attempt >= MAX_ATTEMPTS:
-            # Of a batch that was sent once, NOT_ENOUGH_REPLICAS says that it is in no log.
+            # For a batch that was sent once, NOT_ENOUGH_REPLICAS means that it is in no log.
             if error is ErrorCode.NOT_ENOUGH_REPLICAS and attempt == 1:
                 self.recorder.refused(batch.to.id, batch.values)
             else:
                 self.recorder.unknown(batch.to.id, batch.values)
             if self._is_idempotent:
-                # Its sequences have a gap now.
+                # Its sequence numbers have a gap now.
                 self._id = ProducerId()
             self.client.refresh(self.start)
             return
@@ -214,12 +214,12 @@ def produce_request(
 def send_late(
     client: BrokerClient, batch: Batch, request: ProduceRequest, version: int, delay_ms: float
 ) -> None:
-    """Let a copy of a batch arrive later than its producer expects, without effect on the client."""
+    """Send another copy of a batch after a delay, without effect on the client."""
 
     def send() -> None:
         known = client.partitions.get(batch.to.id)
         if known is not None and known.leader >= 0:
-            # Several copies may be on their way at once.
+            # Several copies may be in flight at once.
             purpose = f"late {batch.values[0]}"
             client.call(known.leader, request, version, lambda response: None, purpose=purpose)
 

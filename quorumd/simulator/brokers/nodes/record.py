@@ -29,7 +29,7 @@ class Recorder:
     def produce(
         self, where: PartitionId, session: str, order: int, transaction: Transaction | None = None
     ) -> int:
-        """Record that a value is about to be sent; returns it."""
+        """Return a new value that is about to be sent, and record it."""
         self._values += 1
         self.observation.view.produced[self._values] = Produced(session, order, transaction)
         self.observation.wrote(where, self._values)
@@ -46,7 +46,7 @@ class Recorder:
         self._settle(where, values, Outcome.REFUSED)
 
     def unknown(self, where: PartitionId, values: Sequence[int]) -> None:
-        """Record that values may be appended, now or later."""
+        """Record values whose outcome is unknown: they may be appended now or later."""
         self._settle(where, values, Outcome.UNKNOWN)
 
     def _settle(self, where: PartitionId, values: Sequence[int], outcome: Outcome) -> None:
@@ -83,7 +83,7 @@ class Recorder:
             self._offsets[group, where] = offset
 
     def late_commit(self, group: str, topic: str, number: int, error: ErrorCode) -> None:
-        """Record the response to a commit of a member that has a later epoch by now."""
+        """Record the response to a commit of a member that has a later epoch in the meantime."""
         self.observation.late_commit(group, topic, number, error)
 
     def consumed(self, where: PartitionId, offset: int, records: Sequence[Record]) -> None:

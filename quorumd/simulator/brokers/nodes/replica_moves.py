@@ -1,5 +1,5 @@
-"""Moves of replicas between the log directories of broker nodes (KIP-113): an operator that requests them all the
-time, and one that requires the last moves to complete, through a power loss too.
+"""Moves of replicas between the log directories of broker nodes (KIP-113): an operator that requests them
+continuously, and one that requires the last moves to complete, even after a power loss.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def replicas_of(view: ClusterView, broker_id: int) -> list[PartitionId]:
 
 
 class ReplicaMover:
-    """Moves one replica after another until `running` is False; moves may overlap, and go back and forth."""
+    """Moves one replica after another until `running` is False; moves may overlap or reverse earlier ones."""
 
     def __init__(self, client: BrokerClient, cluster: Cluster, view: ClusterView, recorder: Recorder) -> None:
         self.running = True
@@ -79,7 +79,7 @@ class ReplicaMover:
         self._mean_ms = cluster.options.brokers.moves_ms
 
     def start(self) -> None:
-        """Throttle moves in some seeds, and request the first one later."""
+        """Throttle moves in some seeds, and schedule the first one."""
         rate = self._random.choice(RATES)
         if rate:
             self._throttle(rate)

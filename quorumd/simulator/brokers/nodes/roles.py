@@ -17,10 +17,10 @@ FIRST_BROKER: Final = 101
 """The id of the first node that has only the broker role."""
 LISTENER: Final = "PLAINTEXT"
 CLIENT_PORT: Final = 9093
-"""Of the listener for clients on a node with both roles."""
+"""The port of the listener for clients on a node with both roles."""
 INTERNAL_PARTITIONS: Final = 2
 LEAST_SEGMENT_BYTES: Final = 1 << 20
-"""The least that the controller accepts for a topic."""
+"""The smallest segment.bytes that the controller accepts for a topic."""
 LONGEST_MS: Final = (1 << 63) - 1
 
 
@@ -30,12 +30,13 @@ def broker_ids(options: BrokerOptions) -> tuple[int, ...]:
 
 
 def log_directories(options: BrokerOptions) -> tuple[str, ...]:
-    """The folders for partitions; the metadata log has another one."""
+    """The log directories for partitions; the metadata log has a directory of its own."""
     return tuple(f"/logs-{number + 1}" for number in range(options.log_directories))
 
 
 def client_address(node_id: int, host: str, port: int) -> tuple[str, int]:
-    """Where clients of a node with the broker role connect to; `port`: that of its quorum."""
+    """Return the address of the client listener of a node with the broker role; `port`: that of its quorum
+    listener."""
     return host, CLIENT_PORT if node_id < FIRST_BROKER else port
 
 
@@ -55,7 +56,7 @@ def broker_role(node_id: int, host: str, port: int, options: BrokerOptions) -> B
         log_defaults={
             "segment.bytes": str(options.segment_bytes),
             "file.delete.delay.ms": "200",
-            # Wall clocks jump, also away from the timestamps of producers.
+            # Wall clocks jump, so the timestamps of producers may be far from that of the broker.
             "message.timestamp.after.max.ms": str(LONGEST_MS),
             "retention.ms": "-1",
             "producer.id.expiration.ms": str(LONGEST_MS),

@@ -40,7 +40,7 @@ ADD_VERSION: Final = 3
 PRODUCE_VERSIONS: Final = (11, 12)
 INIT_VERSIONS: Final = (4, 5)
 END_VERSIONS: Final = (4, 5)
-"""By whether the leaders add partitions to the transaction (KIP-890)."""
+"""Versions of EndTxn, indexed by whether the leaders add partitions to the transaction (KIP-890)."""
 ABORTS: Final = 0.25
 CRASHES: Final = 0.1
 """Shares of transactions that the producer aborts, and in which it restarts without ending it."""
@@ -209,7 +209,7 @@ class TransactionalProducer:
         self._end(is_failed=True)
 
     def _forget(self, index: int) -> None:
-        """Leave the results of the batches from this one on open."""
+        """Leave the outcomes of this batch and all later ones unknown."""
         for batch in self._batches[index:]:
             self._recorder.unknown(batch.to.id, batch.values)
 
@@ -226,7 +226,7 @@ class TransactionalProducer:
             self._transaction.state = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
             self._recorder.counts["transactions committed" if is_commit else "transactions aborted"] += 1
             if is_failed:
-                # Its sequences have a gap now.
+                # Its sequence numbers have a gap now.
                 self._id = ProducerId()
             elif self._is_version_2:
                 self._use(ProducerId(response.producer_id, response.producer_epoch))
@@ -235,7 +235,7 @@ class TransactionalProducer:
         self._call(request, END_VERSIONS[self._is_version_2], ended)
 
     def _abandon(self, state: TransactionState) -> None:
-        """Go on with a new epoch, which ends this transaction."""
+        """Continue with a new epoch, which aborts this transaction."""
         self._transaction.state = state
         self._recorder.counts["transactions abandoned"] += 1
         self._id = ProducerId()

@@ -1,6 +1,6 @@
 """AlterPartition requests that no correct leader sends: with invalid members, wrong epochs, or by another broker.
 
-None adds a replica to an ISR whatever the controller decides, so that records are safe if one is accepted.
+No such request adds a replica to an ISR, so no record is lost even if the controller accepts one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ImpoliteRequests:
         )
 
     def next(self) -> AdminRequest | None:
-        """Return the next request: one flaw in the present state of a partition."""
+        """Return the next request, which has one flaw given the current state of a partition."""
         image, random = self._image(), self._random
         led = [
             (PartitionId(topic.id, number), topic.name, row)
@@ -152,7 +152,7 @@ class ImpoliteRequests:
 
 
 def _in_version(request: wire.AlterPartitionRequest, version: int) -> wire.AlterPartitionRequest:
-    """Leave out what the version does not have."""
+    """Omit the fields that the version does not have."""
     for topic in request.topics:
         if version >= TOPIC_IDS_SINCE:
             topic.topic_name = ""

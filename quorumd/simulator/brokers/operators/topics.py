@@ -17,7 +17,7 @@ NAMES: Final = tuple(f"many-{letter}" for letter in "abcdef")
 UNKNOWN_BROKER: Final = 9999
 MAX_PARTITIONS: Final = 3
 BY_ID_SINCE: Final = 6
-"""DeleteTopics names topics by id since this version."""
+"""The first version of DeleteTopics with topic ids."""
 
 
 class TopicRequests:
