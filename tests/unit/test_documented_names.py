@@ -23,6 +23,7 @@ WITH_METRICS = [page for page in PAGES if page.name != "contributing-examples.md
 MONITORING = [ROOT / "config/prometheus.yml", ROOT / "config/grafana-dashboard.json"]
 METRIC = re.compile(r"\bquorumd_[a-z_]+")
 ABBREVIATED = re.compile(r"\b(quorumd_[a-z_]+)|`\.\.\.(_[a-z_]+)`")
+LABELS = re.compile(r"\bby ((?:`[a-z]+`(?:, | and )?)+)")
 NAME = re.compile(r"[A-Za-z_]\w*(?:[_-]\w+)+|\w*[a-z][A-Z]\w*")
 """Names of classes, functions, APIs, error codes, planted bugs, ...; commands have test_documented_commands.py."""
 
@@ -88,6 +89,23 @@ def unknown_abbreviations(text: str) -> list[str]:
     return unknown
 
 
+def unknown_labels(text: str) -> list[str]:
+    """The labels by which no metric of the same line is divided."""
+    found = [
+        (label, METRIC.findall(line))
+        for line in text.splitlines()
+        for labels in LABELS.findall(line)
+        for label in re.findall(r"`(\w+)`", labels)
+    ]
+    return [label for label, names in found if names and not any(has_label(name, label) for name in names)]
+
+
+def has_label(metric: str, label: str) -> bool:
+    if metric.startswith("quorumd_audit_"):
+        return f'"{label}"' in AUDIT
+    return any(label in each.labels for each in METRICS if each.exposed_name == metric)
+
+
 @cache
 def words_of_the_code() -> frozenset[str]:
     """All words of the sources, and the variables that override a property."""
@@ -111,8 +129,9 @@ def test_named_metrics_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_abbreviated_metrics_exist(page: Path) -> None:
+def test_abbreviated_metrics_and_labels_exist(page: Path) -> None:
     assert unknown_abbreviations(page.read_text()) == []
+    assert unknown_labels(page.read_text()) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -144,5 +163,6 @@ def test_unknown_names_are_found() -> None:
     assert unknown_abbreviations("`quorumd_broker_state`, `..._partitions`, `..._partition`") == [
         "_partition"
     ]
+    assert unknown_labels("`quorumd_broker_registration_state` by `broker` and `node`") == ["node"]
     assert not is_metric("quorumd_requests")
     assert not is_metric("quorumd_audit_nothing")

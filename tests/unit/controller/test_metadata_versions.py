@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from quorumd.controller.cluster_image import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION
@@ -13,6 +15,7 @@ from quorumd.controller.metadata_versions import (
     parse_metadata_version,
     unmet_dependencies,
 )
+from tests.support.documentation import ROOT
 
 DEFAULTS = {
     "3.9": (21, 0, 0, 0, 0, 0),
@@ -34,6 +37,11 @@ def test_levels_of_a_release_equal_those_of_kafka_storage(release: str) -> None:
     assert levels.pop(KRAFT_VERSION) == 1
     names = (METADATA_VERSION, ELR_VERSION, "group.version", "share.version", "streams.version")
     assert tuple(levels[name] for name in (*names, "transaction.version")) == DEFAULTS[release]
+
+
+def test_documented_levels_are_those_of_kafka_storage() -> None:
+    rows = re.findall(r"^\| (\d\.\d) \| (.*) \|$", (ROOT / "docs/features.md").read_text(), re.MULTILINE)
+    assert {release: tuple(map(int, levels.split(" | "))) for release, levels in rows} == DEFAULTS
 
 
 @pytest.mark.parametrize(
