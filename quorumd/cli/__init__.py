@@ -11,6 +11,7 @@
     bench, simulate, dev, cluster     load, simulation, clusters for development
     pipeline/                         the log on Spark
 
+    imports                          imports of large parts of the program
     command_group                    the class of all groups of commands
     options, output                  shared options, tables, JSON and progress
     client_security                  --command-config
@@ -28,6 +29,8 @@ from __future__ import annotations
 import signal
 import sys
 
+from quorumd.cli.imports import importing
+
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
@@ -35,7 +38,8 @@ def main() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from quorumd.cli.root import run
+    with importing():
+        from quorumd.cli.root import run
 
     signal.signal(signal.SIGINT, handler)
     sys.exit(run(sys.argv[1:]))

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quorumd.cli.format.command import format_data_folders
+from quorumd.cli.imports import importing
+
 if TYPE_CHECKING:
     from quorumd.config import Settings
     from quorumd.node.node import Node
@@ -53,9 +56,9 @@ def dev(port: int, folder: Path | None, partitions: int) -> None:
       quorumd dev --port 0 --partitions 3
       quorumd dev --dir run/kafka
     """
-    from quorumd.cli.format.command import format_data_folders
-    from quorumd.cli.format.initial_controllers import founders_for
-    from quorumd.runtime.daemon import run
+    with importing():
+        from quorumd.cli.format.initial_controllers import founders_for
+        from quorumd.runtime.daemon import run
 
     with ExitStack() as stack:
         is_temporary = folder is None

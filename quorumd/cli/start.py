@@ -8,6 +8,7 @@ import click
 
 from quorumd.cli import options
 from quorumd.cli.format.command import format_data_folders
+from quorumd.cli.imports import importing
 
 
 @click.command()
@@ -28,11 +29,11 @@ def start(config_path: Path, format_if_needed: bool) -> None:
       quorumd start --config config/single-node.properties
       quorumd start --config config/three-nodes/1.properties --format-if-needed
     """
-    from quorumd.config import load
+    with importing():
+        from quorumd.config import load
+        from quorumd.runtime.daemon import run
 
     settings = load(str(config_path))
     if format_if_needed:
         format_data_folders(settings, skips_unusable=True)
-    from quorumd.runtime.daemon import run
-
     raise click.exceptions.Exit(run(settings))

@@ -18,8 +18,10 @@ from quorumd.runtime.http_endpoint import ProbeResult
 from quorumd.runtime.notify import notify
 
 INTERVAL_S = 1.0
-STARTING_INTERVAL_S = 0.1
-"""Interval until the node is first ready, short so that a start is not delayed."""
+STARTING_INTERVAL_S = 0.01
+"""The shortest interval until the node is first ready."""
+STARTING_SHARE = 0.1
+"""The interval as a share of the time since the start, until the node is first ready: no start is delayed by more."""
 RESPONSE_LIMIT_S = 2.0
 """A node whose event thread takes longer to report readiness is not ready."""
 STARTUP_EXTENSION_S = 60
@@ -54,7 +56,7 @@ class Monitor:
         self._on_ready = on_ready
         self._watchdog = watchdog_s is not None
         self._interval_s = min(INTERVAL_S, watchdog_s) if watchdog_s else INTERVAL_S
-        self._last_tick_s = now_s()
+        self._started_s = self._last_tick_s = now_s()
         self._last_cpu_s = cpu_s()
         self._status = ""
         self._has_started = False
@@ -74,8 +76,12 @@ class Monitor:
         if self._due_s is not None:
             self.sampled.loop_delay_ms.observe(max(0.0, self._now_s() - self._due_s) * 1000)
         self.sample()
-        interval_s = self._interval_s if self._has_started else min(STARTING_INTERVAL_S, self._interval_s)
-        self._due_s = self._now_s() + interval_s
+        now_s = self._now_s()
+        interval_s = self._interval_s
+        if not self._has_started:
+            starting_s = max(STARTING_INTERVAL_S, STARTING_SHARE * (now_s - self._started_s))
+            interval_s = min(starting_s, interval_s)
+        self._due_s = now_s + interval_s
         self._timer = self._loop.call_later(interval_s, self._tick)
 
     def sample(self) -> None:

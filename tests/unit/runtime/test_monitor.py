@@ -15,7 +15,7 @@ from quorumd.controller.broker_sessions import BrokerSessions
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.node.readiness import NodeStatus
 from quorumd.runtime import monitor as monitor_module
-from quorumd.runtime.monitor import STALLED_AFTER_S, Monitor
+from quorumd.runtime.monitor import STALLED_AFTER_S, STARTING_INTERVAL_S, Monitor
 from tests.support.text import shows
 
 STANDING = NodeStatus(1, "follower", 4, 2, 0.0, 2500.0, 42, 42, 10, True, True)
@@ -187,9 +187,20 @@ def test_systemd_is_notified_of_status_and_watchdog(tmp_path: Path, monkeypatch:
         *(searching, "WATCHDOG=1"),
         *(f"{follows} 5", "WATCHDOG=1"),
     ]
-    assert loop.delays == [0.1, 0.25, 0.25, 0.25, 0.25]
+    assert loop.delays == [STARTING_INTERVAL_S, 0.25, 0.25, 0.25, 0.25]
     monitor.stop()
     assert loop.cancelled
+
+
+def test_readiness_of_a_starting_node_is_checked_often_at_first() -> None:
+    clocks, node = Clocks(), make_node()
+    node.monitor.node_status = lambda: replace(STANDING, contact_ms=inf)
+    monitor, loop = make_monitor(node, clocks)
+    monitor.start()
+    for elapsed_s in (0.05, 0.5, 5.0, 500.0):
+        clocks.now_s = Clocks.now_s + elapsed_s
+        loop.callbacks[-1]()
+    assert loop.delays == [STARTING_INTERVAL_S, *map(pytest.approx, (STARTING_INTERVAL_S, 0.05, 0.5, 1.0))]
 
 
 def test_slow_watchdog_does_not_slow_the_look() -> None:
