@@ -12,7 +12,7 @@
     pipeline/                         the log on Spark
 
     imports                          imports of large parts of the program
-    command_group                    the class of all groups of commands
+    command_group, lazy_commands     groups of commands, and commands that are imported when they are used
     options, output                  shared options, tables, JSON and progress
     client_security                  --command-config
     admin_runner                     runs the admin client for a command

@@ -10,37 +10,47 @@ import click
 
 from quorumd import __version__
 from quorumd.build import description
-from quorumd.cli.acls import acls
-from quorumd.cli.bench import bench
-from quorumd.cli.brokers import brokers
-from quorumd.cli.cluster import cluster
 from quorumd.cli.command_group import CommandGroup
-from quorumd.cli.config import config
-from quorumd.cli.configs import configs
-from quorumd.cli.controllers import controllers
-from quorumd.cli.dev import dev
-from quorumd.cli.features import features
-from quorumd.cli.format.command import format_command
-from quorumd.cli.log.group import log
-from quorumd.cli.partitions.group import partitions
-from quorumd.cli.pipeline.group import pipeline
-from quorumd.cli.quorum.group import quorum
-from quorumd.cli.quotas import quotas
-from quorumd.cli.recover import recover
-from quorumd.cli.simulate import simulate
-from quorumd.cli.snapshot import snapshot
-from quorumd.cli.start import start
-from quorumd.cli.status import status
-from quorumd.cli.tokens import tokens
-from quorumd.cli.topics import topics
-from quorumd.cli.users import users
+from quorumd.cli.lazy_commands import LazyCommands
 from quorumd.errors import ExitCode, QuorumdError
 from quorumd.text import escaped
 
+COMMANDS = LazyCommands(
+    {
+        "dev": "quorumd.cli.dev:dev",
+        "format": "quorumd.cli.format.command:format_command",
+        "start": "quorumd.cli.start:start",
+        "cluster": "quorumd.cli.cluster:cluster",
+        "status": "quorumd.cli.status:status",
+        "quorum": "quorumd.cli.quorum.group:quorum",
+        "topics": "quorumd.cli.topics:topics",
+        "partitions": "quorumd.cli.partitions.group:partitions",
+        "brokers": "quorumd.cli.brokers:brokers",
+        "controllers": "quorumd.cli.controllers:controllers",
+        "configs": "quorumd.cli.configs:configs",
+        "features": "quorumd.cli.features:features",
+        "acls": "quorumd.cli.acls:acls",
+        "users": "quorumd.cli.users:users",
+        "quotas": "quorumd.cli.quotas:quotas",
+        "tokens": "quorumd.cli.tokens:tokens",
+        "log": "quorumd.cli.log.group:log",
+        "snapshot": "quorumd.cli.snapshot:snapshot",
+        "recover": "quorumd.cli.recover:recover",
+        "pipeline": "quorumd.cli.pipeline.group:pipeline",
+        "simulate": "quorumd.cli.simulate:simulate",
+        "bench": "quorumd.cli.bench:bench",
+        "config": "quorumd.cli.config:config",
+    }
+)
 EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {code.meaning}" for code in ExitCode)
 
 
-@click.group(cls=CommandGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup,
+    commands=COMMANDS,
+    epilog=EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(f"{__version__} ({description()})", message="%(prog)s %(version)s")
 def quorumd() -> None:
     """Run and operate Kafka's metadata quorum, and brokers, as one small daemon.
@@ -52,36 +62,6 @@ def quorumd() -> None:
       quorumd quorum describe --bootstrap-server 127.0.0.1:9192
       quorumd cluster down --dir run/demo
     """
-
-
-_COMMANDS = (
-    dev,
-    format_command,
-    start,
-    cluster,
-    status,
-    quorum,
-    topics,
-    partitions,
-    brokers,
-    controllers,
-    configs,
-    features,
-    acls,
-    users,
-    quotas,
-    tokens,
-    log,
-    snapshot,
-    recover,
-    pipeline,
-    simulate,
-    bench,
-    config,
-)
-
-for _command in _COMMANDS:
-    quorumd.add_command(_command)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -45,7 +45,8 @@ OF_LISTENER_FIELDS = frozenset({"max_connection_creation_rate"})
 class NodeFields(BaseModel):
     """The settings that do not depend on the roles of the process."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Only the validator of the last subclass, Settings, is ever used: it is built then.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     node_id: Annotated[int, integer(0, 2**31 - 1)] = setting(
         "node.id", "broker.id", about="Id of this node; also its voter id."

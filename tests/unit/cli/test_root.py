@@ -110,6 +110,15 @@ def test_help_imports_no_slow_modules() -> None:
     assert "Exit codes:" in done.stdout
 
 
+def test_command_imports_no_other_command() -> None:
+    code = (
+        "import sys; from quorumd.cli.root import COMMANDS, run; run(['start', '--help']); "
+        "print(*(name for name, place in COMMANDS.places.items() if place.partition(':')[0] in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split() == ["format", "start"], "start may format"
+
+
 def test_help_lists_every_exit_code_once_and_no_command_has_others(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
