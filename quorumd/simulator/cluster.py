@@ -56,7 +56,7 @@ DATA_FOLDER = data_folders.DATA_FOLDER
 PORT = 9092
 LISTENER_NAME = "CONTROLLER"
 AUTHORIZER = AuthorizerSettings(frozenset({ANONYMOUS}), early_start_listeners=frozenset({LISTENER_NAME}))
-"""Nodes prove no principal to each other, and clients with rights of their own prove one."""
+"""Nodes do not authenticate to each other; clients with limited rights do."""
 HEALTHY_LINKS = LinkConditions(slow_probability=0.0)
 HEALTHY_DISK = DiskLatency(slow_probability=0.0)
 """Conditions of the liveness phase: progress requires that messages and flushes are much faster than timeouts (Raft
@@ -76,10 +76,10 @@ class Watcher(Protocol):
         """Called when a process has ended; the next incarnation must find these batches."""
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
-        """Called when a machine without a process has another data folder."""
+        """Called when the log directory of a machine without a process is replaced."""
 
     def voter_change_requested(self, replica: ReplicaKey, is_added: bool) -> Callable[[], None]:
-        """Called when an operator adds or removes a voter. Returns what to call when that is acknowledged."""
+        """Called when an operator adds or removes a voter. Returns the callback for the acknowledgement."""
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class Machine:
     """None without a process."""
     incarnation: int = 0
     folder: int = 0
-    """Number of the present data folder: 0 is the initial one; every other one is another replica of the node."""
+    """Number of the current log directory: 0 is the initial one; every other one is another replica of the node."""
     folders_made: int = 0
     log_directories: dict[str, KafkaUuid] = field(default_factory=dict)
     """The ids of its log directories by path, {} without the broker role."""
@@ -107,9 +107,9 @@ class Machine:
     seeds: Sequence[int] | None = None
     """Voters whose addresses its properties name; None for all initial voters."""
     names_itself: bool = False
-    """Whether its properties name it as the only voter, like the first node of a quorum that grew later."""
+    """Whether its properties name it as the only voter, as those of the first node of a growing quorum do."""
     set_aside: data_folders.SetAside | None = None
-    """Its own data folder, while an operator runs the node with a wrong one."""
+    """Its own log directory, while an operator runs the node with a wrong one."""
     mirror: LogMirror = field(default_factory=LogMirror)
     last_voter_sets: tuple[VoterSet, ...] = ()
     """Without a process: the voter sets that its log may have."""
@@ -231,21 +231,21 @@ class Cluster:
             self._end(machine, without_power=True)
 
     def shut_down(self, node_id: int) -> None:
-        """Shut the process down in an orderly way."""
+        """Shut the process down gracefully."""
         machine = self.machines[node_id]
         if machine.node is not None and machine.process is not None:
             machine.stopping = True
             self.heap.call_later(0.0, machine.node.shut_down, b"signal", machine.process)
 
     def moved(self, machine: Machine) -> None:
-        """Report that a machine without a process has another data folder."""
+        """Report that the log directory of a machine without a process was replaced."""
         self.watcher.moved(machine.node_id, machine.directory_id)
         self.watcher.stopped(machine.node_id, machine.recoverable_batches)
         if self.broker_nodes is not None:
             self.broker_nodes.ended(machine, "has another disk")
 
     def restart_later(self, node_id: int) -> None:
-        """Start a process on the machine after a random delay, unless one is running by then."""
+        """Start a process on the machine after a random delay, unless one is running then."""
         incarnation = self.machines[node_id].incarnation
         delay = self.streams.stream("restart", node_id, incarnation).random() ** 2 * 4 * RESTART_MS
         self.heap.call_later(delay, partial(self.boot, node_id), b"boot")
@@ -292,14 +292,14 @@ class Cluster:
         return hosts if self.brokers is None else hosts + self.brokers.hosts()
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Return the current addresses of the nodes but those that are only brokers: always the same list, updated in
-        place."""
+        """Return the current addresses of all nodes except those that are only brokers: always the same list, updated
+        in place."""
         nodes = [machine for machine in self.machines.values() if machine.node_id < FIRST_BROKER]
         self._addresses[:] = [(machine.host, machine.port) for machine in nodes]
         return self._addresses
 
     def broker_address(self, node_id: int) -> tuple[str, int]:
-        """Return where clients of a node with the broker role connect to."""
+        """Return the address of the client listener of a node with the broker role."""
         machine = self.machines[node_id]
         return client_address(node_id, machine.host, machine.port)
 

@@ -1,6 +1,6 @@
-"""Operations on data folders: format, replace, restore, and confuse.
+"""Operations on log directories: format, replace, restore, and confuse.
 
-A replica is its data folder (KIP-853): a node that restarts with an empty one is another replica, and the log and
+A replica is its log directory (KIP-853): a node that restarts with an empty one is another replica, and the log and
 votes of the previous one are lost. A quorum survives that only while enough voters have theirs, which
 `is_dispensable` checks.
 """
@@ -35,13 +35,13 @@ WALL_MS = 1_600_000_000_000
 
 
 class SetAside(NamedTuple):
-    """A data folder that is not in use."""
+    """A log directory that is not in use."""
 
     root: Directory
     folder: int
     directory_id: KafkaUuid
     recoverable_batches: list[Batch]
-    """The batches that the node must find once it has this folder again."""
+    """The batches that the node must find once it has this directory again."""
 
 
 class KafkaFormat(NamedTuple):
@@ -106,12 +106,12 @@ def healthy_voters(cluster: Cluster, without: Machine) -> int:
 
 
 def is_dispensable(cluster: Cluster, machine: Machine) -> bool:
-    """Whether the data folder of a machine may be lost.
+    """Whether the log directory of a machine may be lost.
 
-    That of an observer may be. That of a voter only once the committed voters name its directory id: before that, its
-    next folder could not be distinguished from it, and it could vote twice (hole 40 of the KIP-595 draft). A majority
-    of the voters must be left, none of which could take part in a first bootstrap again. Once voters have changed,
-    that holds for every voter set that may be in effect.
+    That of an observer may always be lost; that of a voter only once the committed voters name its directory id:
+    before that, its next directory could not be distinguished from it, and it could vote twice (hole 40 of the
+    KIP-595 draft). A majority of the voters must be left, none of which could take part in a first bootstrap again.
+    Once voters have changed, that applies to every voter set that may be in effect.
     """
     if machine.set_aside is not None:
         return False
@@ -136,7 +136,7 @@ def replace(cluster: Cluster, machine: Machine) -> None:
 
 
 def set_aside(cluster: Cluster, machine: Machine, cluster_id: str | None) -> None:
-    """Run the node with another folder, formatted by an operator by mistake; `restore_folder` ends that."""
+    """Run the node with another directory, which an operator has formatted by mistake; `restore_folder` ends that."""
     random = cluster.streams.stream("wrong folder", machine.node_id, machine.folders_made)
     root = machine.disk.exchange(Directory())
     machine.set_aside = SetAside(root, machine.folder, machine.directory_id, machine.recoverable_batches)
@@ -189,7 +189,7 @@ def expect_refusal(
     `is_watched` is true. Its own files are restored afterwards.
     """
     own = machine.disk.exchange(root)
-    # The node is not responsible for the files on the disk meanwhile.
+    # Until then, the checkers must not hold the node responsible for the files on the disk.
     after_sync, machine.disk.after_sync = machine.disk.after_sync, lambda _: None
     process = Process(f"node-{machine.node_id}", machine.node_id, machine.incarnation)
     machine.disk.mount(process)

@@ -114,9 +114,9 @@ class LongIntervals:
     retention_ms: int = 7 * 24 * 3600 * 1000
     """Age of segments and snapshots at which they are removed."""
     observer_session_ms: int = 300_000
-    """Observers that are silent for this long are forgotten."""
+    """Observers that have not fetched for this long are removed from the quorum's state."""
     unclean_election_ms: float = 300_000.0
-    """Interval of the sweep over leaderless partitions."""
+    """Interval of the periodic unclean elections of leaderless partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,8 @@ class SimulationOptions:
     consumer_ms: float = 0.0
     """Mean time between two fetches of a consumer of the metadata log; 0 for none."""
     access_ms: float = 0.0
-    """Mean time between two requests of the administrator of access and of each client without rights of its own; 0
-    for nodes without an authorizer."""
+    """Mean time between two requests of the administrator of access, and of each client that has only granted rights;
+    0 for nodes without an authorizer."""
     idle_interval_ms: float = 0.0
     """An idle leader writes a NoOpRecord after this time; 0 for never."""
     record_ms: float = 0.0

@@ -1,8 +1,8 @@
-"""Folders. A created, renamed or removed name is durable only after its folder is synced.
+"""Directories. A created, renamed or removed name is durable only after its directory is synced.
 
-Until then a crash may undo the change: a random number of a folder's latest changes is lost (journals preserve their
-order), independently for each folder. A rename is one atomic change. Whether a file's bytes survive does not depend
-on its name: a renamed file that was not synced may be empty.
+Until then a crash may undo the change: a random number of the latest changes of a directory is lost (journals
+preserve their order), independently for each directory. A rename is one atomic change. Whether a file's bytes survive
+does not depend on its name: a renamed file that was not synced may be empty.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NameChange = tuple[tuple[str, "StoredFile | Directory | None"], ...]
 
 
 class Directory:
-    """A folder: `entries` is the view of processes, `durable` the synced state."""
+    """A directory: `entries` is the view of processes, `durable` the synced state."""
 
     __slots__ = ("durable", "entries", "pending")
 
@@ -31,14 +31,14 @@ class Directory:
         _apply(self.entries, names)
 
     def copy(self) -> Directory:
-        """Return a durable copy of the folder and its content."""
+        """Return a durable copy of the directory and its content."""
         copy = Directory()
         copy.entries = {name: entry.copy() for name, entry in self.entries.items()}
         copy.durable = dict(copy.entries)
         return copy
 
     def contents(self, path: str = "") -> dict[str, bytes]:
-        """Return the content of all files below, by path, as a process sees them."""
+        """Return the content of all files in the tree, by path, as a process sees it."""
         found: dict[str, bytes] = {}
         for name, entry in self.entries.items():
             if isinstance(entry, Directory):
@@ -53,7 +53,7 @@ class Directory:
         self.pending.clear()
 
     def files(self) -> Iterator[StoredFile]:
-        """Every file here and in the folders below, as a process sees them."""
+        """Iterate over all files in the tree, as a process sees them."""
         for entry in self.entries.values():
             if isinstance(entry, Directory):
                 yield from entry.files()
@@ -69,7 +69,7 @@ class Directory:
         return self.durable.get(name)
 
     def crash(self, random: Random) -> Loss:
-        """Undo a random number of unsynced changes here and in the folders and files below."""
+        """Undo a random number of unsynced changes in this directory, its subdirectories and their files."""
         loss = Loss()
         survivors = random.choice((0, len(self.pending), random.randrange(len(self.pending) + 1)))
         for change in self.pending[:survivors]:

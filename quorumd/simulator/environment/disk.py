@@ -100,14 +100,15 @@ class SimulatedDisk:
     def __init__(self, heap: EventHeap, random: Random, latency: DiskLatency | None = None) -> None:
         self.capacity = DEFAULT_CAPACITY_BYTES
         self.mounts = 0
-        """Number of processes that have used the disk: files opened by an earlier one are closed."""
+        """Number of processes that have used the disk: files that an earlier one opened are closed."""
         self.after_sync: Callable[[StoredFile | Directory], None] = _nothing
-        """Called with the synced file or folder at the instant it becomes durable."""
+        """Called with the synced file or directory at the instant it becomes durable."""
         self.syncs_failed = 0
         self.read_failed = False
         """Whether a read of the current or last process has failed."""
         self.changes = 0
-        """Number of calls that may have changed a file: while it is unchanged, processes read the same data."""
+        """Number of calls that may have changed a file: while the number is unchanged, processes read the same
+        data."""
         self.cuts = 0
         """Number of events that may have removed written data: truncations, removals, losses."""
         self._heap = heap
@@ -161,11 +162,11 @@ class SimulatedDisk:
 
     @property
     def busy_until_ms(self) -> float:
-        """When an operation that is submitted now begins, at the earliest."""
+        """The earliest time at which an operation that is submitted now begins."""
         return self._busy_until
 
     def fail_directory_sync(self, syncs: int = 1) -> None:
-        """Make the `syncs`-th sync of a folder from now fail with EIO; its names stay unsynced."""
+        """Make the `syncs`-th sync of a directory from now fail with EIO; its names stay unsynced."""
         self._directory_syncs_to_failure = syncs
 
     def fail_reads(self, reads: int = 1, count: int = 1) -> None:
@@ -181,7 +182,7 @@ class SimulatedDisk:
         self._thread.busy_until_ms = max(self._thread.busy_until_ms, until_ms)
 
     def repair(self) -> None:
-        """Cancel pending faults and free space; a stall in progress ends at its time, and corrupted data stays so
+        """Cancel pending faults and free space. A stall in progress ends at its time, and data remains corrupted
         until `restore`."""
         self.capacity = DEFAULT_CAPACITY_BYTES
         self._calls_to_power_loss = 0
@@ -252,7 +253,7 @@ class SimulatedDisk:
         return entry if isinstance(entry, StoredFile) else None
 
     def durable_folder(self, path: str) -> Directory | None:
-        """Return the folder that a name has after every crash; None if uncertain, or not a folder."""
+        """Return the directory that a name has after every crash; None if uncertain, or not a directory."""
         entry = self._durable_entry(path)
         return entry if isinstance(entry, Directory) else None
 
@@ -266,7 +267,7 @@ class SimulatedDisk:
         return file.durable_prefix(position + length)[position:] if file is not None else b""
 
     def durable_names(self, path: str) -> list[str]:
-        """Return the names in a folder that survive every crash, sorted."""
+        """Return the names in a directory that survive every crash, sorted."""
         entry = self._durable_entry(path)
         if not isinstance(entry, Directory):
             return []
@@ -383,7 +384,7 @@ class SimulatedDisk:
         def run() -> None:
             try:
                 outcome: T | BaseException = operation()
-            except Exception as error:  # handed to `done`, as the real disk does
+            except Exception as error:  # passed to `done`, as by the real disk
                 outcome = error
             self._heap.call_at(done_at, lambda: done(outcome), b"disk done", process)
 

@@ -160,8 +160,8 @@ class EventHeap:
         return False
 
     def spend(self, process: Process, duration_ms: float) -> None:
-        """Let the current callback take this long: its further sends, writes and timers happen that much later, and
-        its process is busy meanwhile."""
+        """Let the current callback take this long: its later sends, writes and timers are delayed by that time,
+        during which its process is busy."""
         self.now_ms += duration_ms * process.slowness
         process.busy_until_ms = max(process.busy_until_ms, self.now_ms)
 

@@ -79,7 +79,7 @@ class SimulatedNetwork:
         self._waiting: dict[Stream, None] = {}
         self._next_port = 40_000
         self.principals: dict[str, str] = {}
-        """The principal that connections from a host prove, if not the anonymous one."""
+        """The principal that connections from a host authenticate as, if not the anonymous one."""
         self._last_arrivals: dict[tuple[str, str], float] = {}
         """Time of the last arrival, by machines of sender and receiver."""
         self.tap: Tap | None = None

@@ -29,7 +29,7 @@ class Resize:
 
 @dataclass(slots=True)
 class Loss:
-    """The losses of a crash in one file or folder; counted in the report."""
+    """The losses of a crash in one file or directory; counted in the report."""
 
     lost_sectors: int = 0
     torn_writes: int = 0
@@ -113,7 +113,7 @@ class StoredFile:
     def crash(self, random: Random) -> Loss:
         """Drop the page cache: synced data stays, and a random legal part of the rest survives."""
         loss = Loss()
-        # Crashes that lose all, nothing or some are all likely: they find different bugs.
+        # Crashes that lose everything, nothing or a part are all likely, since they find different bugs.
         survival = random.choice((0.0, 1.0, random.random(), random.random()))
         resizes = sum(isinstance(change, Resize) for change in self.pending)
         surviving_resizes = resizes if survival == 1.0 else int((resizes + 1) * random.random() * survival)

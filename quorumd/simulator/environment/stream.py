@@ -86,7 +86,7 @@ class Side:
             self.stream.finish()
 
     def abort(self) -> None:
-        """Simulated memory is not bounded: the queued bytes are sent."""
+        """See `ports.Transport`. Simulated memory is not bounded, so the queued bytes are still sent."""
         self.close()
 
     def pause_reading(self) -> None:
@@ -180,7 +180,7 @@ class Stream:
 
     @property
     def bytes_in_flight(self) -> int:
-        """Return the number of written bytes that are not received yet, and will be if the receiver lives."""
+        """Return the number of written bytes that the receiver will still receive unless it ends."""
         return self._in_flight - len(self.receiver.incoming) + self.unsent_bytes
 
     @property
@@ -205,7 +205,7 @@ class Stream:
         self._launch(self._arrive_reset, b"reset")
 
     def taken(self, length: int) -> None:
-        """Free the capacity of received bytes."""
+        """Release the capacity that received bytes have used."""
         self._in_flight -= length
         if self._unsent:
             self._pump()

@@ -43,7 +43,7 @@ class SubprocessJobs:
             self._job = None
             try:
                 outcome: T | BaseException = job(self._disk)
-            except Exception as error:  # handed to `done`, as the real disk does
+            except Exception as error:  # passed to `done`, as by the real disk
                 outcome = error
             self._heap.call_later(1.0, lambda: done(outcome), b"apart done", process)
 

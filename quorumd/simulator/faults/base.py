@@ -19,7 +19,7 @@ class Fault(Protocol):
 
 
 def undisturbed(cluster: Cluster) -> list[Machine]:
-    """Return the running machines that no other fault is at work on, by node id."""
+    """Return the running machines that are not affected by another fault, by node id."""
     return [
         machine
         for machine in cluster.running()

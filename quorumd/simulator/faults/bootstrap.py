@@ -23,9 +23,9 @@ DOWN_MS = 300.0
 
 
 class WipedDisks:
-    """Some voters, possibly most, lose their disks at once and are formatted like by a service unit: without initial
-    controllers, with the old cluster id or none. They have their initial properties; those of one may name it as the
-    only voter. The other voters run, are down, or are isolated. Finally the operator restores the old disks."""
+    """Some voters, possibly most, lose their disks at once and are formatted as by a service unit: without initial
+    controllers, and with the old cluster id or none. They have their initial properties; those of one may name it as
+    the only voter. The other voters are running, down, or isolated. Finally the operator restores the old disks."""
 
     name = "wiped disks"
 
@@ -117,8 +117,8 @@ class MovedQuorum:
 
 
 def _all_voters_are_healthy(cluster: Cluster) -> bool:
-    """Whether all voters have their initial folders, the committed voters name their directory ids, and a majority
-    runs."""
+    """Whether all voters have their initial log directories, the committed voters name their directory ids, and a
+    majority is running."""
     informed = most_up_to_date(cluster)
     if informed is None:
         return False
@@ -155,7 +155,7 @@ def _can_find_voters(cluster: Cluster, machine: Machine) -> bool:
 
 
 def _named_rightly(cluster: Cluster, recorded: VoterSet) -> int:
-    """Count the voters that a record names with their current addresses."""
+    """Count the voters whose address in a record is the current one."""
     return sum(
         (voter := recorded.by_id(number)) is not None
         and [endpoint.port for endpoint in voter.endpoints] == [cluster.machines[number].port]

@@ -26,10 +26,10 @@ from quorumd.simulator.faults.links import DelayedConnection, block_for
 from quorumd.simulator.workload.request_connection import RequestConnection
 
 LONGEST_REQUEST_MS: Final = 40.0
-"""Longest time from a proposal until its connection breaks."""
+"""The longest time from a proposal until its connection breaks."""
 OPERATOR_HOST: Final = "10.0.9.1"
 HELD_MS: Final = (20.0, 200.0)
-"""How long a proposal is on its way while an operator changes a config."""
+"""Delay of a proposal during which an operator changes a config."""
 
 
 def has_sent(side: Side, api_key: int) -> bool:
@@ -39,7 +39,7 @@ def has_sent(side: Side, api_key: int) -> bool:
 
 class LateMetadata(DelayedConnection):
     """A broker fetches the metadata log over a slow connection, while the controller responds to it at once: it acts
-    on a response before, and on old metadata long after, the change is committed (races R6 and R12)."""
+    on a response before it has the committed change, and on old metadata long after (races R6 and R12)."""
 
     name = "late metadata"
     delays_ms = (50.0, 200.0, 1000.0)
@@ -52,11 +52,11 @@ class LateMetadata(DelayedConnection):
 
 
 class LostIsrResponse:
-    """The response to the next proposal that adds a replica to an ISR does not arrive, nor does the metadata, for a
-    while; another member may crash meanwhile (races R6, R14 and R26).
+    """For a while, neither the response to the next proposal that adds a replica to an ISR arrives, nor the metadata;
+    another member may crash in the meantime (races R6, R14 and R26).
 
-    Either nothing arrives from the controllers, or only the metadata is late, and the connection of the proposal
-    breaks, so that it is sent again."""
+    Either nothing arrives from the controllers; or only the metadata is late, and the connection of the proposal
+    breaks, so that the proposal is sent again."""
 
     name = "lost ISR response"
 

@@ -240,7 +240,7 @@ def _block(brokers: BrokerFleet, ways: list[tuple[str, str]], duration_ms: float
 
 
 def may_lose(brokers: BrokerFleet, broker_id: int) -> bool:
-    """Whether other brokers have the records of this broker's disk, for partitions with several replicas."""
+    """Whether other brokers have all records on this broker's disk, for partitions with several replicas."""
     view = brokers.observation.view
     for where, history in view.histories.items():
         row = view.row(where)

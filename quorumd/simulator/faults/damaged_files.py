@@ -1,4 +1,5 @@
-"""Damage to the small files of a data folder, and lost segments: a node must refuse to start, and change nothing."""
+"""Damage to the small files of a log directory, and lost segments: a node must refuse to start, and change
+nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ CHECKPOINTS: Final = (
 
 
 class DamagedFile:
-    """A node is started with one damaged file, or without one that it needs; it continues with its own files."""
+    """A node is started with one damaged or missing file, and then continues with its own files."""
 
     name = "damaged file"
 

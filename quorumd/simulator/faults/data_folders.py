@@ -1,4 +1,4 @@
-"""Data folders that are corrupted, lost, or confused by operators."""
+"""Log directories that are corrupted, lost, or confused by operators."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ class ReplacedDisk:
 
 
 class WrongClusterId:
-    """A node is started with the id of another cluster: in its own folder, or in one formatted for it."""
+    """A node is started with the id of another cluster: in its own log directory, or in one formatted for that
+    cluster."""
 
     name = "wrong cluster id"
 
@@ -110,7 +111,7 @@ class WrongClusterId:
 
 
 class SwappedFolders:
-    """Two nodes are started with each other's data folders, and then with their own."""
+    """Two nodes are started with each other's log directories, and then with their own."""
 
     name = "swapped folders"
 
@@ -129,7 +130,7 @@ class SwappedFolders:
 
 
 class CopiedFolder:
-    """A node is started with a copy of another node's data folder, possibly with its own id written into it."""
+    """A node is started with a copy of another node's log directory, possibly with its own id written into it."""
 
     name = "copied folder"
 

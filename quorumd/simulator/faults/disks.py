@@ -34,7 +34,7 @@ class DiskFull(RunningNodeFault):
 
 
 class FailedDirectorySync(RunningNodeFault):
-    """One of the next syncs of a folder fails: names of new and renamed files may be lost."""
+    """One of the next syncs of a directory fails: names of new and renamed files may be lost."""
 
     name = "failed directory sync"
 

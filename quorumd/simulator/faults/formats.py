@@ -1,4 +1,4 @@
-"""Operators who run `format` on folders that are formatted: it must neither change nor confuse them."""
+"""Operators who run `format` on formatted directories, which must remain unchanged."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Arguments(NamedTuple):
 
 
 class RepeatedFormat:
-    """A node is stopped, and its folder formatted again: for it, another node or another cluster, or as the founder
-    of another quorum."""
+    """A node is stopped, and its log directory formatted again: for the same node, another node or another cluster,
+    or as the founder of another quorum."""
 
     name = "repeated format"
     invariant = "a formatted folder keeps its content"
@@ -45,7 +45,7 @@ class RepeatedFormat:
         machine = random.choice(_candidates(cluster))
         cluster.kill(machine.node_id)
         own = machine.disk.exchange(machine.disk.copy())
-        # The node is not responsible for the files on the disk meanwhile.
+        # Until then, the checkers must not hold the node responsible for the files on the disk.
         after_sync, machine.disk.after_sync = machine.disk.after_sync, lambda _: None
         process = Process("format", machine.node_id, machine.incarnation)
         machine.disk.mount(process)
@@ -63,7 +63,7 @@ class RepeatedFormat:
         disk = machine.disk
         arguments = _draw_arguments(random, machine)
         if arguments.is_refused and arguments.founders and _has_log(disk) and random.random() < 0.3:
-            # Records alone show that the folder belongs to a quorum.
+            # Even without the other files, the records show that the directory belongs to a quorum.
             disk.remove(f"{PARTITION}/{QUORUM_STATE}")
         before = disk.contents()
         try:

@@ -94,7 +94,7 @@ class HostilePeer(RunningNodeFault):
         if voters and random.random() < 0.5:
             key = ReplicaKey(random.choice(voters).id, KafkaUuid(random.randbytes(16)))
         if voters and random.random() < 0.3:
-            # What only the token of the epoch proves.
+            # Claims that only the token of the epoch can prove.
             known = Knowledge(node, random.choice((None, node.cluster_id)), random.choice(voters), epoch)
             return random.choice(_WITHOUT_TOKEN)(random, known)
         has_leader = node.engine.leader_id >= 0
@@ -136,7 +136,7 @@ def _stranger(random: Random) -> ReplicaKey:
 
 
 def _has_live_leader(node: Node) -> bool:
-    """Whether the leader is surely alive for the receiver when the request arrives."""
+    """Whether the receiver will certainly consider its leader alive when the request arrives."""
     engine = node.engine
     return engine.contact_ms(node.clock.now_ms()) < node.settings.raft.fetch_timeout_ms / 2
 
@@ -240,7 +240,7 @@ def _malformed(random: Random, frame: bytes) -> bytes:
 _Forger = Callable[[Random, Knowledge], Forged]
 _ELECTORAL: tuple[_Forger, ...] = (_vote, _begin, _end)
 _IN_EPOCH_WITH_LEADER = _ELECTORAL
-"""Rejected because the epoch has a leader, or is over."""
+"""Rejected because the epoch has a leader or has ended."""
 _WITHOUT_AUTHORITY: tuple[_Forger, ...] = (_fetch, _fetch, _fetch, _snapshot, _update, _remove, _announce)
 """Harmless because of the key in whose name they are."""
 _WITHOUT_TOKEN: tuple[_Forger, ...] = (_fetch, _fetch, _snapshot, _redirect)

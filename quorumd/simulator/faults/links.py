@@ -122,7 +122,7 @@ class DelayedConnection:
         side.far.stream.delay_ms = delay_ms
 
     def is_candidate(self, side: Side) -> bool:
-        """Whether a node that opened this connection may meet the fault."""
+        """Whether the fault may affect this connection, which a node has opened."""
         del side
         return True
 

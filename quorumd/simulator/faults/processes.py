@@ -11,7 +11,7 @@ from quorumd.simulator.faults.base import RunningNodeFault
 
 
 class PausedProcess(RunningNodeFault):
-    """SIGSTOP, and SIGCONT later: all events of the meantime are pending then."""
+    """SIGSTOP, and later SIGCONT: all events in between are pending then."""
 
     name = "paused process"
 
@@ -24,8 +24,8 @@ class PausedProcess(RunningNodeFault):
 
 
 class StalledEventLoop(RunningNodeFault):
-    """The event loop does not turn for a while: connections, the disk thread and subprocesses go on. Stalls often
-    come in a row, with a few turns in between."""
+    """The event loop is blocked for a while: connections, the disk thread and subprocesses continue. Stalls often
+    follow each other, with a few iterations in between."""
 
     name = "stalled event loop"
 

@@ -1,6 +1,6 @@
 """Clients and operators who send requests that must be refused: of voters, registrations, brokers, and in envelopes.
 
-None of them may have an effect, so any seed can have them, whatever else its operators do.
+None of them may have an effect, so every seed may include them, whatever else its operators do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Refused(NamedTuple):
 
 
 class RefusedRequest(RunningNodeFault):
-    """Requests to one node that have an error each."""
+    """Requests to one node, each of which is invalid in one way."""
 
     name = "refused request"
     invariant = "invalid requests are refused"

@@ -18,8 +18,9 @@ MAX_DELAY_TO_POWER_LOSS_MS = 300.0
 
 
 class CopiedSnapshots:
-    """The snapshots of one node are copied to another that runs, or that was down while the log grew; soon afterwards
-    that one loses power. By then its log may start at a copied snapshot, which it must have made durable itself."""
+    """The snapshots of one node are copied to another one, which is running or was down while the log grew. Soon
+    afterwards the target loses power: by then its log may start at a copied snapshot, which it must have made durable
+    itself."""
 
     name = "copied snapshots"
 

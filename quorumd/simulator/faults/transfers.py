@@ -21,13 +21,13 @@ MAX_LOOKS: Final = 1500
 FULL_MS: Final = 500.0
 BLOCKED_MS: Final = 800.0
 MAX_WAIT_MS: Final = 20.0
-"""The longest time that a transfer has run before it is disturbed."""
+"""The longest time for which a transfer runs before it is disturbed."""
 
 
 class DisturbedTransfer:
     """The next transfer of a snapshot is disturbed: the leader ends or cannot read, the stored part is damaged or
-    cut, the disk is full or fails to sync, or the link breaks. In seeds in which disks are replaced, a new one causes
-    such a transfer."""
+    cut, the disk is full or fails to sync, or the link breaks. In seeds with replaced disks, a new disk causes such a
+    transfer."""
 
     name = "disturbed transfer"
 

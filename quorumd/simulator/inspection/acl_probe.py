@@ -19,7 +19,8 @@ class AclProbe:
         if node is None:
             return
         image = node.state_machine.image
-        # Every change of the image changes its hash; an index that a roll-back has missed lasts until then.
+        # Every change of the image changes its hash, so an index that a rollback has missed is found at the latest
+        # then.
         seen = machine.incarnation, image.hash
         if self._seen.get(machine.node_id) != seen:
             self._seen[machine.node_id] = seen

@@ -8,12 +8,12 @@ from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
 
 WITHIN_MS = 500.0
-"""Allowance for other work of a node, beside the processor time of the records."""
+"""Allowance for other work of a node, in addition to the processor time of the records."""
 RECORD_COSTS = 4.0
 """Allowance for the records of the whole log, since a snapshot may have to be loaded first, while the node serves
 requests in between."""
 MAX_GAP_MS = 50.0
-"""A node without an event for longer may be paused: the rest of that time does not count."""
+"""A node without an event for a longer time may be paused: the rest of the time does not count."""
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ class DurableFiles:
         self._cuts = -1
 
     def forget(self) -> None:
-        """Report all contents again, since the files on the disk were exchanged."""
+        """Report all contents again: the files on the disk were replaced."""
         self._contents.clear()
 
     def synced(self, entry: StoredFile | Directory) -> None:

@@ -139,7 +139,7 @@ class _View:
             seen.epoch, seen.leader_id, seen.is_leader = engine.epoch, engine.leader_id, engine.is_leader
         seen.high_watermark = engine.high_watermark
         if machine.exiting:
-            # It exits before it has published what follows the append that failed.
+            # The node exits before it has published the effects of the failed append.
             seen.high_watermark = min(seen.high_watermark, node.log.end_offset)
         seen.now_ms = now_ms
         if seen.is_leader:
@@ -311,7 +311,7 @@ class Inspector:
             checker.stopped(node_id, recoverable)
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
-        """Record that a machine has a new data folder, without the content of the previous one."""
+        """Record that a machine has a new log directory, without the content of the previous one."""
         self._report_quorum_state()
         self._files[node_id].forget()
         for checker in self.checkers:

@@ -33,7 +33,7 @@ class LeaderProbe:
         self._healthy: Healthy = ()
         self._blocked: list[tuple[str, str]] = []
         self._since_ms = 0.0
-        """Since when the same nodes are healthy, and without a leader."""
+        """The time since which the same nodes have been healthy and without a leader."""
 
     def look(self) -> None:
         """Check after an event. Raises InvariantViolation."""

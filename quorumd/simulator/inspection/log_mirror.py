@@ -33,7 +33,7 @@ class LogChange(NamedTuple):
 
 READ_BYTES = 1 << 20
 IN_SNAPSHOT = "snapshot"
-"""Stands for a snapshot in place of a segment."""
+"""The place of a batch in a snapshot, instead of the file of a segment."""
 
 
 class LogMirror:

@@ -9,7 +9,7 @@ from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
 
 MIN_UNREAD_MS = 20.0
-"""Minimum age of unread data to conclude that it arrived during the pause."""
+"""Minimum age of unread data from which it is concluded that it arrived during the pause."""
 
 
 class Following(NamedTuple):

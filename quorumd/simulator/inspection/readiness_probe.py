@@ -56,7 +56,8 @@ class ReadinessProbe:
                 self._resumed_ms[machine.node_id] = process.busy_until_ms
 
     def _has_read_old_fetches(self, machine: Machine, fetch_timeout_ms: float) -> bool:
-        """Whether a leader may take fetches that waited during its pause for contact, until a fetch timeout later."""
+        """Whether a leader may count fetches that were waiting during its pause as contact, until a fetch timeout
+        later."""
         resumed_ms = self._resumed_ms.get(machine.node_id, -inf)
         return self._cluster.heap.now_ms - resumed_ms <= TOLERANCE * fetch_timeout_ms
 

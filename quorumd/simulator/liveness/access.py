@@ -20,7 +20,7 @@ QUESTIONS: Final = 12
 
 
 class LastRights:
-    """Lists everything that the administrator has set, and uses rights, through every running node."""
+    """Lists the settings of the administrator and sends requests of clients, through every running node."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LastRights:
                 self._requests.require(question.host, address, request, version, decided)
 
     def _question(self) -> Question:
-        """Draw a request about names of any time."""
+        """Draw a request about names of any generation."""
         client = self._random.choice(CLIENTS)
         return self._draws.question(client, self._random.random() * self._began_ms)
 

@@ -73,7 +73,7 @@ def require_idle_records(
     """
     run_until(cluster.heap.now_ms + MAX_COMMIT_MS)
     before = committed_end()
-    # After a record that is committed late the leader waits for another interval.
+    # After a record that was committed late, the leader waits for another interval.
     run_until(cluster.heap.now_ms + IDLE_RECORDS * (2 * interval_ms + MAX_COMMIT_MS))
     grown = committed_end() - before
     least_ms = interval_ms / (1.0 + cluster.options.clock_drift)

@@ -1,4 +1,4 @@
-"""Bounds of what nodes keep once faults have ended: files on disk, and objects in memory."""
+"""Bounds of the files and objects of nodes once faults have ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEGMENT, SNAPSHOT, BUILDING, PART = ".log", ".checkpoint", ".building", ".part"
 DISK_IS_BOUNDED: Final = "snapshots are built and the log is cut"
 MEMORY_IS_BOUNDED: Final = "an idle leader keeps few objects"
 MAX_OBJECTS: Final = 64
-"""Such as the APIs that a connection supports."""
+"""The limit of a collection, such as the APIs that a connection supports."""
 MAX_OBJECTS_PER_HOST: Final = 8
 LOG_PATHS: Final = ("node.log", "node.engine")
 PACKAGES: Final = ("quorumd.node.", "quorumd.raft.", "quorumd.log.", "quorumd.protocol.connection")
@@ -74,7 +74,7 @@ def _excesses(cluster: Cluster, committed: CommittedDataIsImmutable) -> dict[int
 
 def _excess(cluster: Cluster, machine: Machine, committed: CommittedDataIsImmutable) -> Excess | None:
     options, files = cluster.options, _files(machine)
-    # That of offset 0, which Kafka's tools write, stays.
+    # The snapshot of offset 0, which Kafka's tools write, is kept.
     snapshots = sorted(
         (int(name[:20]), size) for name, size in files if _is_numbered(name, SNAPSHOT) and int(name[:20])
     )
@@ -142,7 +142,7 @@ def require_bounded_memory(cluster: Cluster) -> None:
 
 
 def _collections(node: Node) -> Iterator[tuple[str, int]]:
-    """Find the collections that the objects of a node hold, with their sizes."""
+    """Yield the collections that are reachable from a node, as (path, size)."""
     seen: set[int] = set()
     waiting: deque[tuple[str, Any]] = deque([("node", node)])
     while waiting:

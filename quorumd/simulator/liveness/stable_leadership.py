@@ -82,7 +82,7 @@ class StableLeadership:
     def _on_elected(self, machine: Machine, epoch: int, now: float) -> None:
         self._epochs_led.add(epoch)
         before = self._tenure
-        # A node that had waited long for a leader may have campaigned before it could learn of this one.
+        # A node that has waited long for a leader may have campaigned before it could learn of this one.
         was_known = before is not None and now - before.since_ms > self._cluster.options.election_timeout_ms
         was_reached = before is not None and before.ended_ms > self._reached_ms
         if before is not None and was_known and was_reached and before.is_newest and epoch > before.epoch:

@@ -314,7 +314,7 @@ _node_profile = partial(
     record_ms=(0.003, 0.03),
     broker_faults=(),
 )
-"""Nodes with the broker role do the work, and little else does: their runs cost the most."""
+"""Ranges for nodes with the broker role, and few other clients, since runs with these nodes take the longest."""
 
 NODE_PROFILES: tuple[Profile, ...] = (
     _node_profile(

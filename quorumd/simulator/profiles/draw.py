@@ -33,8 +33,8 @@ Replaced disks are drawn again by profiles with `disks_with_voter_changes`."""
 FLUSHES_SHARE = 0.3
 """Share of seeds with moves between log directories whose brokers flush every record."""
 BROKER_NODES_SHARE = 0.05
-"""Share of the seeds of plain swarm that have nodes with the broker role: a profile of them, as their clients do not
-expect the faults of all others."""
+"""Share of the seeds of plain swarm that have nodes with the broker role. Such a seed draws from one of their
+profiles, since their clients do not expect the faults of all other profiles."""
 MOVES = frozenset({"moved node", "moved quorum"})
 """Faults after which nodes must learn the new addresses of others."""
 LARGE_TRANSFER_BYTES = 30_000
@@ -116,7 +116,7 @@ class _Sampler:
             links=self._links(),
             workload=self._workload(profile),
         )
-        # Last, so that the draws before it do not depend on it.
+        # Drawn last, so that the earlier draws do not depend on it.
         count = random.choice(profile.brokers)
         if count:
             options = self._with_brokers(options, count, profile)
@@ -170,7 +170,7 @@ class _Sampler:
         )
 
     def with_operators(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
-        """Draw the operators beside the administrator, from a separate stream."""
+        """Draw the operators in addition to the administrator, from a separate stream."""
         share = profile.operator_share
         drawn = [name for name in profile.operators if self._random.random() < share]
         operators = {name: self._log_uniform(*profile.operator_ms) for name in drawn}

@@ -1,8 +1,8 @@
 """Mixes of profiles: the faults of all of them, and each group of ranges from one of them.
 
-Plain swarm draws most options within wide ranges, so that it seldom meets what a profile was made for: frequent voter
-changes on disks that are replaced, small snapshots in a cluster with brokers, several operators at once. A mix keeps
-the narrow ranges of profiles and combines their faults.
+Plain swarm draws most options within wide ranges, so that it rarely reaches the situations for which a profile was
+made: frequent voter changes on disks that are replaced, small snapshots in a cluster with brokers, several operators
+at once. A mix keeps the narrow ranges of profiles and combines their faults.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "rare faults": ("rare_faults", "rare_share"),
     "clocks": ("clock_drift",),
     "files": ("segment_bytes", "snapshot_bytes", "maintenance_interval_ms", "piece_bytes"),
-    # Together, because a mix of the extremes would leave no processor time.
+    # From one profile, because a mix of the extremes would leave no processor time.
     "load": (
         "clients",
         "think_ms",

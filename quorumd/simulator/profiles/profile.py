@@ -28,9 +28,9 @@ class Profile:
     fault_share: Range = (0.1, 0.9)
     """Probability that a seed uses each of them."""
     rare_faults: tuple[str, ...] = ()
-    """Further possible faults,"""
+    """Further possible faults."""
     rare_share: float = 0.0
-    """and the probability that a seed uses each of them."""
+    """Probability that a seed uses each of the rare faults."""
     fault_interval_ms: Range = (150.0, 2500.0)
     voters: tuple[int, ...] = (1, 2, 3, 3, 3, 3, 4, 5, 5, 6, 7)
     observers: tuple[int, ...] = (0, 0, 0, 0, 1, 1, 2, 3, 4, 5)
@@ -115,7 +115,7 @@ class Profile:
     long_intervals: float = 0.25
     """Share of seeds that scale each long interval down (`LongIntervals`)."""
     long_interval_ms: Range = (300.0, 6000.0)
-    """Such an interval."""
+    """Range of each long interval that is scaled down."""
     idle_interval_ms: Range | None = None
     """Time after which an idle leader writes a NoOpRecord; None for never."""
     balance_ms: Range | None = None
@@ -131,9 +131,9 @@ class Profile:
     moves_ms: Range = (50.0, 1000.0)
     """Mean time between two requests to move replicas of broker nodes with several directories."""
     moves_share: float = 0.5
-    """Share of these seeds with such requests."""
+    """Share of the seeds with several directories that have such requests."""
     operators: tuple[str, ...] = ()
-    """The possible operators beside the administrator."""
+    """The possible operators, in addition to the administrator."""
     operator_share: float = 1.0
     """Probability that a seed has each of them, and that ELR is switched."""
     operator_ms: Range = (50.0, 1500.0)

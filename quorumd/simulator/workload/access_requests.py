@@ -38,7 +38,7 @@ CLIENTS: Final = (("User:amy", "10.0.10.1"), ("User:amy", "10.0.11.1"), ("User:b
 """Principals, and the hosts from which they connect."""
 HOSTS: Final = ("*", "*", "*", "10.0.10.1", "10.0.11.1", "10.0.10.0/24")
 GENERATION_MS: Final = 3000.0
-"""Names of topics and groups change at this interval, like those of `ConfigAdministrator`."""
+"""The interval at which names of topics and groups change, like those of `ConfigAdministrator`."""
 TIMEOUT_MS: Final = 2000
 TOPIC_CONFIG, GROUP_CONFIG = 2, 32
 CONFIGS: Final = {
@@ -69,7 +69,7 @@ class AccessRequests:
         self._values = 5000
 
     def question(self, client: tuple[str, str], now_ms: float) -> Question:
-        """Draw what a client requests."""
+        """Draw a request of a client."""
         kind = self._random.choice((TOPIC, GROUP, GROUP, CLUSTER))
         operation = self._random.choice(OPERATIONS[kind])
         return Question(*client, operation, kind, self._name(kind, now_ms))
@@ -118,7 +118,7 @@ class AccessRequests:
         ), 3
 
     def _filter(self, known: Sequence[Entry], now_ms: float) -> DeleteAclsFilter:
-        """Draw a filter with a principal of the model: ACLs of others are not its own."""
+        """Draw a filter with a principal of the model: the ACLs of other principals are not part of the model."""
         random = self._random
         principal = random.choice(access.PRINCIPALS)
         if known and random.random() < 0.7:
@@ -186,7 +186,7 @@ LISTS: Final[tuple[tuple[Message, int], ...]] = (
 
 
 def access_request(question: Question) -> tuple[Message, int]:
-    """The request of a client that needs the right in question, and its version."""
+    """Return the request of a client that requires the right in question, and its version."""
     kind, operation, name = question.kind, question.operation, question.name
     if kind == CLUSTER:
         return _cluster_request(operation)

@@ -1,5 +1,5 @@
-"""The clients beside those of registers and lists: administrators of configs and features, and writers and readers of
-metadata."""
+"""The clients other than those of registers and lists: administrators of configs and features, and writers and
+readers of metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quorumd.simulator.workload.log_consumer import LogConsumer
 
 
 class BackgroundWorkload:
-    """Those of these clients that the options of a seed include."""
+    """The background clients that the options of a seed include."""
 
     def __init__(self, cluster: Cluster, streams: Streams, inspector: Inspector) -> None:
         self._options = cluster.options
@@ -70,7 +70,7 @@ class BackgroundWorkload:
         self._access.stop()
 
     def counters(self) -> dict[str, int]:
-        """Return what was requested, and what was compared."""
+        """Return the numbers of requests and of comparisons, by name."""
         return {
             **self._features.counters,
             **self._configs.counters,

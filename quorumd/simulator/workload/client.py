@@ -28,7 +28,7 @@ from quorumd.simulator.workload.request_connection import RequestConnection
 
 
 class SimulatedClient:
-    """Writes and reads at a random node, which it keeps while that responds."""
+    """Writes to and reads from a random node, and stays with it while it responds."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class SimulatedClient:
         self._host = ""
         self.running = True
         self.is_idle = True
-        """No operation is under way."""
+        """Whether no operation is in progress."""
         self.waits_for: tuple[str, float] | None = None
         """The host whose response is pending, and since when."""
 

@@ -1,4 +1,4 @@
-"""Draws requests of every API that reads the cluster: of everything, of parts, in pages, and of unknown things."""
+"""Draws requests of every API that reads the cluster: for everything, for parts, in pages, and for unknown names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNKNOWN: Final = ("unknown", "not valid!", "")
 """Names of topics that do not exist."""
 MAX_PARTITION: Final = 3
 EVERYTHING_SHARE: Final = 0.5
-"""Share of the requests for everything, which reveal the most."""
+"""Share of requests for everything, which find the most."""
 
 
 class Read(NamedTuple):

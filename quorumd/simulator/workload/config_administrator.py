@@ -138,7 +138,7 @@ class ConfigAdministrator(RequestLoop):
         return changes.AlterableConfig(name, APPEND, added)
 
     def _alter_any(self) -> tuple[Message, int]:
-        """Change any configs of any resources to any values: most are refused, and none of the refused may change."""
+        """Change any configs of any resources to any values: most are refused, and a refused one must not change."""
         random, wire = self._random, changes
         resources = [
             wire.AlterConfigsResource(

@@ -75,7 +75,7 @@ def _draw_release(random: Random) -> str | None:
 
 
 def _draw_changed(random: Random) -> dict[str, int]:
-    """Draw levels of single features, few of them invalid."""
+    """Draw levels of single features, a few of them invalid."""
     changed = {
         feature.name: random.randint(feature.lowest, feature.highest + (random.random() < 0.1))
         for feature in SUPPORTED_FEATURES

@@ -35,7 +35,7 @@ def draw_kept_record(random: Random, kept: Iterable[bytes]) -> bytes:
     """Draw the frame of a record that is valid after the records `kept`."""
     made = random.choice(_KINDS)(random)
     if isinstance(made, AccessControlEntryRecord) and random.random() < 0.5:
-        # Not those of the administrator of access.
+        # Omit the records of the administrator of access.
         found = [
             record
             for record in map(decode_record, kept)

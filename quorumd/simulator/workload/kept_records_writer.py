@@ -72,8 +72,8 @@ class KeptRecordsWriter:
         controller.writer.propose(records, frames, size_of_records(frames), _ignore)
 
     def _transaction(self, frames: list[bytes]) -> list[list[bytes]]:
-        """Put these records into a transaction that is complete or aborted (KIP-868), of one batch or two. The image
-        has its effects only at its end, so that it must not remove the same thing twice."""
+        """Put these records into a committed or aborted transaction (KIP-868) of one or two batches. The image
+        applies it only at its end, so the transaction must not remove the same resource twice."""
         random = self._random
         self._cluster.counters["transactions"] += 1
         kept = [frame for frame in frames if frame[1] != RemoveAccessControlEntryRecord.API_KEY]

@@ -1,4 +1,5 @@
-"""A consumer of the metadata log, like a stock tool: it follows the leader with long polls and sends odd fetches."""
+"""A consumer of the metadata log, like Kafka's tools: it follows the leader with long polls, and sometimes sends an
+odd fetch."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ TIMEOUT_MS: Final = 2000.0
 
 
 class Drawn(NamedTuple):
-    """A request, its version, the address of a node, and what handles the response, None if there is none."""
+    """A request, its version, the address of a node, and the handler of the response, which gets None if there is no
+    response."""
 
     request: Message
     version: int
