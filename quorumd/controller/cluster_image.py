@@ -343,7 +343,7 @@ class ClusterImage:
         self._set_partition(topic, record.partition_id, partition_from_record(record, self.shared), changes)
 
     def apply_partition_change(self, record: PartitionChangeRecord, changes: list[UndoEntry]) -> None:
-        """Apply a record of this type: `apply` without the dispatch."""
+        """Apply a record of this type, as `apply` does. Raises MalformedMessage for an unknown partition."""
         topic = self._topic(record.topic_id)
         partition = topic.partitions.get(record.partition_id)
         if partition is None:

@@ -63,10 +63,10 @@ class SegmentedLog:
     def open(
         cls, disk: Disk, directory: str, settings: LogSettings, known_high_watermark: int = 0
     ) -> tuple[SegmentedLog, RecoveryReport]:
-        """Recover the log in a folder, or create an empty one. Blocks. The log is durable afterwards.
+        """Recover the log in a directory, or create an empty one. Blocks until the log is durable.
 
         Raises CorruptLog, with the files unchanged, for a log that is damaged below `known_high_watermark`;
-        FlushFailed or DiskFull if the repair fails.
+        FlushFailed or DiskFull if the repair fails, StorageError if a file cannot be read.
         """
         try:
             disk.make_directory(directory)

@@ -148,7 +148,7 @@ class SnapshotStore:
             raise flush_failed(path, cause) from cause
 
     def quarantine(self, snapshot: OffsetAndEpoch) -> str:
-        """Rename a damaged snapshot and return its new path."""
+        """Rename a damaged snapshot and return its new path. Raises StorageError."""
         path = self.path(snapshot)
         try:
             self._disk.rename(path, path + QUARANTINE_SUFFIX)
@@ -179,9 +179,9 @@ class SnapshotStore:
             return 0
 
     def write_part(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
-        """Store fetched bytes at `position`; removes bytes after them and parts of other snapshots.
+        """Store fetched bytes at `position`; remove bytes after them, and parts of other snapshots.
 
-        Raises DiskFull, or StorageError also for a position above the stored size; the part is then removed.
+        Raises DiskFull, or StorageError, which includes a position above the stored size; the part is then removed.
         """
         path = self.path(snapshot) + PART
         try:

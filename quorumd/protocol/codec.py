@@ -28,7 +28,8 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_into(message: Message, version: int, out: bytearray) -> None:
-    """Encode like `encode`, appending to `out`, which is unchanged if this raises."""
+    """Encode as `encode` does, and append to `out`, which is unchanged if this raises. Raises the errors of
+    `encode`."""
     start = len(out)
     try:
         encoder = message.ENCODE[version]
@@ -45,9 +46,9 @@ def encode_into(message: Message, version: int, out: bytearray) -> None:
 
 
 def encode_in_steps(message: Message, version: int, out: bytearray) -> Generator[None, None, None]:
-    """Encode like `encode_into`, one step per array element, for messages with ENCODE_IN_STEPS.
+    """Encode as `encode_into` does, one step per array element, for messages with ENCODE_IN_STEPS.
 
-    If this raises, `out` must be discarded.
+    Raises the errors of `encode`; `out` must be discarded then.
     """
     try:
         yield from message.ENCODE_IN_STEPS[version](message, out)
@@ -76,7 +77,8 @@ def decode(message_class: type[M], version: int, data: bytes, position: int = 0)
 
 
 def decode_prefix(message_class: type[M], version: int, data: bytes, position: int = 0) -> tuple[M, int]:
-    """Decode a message that more bytes may follow; return it and the position after it."""
+    """Decode a message that more bytes may follow; return it and the position after it. Raises the errors of
+    `decode`."""
     try:
         return message_class.DECODE[version](data, position)
     except (KeyError, MalformedMessage, IndexError, struct.error) as error:
@@ -86,7 +88,7 @@ def decode_prefix(message_class: type[M], version: int, data: bytes, position: i
 def decode_in_steps(
     message_class: type[Message], version: int, data: bytes, position: int
 ) -> Generator[None, None, tuple[Any, int]]:
-    """Decode like `decode_prefix`, one step per array element, for messages with DECODE_IN_STEPS."""
+    """Decode as `decode_prefix` does, one step per array element, for messages with DECODE_IN_STEPS."""
     try:
         return (yield from message_class.DECODE_IN_STEPS[version](data, position))
     except (MalformedMessage, IndexError, struct.error) as error:

@@ -246,7 +246,7 @@ def _seal(base_offset: int, epoch: int, body: bytes) -> bytes:
 def read_header(data: bytes, position: int) -> BatchHeader:
     """Read the header of the batch at `position`; its records may lie beyond the end of `data`.
 
-    Raises MalformedMessage if there is no batch header.
+    Raises MalformedMessage if there is no batch header, IncompleteBatch if it is cut off.
     """
     if position + HEADER_SIZE > len(data):
         raise IncompleteBatch(

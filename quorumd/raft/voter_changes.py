@@ -67,7 +67,7 @@ def handle_voter_change(replica: Replica, leader: Leader, event: VoterChangeRequ
 
 
 def target_assignment(replica: Replica, leader: Leader, change: SetTargetVoters) -> VoterAssignment | None:
-    """The record that sets a new target, None if nothing changes.
+    """The record that sets a new target, None if nothing changes. Raises RequestError.
 
     It leaves the current voters as they are, so it may follow an uncommitted voter record (hole 35).
     """
@@ -93,7 +93,7 @@ def target_assignment(replica: Replica, leader: Leader, change: SetTargetVoters)
 def single_change_assignment(
     replica: Replica, leader: Leader, change: AddVoter | RemoveVoter
 ) -> VoterAssignment | None:
-    """The record that adds or removes the given voter (KIP-853)."""
+    """The record that adds or removes the given voter (KIP-853). Raises RequestError."""
     latest = latest_voters(replica)
     if replica.voters.latest_offset >= leader.high_watermark:
         raise RequestError(
@@ -139,7 +139,7 @@ def single_change_assignment(
 
 
 def endpoints_assignment(replica: Replica, leader: Leader, change: UpdateVoter) -> VoterAssignment | None:
-    """The record with a voter's new endpoints, None if they are unchanged (KIP-853)."""
+    """The record with a voter's new endpoints, None if they are unchanged (KIP-853). Raises RequestError."""
     error = replica.fetch_error(change.epoch)
     if error is not ErrorCode.NONE:
         raise RequestError(error, f"The epoch is {replica.epoch}, not {change.epoch}.")

@@ -177,7 +177,8 @@ class Cluster:
     # ---- operations on machines
 
     def boot(self, node_id: int) -> None:
-        """Start a process on a machine, unless one is running."""
+        """Start a process on a machine, unless one is running. Raises InvariantViolation if the node refuses its own
+        files."""
         machine = self.machines[node_id]
         if machine.process is not None or machine.retired:
             return

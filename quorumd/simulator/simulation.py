@@ -65,7 +65,7 @@ LIVENESS_WRITES = 3
 RESPONSE_TIMEOUT_MS = 500.0
 """Maximum response time of a node once the cluster has recovered."""
 RARE_FAULTS_MS = 4000.0
-"""Mean time between faults from which the time without a leader, and that to apply records, is bounded."""
+"""Mean time between faults above which the time without a leader, and the time to apply records, are bounded."""
 PROGRESS = "a healthy majority makes progress"
 NEED_A_QUORUM = (PROGRESS, LastVoterChange.invariant)
 CHECK_INTERVAL_MS = 50.0
@@ -158,7 +158,7 @@ class Simulation:
 
     def stored_files(self) -> dict[int, dict[str, bytes]]:
         """Return the current files of each machine by node id and path, as a process would read them, without
-        machines that an operator runs with a wrong folder."""
+        machines that an operator runs with a wrong directory."""
         machines = self._cluster.machines.values()
         return {m.node_id: m.disk.contents() for m in machines if m.set_aside is None}
 
@@ -319,7 +319,8 @@ class Simulation:
                 self._cluster.kill(machine.node_id)
 
     def _require_clean_state(self, began_ms: float, incarnations: set[tuple[str, int]]) -> None:
-        """Require that nodes report what administrators have set, respond, and keep no more than needed."""
+        """Require that nodes report the settings of administrators, respond to requests, and keep no more data than
+        needed."""
         if self._options.configs_ms or self._brokers is not None:
             LastReads(self._cluster, self._inspector.administration, self._run_until).require()
         if self._options.access_ms:
@@ -359,7 +360,7 @@ class Simulation:
         brokers, deadline = self._brokers, self._heap.now_ms + self._options.liveness_ms
         if brokers is not None:
             brokers.stop_background_requests()
-            # A broker whose session ended while the leader changed is fenced only now, and registers again.
+            # A broker whose session ended while the leader changed is fenced only now, and then registers again.
             self._run_until(self._heap.now_ms + 2.0 * self._options.brokers.session_timeout_ms)
             while brokers.missing():
                 self._wait(deadline, brokers.missing(), "brokers make progress")
@@ -388,14 +389,14 @@ class Simulation:
                 )
 
     def _incarnations(self, node_ids: list[int]) -> dict[str, int]:
-        """Return the incarnation that runs on each host."""
+        """Return the incarnation that is running on each host."""
         machines = [self._cluster.machines[node_id] for node_id in node_ids]
         return {machine.host: machine.incarnation for machine in machines}
 
     def _choose_core(self) -> list[int]:
         """Choose the nodes of the liveness phase: all, or a minimal majority of the voters and some observers.
 
-        All if the voters were changed, as a reassignment waits for its targets.
+        Chooses all if the voters were changed, since a reassignment waits for its targets.
 
         A voter with an empty log while another has started one does not grant votes until it has caught up, unless
         its quorum-state shows that it took part in the first election (hole 40 of the KIP-595 draft); one whose disk
@@ -414,7 +415,7 @@ class Simulation:
         majority = len(voters) // 2 + 1
         # With `quorum.voters` alone, all of them must run to found the quorum.
         unfounded = not first and not self._options.initial_controllers
-        # Partitions may need any of the brokers.
+        # Any of the brokers may be needed by a partition.
         unfounded |= bool(self._cluster.broker_ids)
         if unfounded or self._cluster.voters_changed or random.random() < 0.5 or len(counting) < majority:
             return machines

@@ -1,8 +1,9 @@
 """The voter sets that may be in effect, and whether enough replicas of each are left.
 
-A replica is a data folder: that of a replaced disk votes no more, and its successor on the same node is another one
-(KIP-853). Records stay safe whatever is lost, since a majority of votes still overlaps each majority that committed.
-Progress needs a majority of the folders of each set that a log may have: an uncommitted record takes effect, too.
+A replica is a log directory: that of a replaced disk no longer votes, and its successor on the same node is another
+replica (KIP-853). Records are safe whatever is lost, since a majority of votes still overlaps each majority that
+committed. Progress needs a majority of the directories of each set that a log may have: an uncommitted record takes
+effect too.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def voter_sets(cluster: Cluster) -> list[VoterSet]:
 
 
 def may_be_lost(cluster: Cluster, lost: Machine) -> bool:
-    """Whether every voter set keeps a majority without the data folder of a machine, and every set with its node
-    names its directory id, so that its next folder is another replica."""
+    """Whether every voter set keeps a majority without the log directory of a machine, and every set with its node
+    names its directory id, so that its next directory is another replica."""
     sets = voter_sets(cluster)
     for voters in sets:
         own = voters.by_id(lost.node_id)
@@ -59,12 +60,12 @@ def may_be_lost(cluster: Cluster, lost: Machine) -> bool:
 
 
 def have_majorities(cluster: Cluster) -> bool:
-    """Whether a majority of each voter set has its data folders."""
+    """Whether a majority of each voter set has its log directories."""
     return all(_has_majority(cluster, voters, None) for voters in voter_sets(cluster))
 
 
 def have_majorities_among(cluster: Cluster, nodes: Collection[int]) -> bool:
-    """Whether a majority of each voter set has its data folders on these nodes."""
+    """Whether a majority of each voter set has its log directories on these nodes."""
     sets = voter_sets(cluster)
     for voters in sets:
         intact = [v for v in voters.voters if v.key.id in nodes and _is_intact(cluster, v, None)]

@@ -354,7 +354,8 @@ class Replica(Generic[L]):
     def await_replication(
         self, end_offset: int, deadline_ms: float, complete: Callable[[ErrorCode], None]
     ) -> None:
-        """Complete a write with acks=all, whose records end at `end_offset`: NONE once they are committed.
+        """Call `complete` with the outcome of a write with acks=all whose records end at `end_offset`: NONE once
+        committed.
 
         After NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND they may still be
         committed."""
@@ -467,7 +468,7 @@ class Replica(Generic[L]):
         if not self._is_current(fetch):
             return FetchResult.IGNORED
         if end_offset < self.log.end_offset:
-            # Only after an unclean election.
+            # This happens only after an unclean election.
             self._truncate(end_offset)
         elif start_offset > self.log.end_offset:
             self.log.reset(start_offset)

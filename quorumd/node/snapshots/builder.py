@@ -125,7 +125,7 @@ class _LogPrefix:
 
     def read_log(self, end_offset: int, seek_hint: tuple[int, int] | None) -> None:
         """Apply the log up to `end_offset`, but not to the middle of a transaction: a snapshot cannot end there
-        (KIP-868)."""
+        (KIP-868). Raises CorruptLog for a record that is malformed or unknown."""
         begin = reported = self.end.offset
         voters = self.voters
         changes: list[UndoEntry] = []

@@ -86,7 +86,8 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Read the manifest in a directory; None if there is none. Raises InputIncomplete."""
+    """Read the manifest in a directory; None if there is none. Raises InputIncomplete, and ConfigError for another
+    format."""
     try:
         document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version = document.pop("format")

@@ -50,7 +50,8 @@ class FollowedSegment:
     def look(self, file: File) -> None:
         """Continue at the last sound batch; start from the beginning if the file was replaced.
 
-        Data after the last sound batch is read again, since it may have been half written.
+        Data after the last sound batch is read again, since it may have been half written. Raises InputIncomplete if
+        the file cannot be read.
         """
         self.file = file
         try:

@@ -16,17 +16,17 @@ from quorumd.simulator.workload.access_requests import CLIENTS, AccessRequests, 
 from quorumd.simulator.workload.request_loop import Drawn, RequestLoop
 
 ADMINISTRATOR_HOST: Final = "10.0.12.1"
-"""Its connections prove no principal: the anonymous one is a super user."""
+"""Its connections are not authenticated: the anonymous principal is a super user."""
 
 NAME: Final = "access"
 
 _Request = tuple[Message, int, Callable[[Message], None]]
-"""A request, its version, and what judges the response."""
+"""A request, its version, and the check of the response."""
 
 
 class AccessWorkload:
-    """Each of them sends one request at a time to a random node, at a mean interval of `interval_ms` until `stop`.
-    Reports requests and responses to `checker`."""
+    """The administrator and the clients. Each sends one request at a time to a random node, at a mean interval of
+    `interval_ms` until `stop`. Reports requests and responses to `checker`."""
 
     def __init__(
         self, cluster: Cluster, random: Random, interval_ms: float, checker: AccessIsAsGranted

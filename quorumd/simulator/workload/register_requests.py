@@ -43,7 +43,8 @@ def read_request(key: str) -> DescribeConfigsRequest:
 
 
 def resolve(operation: Operation, message: Message) -> bool:
-    """Return whether the operation succeeded; set the value of a read from the response."""
+    """Return whether the operation succeeded; set the value of a read from the response. Raises MalformedMessage for
+    the response to another API."""
     if isinstance(message, IncrementalAlterConfigsResponse):
         return all(response.error_code == ErrorCode.NONE for response in message.responses)
     if not isinstance(message, DescribeConfigsResponse):
