@@ -24,8 +24,9 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 MAX_HANDSHAKES: Final = 256
-"""Maximum of unfinished handshakes of accepted connections; further ones are closed at once, and clients retry. One
-whose client has gone counts until the thread has reached it, since it needs memory until then."""
+"""Maximum of unfinished handshakes of accepted connections. A further one replaces the one that has been waiting for
+its client longest, so that silent clients do not keep others out. One whose client has gone counts until the thread
+has reached it, since it needs memory until then."""
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 """Maximum that a peer may send before its handshake is complete; certificate chains have a few KiB."""
 FAILURE_LOG_INTERVAL_S: Final = 10.0
@@ -39,10 +40,12 @@ class Handshakes:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
         self.accepted_in_progress = 0
+        self.accepted: dict[TlsStream, None] = {}
+        """Those in progress of accepted connections that are open, in the order of their arrival."""
         self.failures = 0
         self._executor: ThreadPoolExecutor | None = None
         self._next_log_s = 0.0
-        self._failures_since_log = 0
+        self.failures_since_log = 0
 
     def run(self, step: Callable[[], None]) -> Future[None]:
         """Run one step of a handshake on the thread."""
@@ -50,16 +53,24 @@ class Handshakes:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="tls")
         return self.loop.run_in_executor(self._executor, step)
 
+    def admit(self, stream: TlsStream) -> None:
+        """Count the handshake of an accepted connection, and end one that waits for its client if there are too many:
+        this one if the thread has work to do for all others."""
+        self.accepted_in_progress += 1
+        self.accepted[stream] = None
+        if self.accepted_in_progress > MAX_HANDSHAKES:
+            next(each for each in self.accepted if not each.is_working).fail("too many handshakes at once")
+
     def log_failure(self, peer: str, reason: str) -> None:
         """Log a failed handshake, at most once per interval."""
         self.failures += 1
-        self._failures_since_log += 1
+        self.failures_since_log += 1
         now_s = time.monotonic()
         if now_s >= self._next_log_s:
-            count = self._failures_since_log
+            count = self.failures_since_log
             logger.warning("TLS handshake with %s failed: %s (%d failed)", peer, reason, count)
             self._next_log_s = now_s + FAILURE_LOG_INTERVAL_S
-            self._failures_since_log = 0
+            self.failures_since_log = 0
 
     def close(self) -> None:
         """End the thread."""
@@ -91,7 +102,8 @@ class TlsStream:
         self._received: list[bytes] = []
         """Ciphertext that arrived during a step of the handshake."""
         self._handshake_bytes = 0
-        self._is_working = False
+        self.is_working = False
+        """Whether the thread has a step of the handshake to do."""
         self._is_paused = False
         self._is_over = False
         self._timer: TimerHandle | None = None
@@ -108,12 +120,11 @@ class TlsStream:
         """Begin the handshake. Data that arrives together with its end is returned by the next `receive`."""
         self._transport, self._on_established, self._on_failed = transport, on_established, on_failed
         if self._mapper is not None:
-            self._handshakes.accepted_in_progress += 1
-            if self._handshakes.accepted_in_progress > MAX_HANDSHAKES:
-                self._fail("too many handshakes at once")
+            self._handshakes.admit(self)
+            if self._is_over:
                 return
         timeout = f"not complete within {HANDSHAKE_TIMEOUT_S:g} s"
-        self._timer = self._handshakes.loop.call_later(HANDSHAKE_TIMEOUT_S, self._fail, timeout)
+        self._timer = self._handshakes.loop.call_later(HANDSHAKE_TIMEOUT_S, self.fail, timeout)
         if self._mapper is None:
             self._step()
 
@@ -124,7 +135,7 @@ class TlsStream:
             return self._read()
         if not self._is_over:
             self._received.append(data)
-            if not self._is_working:
+            if not self.is_working:
                 self._step()
             elif not self._is_paused:
                 # A client may send requests right after its last message of the handshake.
@@ -175,7 +186,7 @@ class TlsStream:
     def _step(self) -> None:
         """Continue the handshake with what was received."""
         self._take_received()
-        self._is_working = True
+        self.is_working = True
         self._handshakes.run(self._continue).add_done_callback(self._on_step_done)
 
     def _continue(self) -> None:
@@ -189,7 +200,7 @@ class TlsStream:
         self._received.clear()
 
     def _on_step_done(self, step: Future[None]) -> None:
-        self._is_working = False
+        self.is_working = False
         # The loop logs an exception that was not retrieved, also after the connection is gone.
         error = None if step.cancelled() else step.exception()
         if self._is_over:
@@ -199,7 +210,7 @@ class TlsStream:
         if self._outgoing.pending:
             self._transport.write(self._outgoing.read())
         if error is not None and not isinstance(error, ssl.SSLWantReadError):
-            self._fail(reason_of(error))
+            self.fail(reason_of(error))
             return
         if self._is_paused:
             self._is_paused = False
@@ -207,7 +218,7 @@ class TlsStream:
         if error is None:
             self._establish()
         elif self._handshake_bytes > MAX_HANDSHAKE_BYTES:
-            self._fail("too much data before the handshake was complete")
+            self.fail("too much data before the handshake was complete")
         elif self._received:
             self._step()
 
@@ -218,14 +229,15 @@ class TlsStream:
                 name = subject_of(certificate) if certificate is not None else None
                 self.principal = self._mapper.principal(name)
             except (MalformedMessage, ValueError) as error:
-                self._fail(str(error))
+                self.fail(str(error))
                 return
         self._end()
         self._take_received()
         self.is_established = True
         self._on_established()
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """End the handshake without success."""
         if not self._is_over:
             self._end()
             self._on_failed(reason)
@@ -235,9 +247,10 @@ class TlsStream:
         if self._is_over:
             return
         self._is_over = True
+        self._handshakes.accepted.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
-        if not self._is_working:
+        if not self.is_working:
             self._release()
 
     def _release(self) -> None:

@@ -7,13 +7,14 @@ import ssl
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 import uvloop
 
 from quorumd.ports import ANONYMOUS
+from quorumd.runtime import tls as tls_module
 from quorumd.runtime.network import TcpNetwork
 from quorumd.runtime.tls import TlsStream
 from quorumd.runtime.tls_listeners import TlsListeners
@@ -278,6 +279,30 @@ def test_closed_connections_need_no_garbage_collector(
         run(scenario, loop_factory)
     finally:
         gc.enable()
+
+
+def test_silent_clients_do_not_keep_others_out(
+    loop_factory: LoopFactory, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that has been silent longest is replaced."""
+    monkeypatch.setattr(tls_module, "MAX_HANDSHAKES", 3)
+
+    async def scenario() -> None:
+        async with serving(settings(certificates, "server")) as server, AsyncExitStack() as opened:
+            readers = []
+            for _ in range(3):
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                opened.callback(writer.close)
+                readers.append(reader)
+            async with asyncio.timeout(PATIENCE_S):
+                while server.tls.handshakes.accepted_in_progress < 3:
+                    await asyncio.sleep(0.001)
+            assert (await exchange(server.port, client_context(certificates), b"on"))[0] == b"on"
+            async with asyncio.timeout(PATIENCE_S):
+                assert await readers[0].read() == b""
+            assert server.tls.handshakes.accepted_in_progress == 2
+
+    run(scenario, loop_factory)
 
 
 def wait_for(event: threading.Event) -> None:

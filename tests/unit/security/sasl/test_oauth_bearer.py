@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from quorumd.errors import AuthenticationFailed
 from quorumd.security.sasl.exchange import Proof
-from quorumd.security.sasl.jwt_validator import JwtRules, JwtValidator
+from quorumd.security.sasl.jwt_validator import MAX_TOKEN_LENGTH, JwtRules, JwtValidator
 from quorumd.security.sasl.oauth_bearer import OAuthBearerClient, OAuthBearerServer
 
 NOW_S = 1_000_000
@@ -73,6 +73,18 @@ def test_token_with_wrong_claims_is_refused(claims: dict[str, Any]) -> None:
     bad = jwt.encode(kept, key("one"), algorithm="ES256", headers={"kid": "one"})
     with pytest.raises(AuthenticationFailed):
         validator().validate(bad)
+
+
+@pytest.mark.parametrize(
+    ("padding", "is_accepted"), [(MAX_TOKEN_LENGTH // 2, True), (MAX_TOKEN_LENGTH, False)]
+)
+def test_long_token_is_refused_before_it_is_parsed(padding: int, is_accepted: bool) -> None:
+    signed = token({"groups": "x" * padding})
+    if is_accepted:
+        assert validator().validate(signed).principal == "User:alice"
+    else:
+        with pytest.raises(AuthenticationFailed):
+            validator().validate(signed)
 
 
 def test_unsigned_token_is_refused() -> None:
