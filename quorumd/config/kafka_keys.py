@@ -1,6 +1,6 @@
 """Kafka's keys that are not settings of quorumd: ignored, or rejected because ignoring them is unsafe.
 
-The names are in kafka_keys.txt beside this file. The class of a key depends on its meaning:
+The names are in kafka_keys.txt, next to this file. The class of a key depends on its meaning:
 
     a setting of quorumd                                   read (settings.py), never in that file
     Kafka's, without effect here                           accepted with a warning

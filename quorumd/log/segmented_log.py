@@ -148,7 +148,7 @@ class SegmentedLog:
     def truncate(self, end_offset: int) -> None:
         """Truncate to the batch boundary at or below `end_offset`; no effect if the log ends there or before.
 
-        Blocks until that is durable: otherwise a crash could restore old bytes behind newly appended ones. Raises
+        Blocks until that is durable: otherwise a crash could restore old bytes after newly appended ones. Raises
         FlushFailed.
         """
         if end_offset >= self.end_offset:
@@ -380,7 +380,7 @@ class SegmentedLog:
         """
         try:
             segment.trim()
-            # Otherwise a crash could restore the partial write behind later appends.
+            # Otherwise a crash could restore the partial write after later appends.
             segment.file.sync()
         except OSError as another:
             return self._fail(segment.path, another)

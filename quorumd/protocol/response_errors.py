@@ -9,7 +9,7 @@ from quorumd.protocol.apis import response_class
 from quorumd.protocol.wire import Message, MessageStruct
 
 Error = tuple[int, str | None]
-"""An error code other than 0 and the message beside it."""
+"""An error code other than 0, and its message."""
 
 
 def errors_in(response: MessageStruct) -> list[Error]:

@@ -162,7 +162,7 @@ def retry_fetch_later(replica: Replica, state: Follower) -> None:
 
 
 def on_leader_lost(replica: Replica, state: Follower) -> None:
-    """Campaign soon, since the leader is gone; a random wait avoids collisions with other followers."""
+    """Campaign soon, since the leader has ended; a random wait avoids collisions with other followers."""
     if not state.leader_lost:
         state.leader_lost = True
         wait = replica.randrange(replica.max_jitter_ms)

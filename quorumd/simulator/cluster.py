@@ -338,7 +338,8 @@ class Cluster:
 
     def _end_by_disk(self, machine: Machine) -> None:
         if machine.sync_failed:
-            # The content of the page cache is undefined: an operator reboots the machine, whatever else is wrong.
+            # The content of the page cache is undefined: an operator reboots the machine, whatever the other faults
+            # are.
             self._end(machine, without_power=True)
             self.restart_later(machine.node_id)
         elif machine.disk.is_corrupted:

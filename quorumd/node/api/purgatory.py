@@ -60,7 +60,7 @@ class ResponsePurgatory:
     def respond_on_commit(
         self, session: Session, request: Request[Message], response: Message, hook: ResponseHook | None = None
     ) -> None:
-        """Respond once the present content of the image is committed."""
+        """Respond once the current content of the image is committed."""
         self._proposals.on_commit(self._respond_or_redirect(session, request, response, hook))
 
     def respond_deferred(self, session: Session, request: Request[Message], response: Message) -> None:

@@ -32,7 +32,7 @@ class DecodingTask:
         return self._request.is_whole
 
     def cancel(self) -> None:
-        """End the task: the client is gone."""
+        """End the task: the client has disconnected."""
         self._request.decoding = None
 
     def advance(self, budget: int) -> int:

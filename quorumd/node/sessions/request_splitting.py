@@ -54,7 +54,7 @@ class SplitRule(NamedTuple):
     """Describes how requests of an API are split.
 
     `request_path`, `response_path`: the fields of request and response that lead to the items to split, each a list
-    in the items of the previous field. `also`: a second list beside the first, for paths of one field. `cost`: the
+    in the items of the previous field. `also`: a second list next to the first, for paths of one field. `cost`: the
     cost of an item in partitions; a number if all cost the same. `name`: items with the same name stay in one part.
     `total`: the new partitions of the whole request, for the planner of each part. `prepare`: the preparation of a
     part that is large by itself. `expand`: the partition numbers by topic of a request for all topics, with None

@@ -34,7 +34,7 @@ class ResponseTask:
         return (yield from encode_response_in_steps(self._request, message))
 
     def cancel(self) -> None:
-        """End the task without a response: its client is gone."""
+        """End the task without a response: the client has disconnected."""
         self.is_done = True
         self._steps.close()
 

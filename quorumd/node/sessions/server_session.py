@@ -83,7 +83,7 @@ class ServerSession:
         self._blocking_request: Request[Message] | None = None
         self._on_unblocked: Callable[[], None] | None = None
         self._queued: deque[Request[Message]] = deque()
-        """Requests behind the blocking one."""
+        """Requests after the blocking one."""
 
     def connected(self, transport: Transport) -> None:
         self._transport = transport

@@ -48,7 +48,7 @@ CAUSES = (
 
 @dataclass(slots=True)
 class Transitions:
-    """Rows and the state in force at each of them, see `partition_fold`; `reported` are rows of `lists`."""
+    """Rows and the state that is valid at each of them, see `partition_fold`; `reported` are rows of `lists`."""
 
     rows: Rows
     first: Flags

@@ -101,7 +101,7 @@ class _Timeline:
         self.empty = len(rows.inputs)
 
     def last_reported(self, name: str) -> Ints:
-        """Return for each row the row of `inputs` with the list of this name that is in force."""
+        """Return for each row the row of `inputs` with the list of this name that is valid there."""
         rows = self.rows
         reported = (rows.kind <= CREATE) | (rows.kind == REMOVE)
         reported |= (rows.kind == CHANGE) & self.reported[name][rows.source]
@@ -269,7 +269,7 @@ def min_isr(rows: Rows, context: ReplicaContext) -> Ints:
 
 
 def _values_at(offsets: Ints, settings: list[Setting]) -> Ints:
-    """Return the value in force at each offset, _NOT_THERE if there is none."""
+    """Return the value that is valid at each offset, _NOT_THERE if there is none."""
     starts = np.array([setting.offset for setting in settings], np.int64)
     found = [_NOT_THERE, *(_NOT_THERE if s.value is None else s.value for s in settings)]
     return np.array(found, np.int64)[np.searchsorted(starts, offsets, side="right")]

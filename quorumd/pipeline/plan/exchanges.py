@@ -69,7 +69,7 @@ class Exchanges:
         return np.flatnonzero((self._placement.loads > self._within.high) & self._alive)
 
     def _relieve(self) -> bool:
-        """Move replicas along paths of the present costs until none is left; return True if any moved."""
+        """Move replicas along paths of the current costs until none is left; return True if any moved."""
         moved = False
         while len(over := self._overloaded):
             _, onward = _prices(self._costs)
@@ -105,7 +105,7 @@ class Exchanges:
         return prices[: self._outside]
 
     def _follow_cycles(self) -> bool:
-        """Carry out cycles of the present costs until none is left; return True if any replica moved."""
+        """Carry out cycles of the current costs until none is left; return True if any replica moved."""
         moved = False
         for _ in range(_ROUNDS):
             before = self._costs.copy()

@@ -176,7 +176,7 @@ def describe(origin: Origin, fault: Fault) -> str:
     """Describe a fault, its place and the remedy in one line."""
     return (
         f"{code_and_place(origin, fault)} (name the directory of another copy, which may be sound; the data source's "
-        "option onCorrupt=skip reads on behind it)"
+        "option onCorrupt=skip continues after it)"
     )
 
 

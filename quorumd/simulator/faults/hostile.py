@@ -83,7 +83,7 @@ class HostilePeer(RunningNodeFault):
         voters = [voter.key for voter in node.engine.voters.current.voters]
         epoch = node.engine.epoch
         if random.random() < 0.35:
-            # Another cluster, whatever else is right.
+            # Another cluster id, although everything else is correct.
             cluster_id = str(KafkaUuid(random.randbytes(16)))
             ahead = random.choice((0, 1, 1, 2, 1000, MAX_EPOCH))
             key = random.choice(voters) if voters else _stranger(random)

@@ -22,7 +22,8 @@ NOT_REPORTED: Final = (MIGRATING, UNASSIGNED)
 
 class OnlyRequestedBrokersAreUnregistered(BrokerChecker):
     """A broker is unregistered only on request. If the response reports success, the incarnation that was registered
-    at the time of the request is gone; if it reports an unknown broker, none was registered all the time since."""
+    at the time of the request is gone; if it reports an unknown broker, at some time since then none was
+    registered."""
 
     invariant = "brokers are unregistered as requested"
 

@@ -1,4 +1,4 @@
-"""Operators beside the administrator: each sends requests of one subject, valid and invalid ones.
+"""Operators in addition to the administrator: each sends requests of one subject, valid and invalid ones.
 
 operator          sends the requests of a source, one at a time, to random nodes
 topics            topics with manual assignments, many per request, some invalid; deletion by name and by id
