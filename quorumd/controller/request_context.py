@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from quorumd.controller.prepared_partitions import PreparedPartitions
@@ -52,6 +53,12 @@ class RequestContext(NamedTuple):
     comes_from_broker: bool = False
     quota: MutationQuota | None = None
     part: PartContext = WHOLE_REQUEST
+
+
+@lru_cache(maxsize=1024)
+def sender_context(principal: str, is_token: bool, comes_from_broker: bool) -> RequestContext:
+    """The context of whole requests of one sender without a quota, which is the same for all of them."""
+    return RequestContext(Requester(principal, is_token), comes_from_broker)
 
 
 NO_CONTEXT: Final = RequestContext()

@@ -345,7 +345,11 @@ def write_tag(out: bytearray, tag: int, payload: bytes | bytearray) -> None:
 def read_tag(buf: bytes, pos: int) -> tuple[int, int, int]:
     """Read a tag; return it, the start of its value and the end of its value."""
     tag, pos = read_uvarint(buf, pos)
-    size, pos = read_uvarint(buf, pos)
+    size = buf[pos]
+    if size < 0x80:
+        pos += 1
+    else:
+        size, pos = read_uvarint(buf, pos)
     end = pos + size
     if end > len(buf):
         raise MalformedMessage(

@@ -13,9 +13,21 @@ Error = tuple[int, str | None]
 
 
 def errors_in(response: MessageStruct) -> list[Error]:
-    """Return every error in the response, outermost first."""
+    """Return every error in a response or in one of its items, outermost first."""
+    fields = _FIELDS.get(type(response))
+    if fields is None:
+        fields = _FIELDS[type(response)] = _error_fields(type(response))
+    code_name, lists = fields
     errors: list[Error] = []
-    _collect(response, errors)
+    if code_name and getattr(response, code_name):
+        errors.append(_error(response, code_name))
+    for name, item_code_name, has_lists in lists:
+        for item in getattr(response, name) or ():
+            if has_lists:
+                errors += errors_in(item)
+            # The controller looks at every item of every response, nearly all without an error: no call for those.
+            elif getattr(item, item_code_name):
+                errors.append(_error(item, item_code_name))
     return errors
 
 
@@ -31,24 +43,8 @@ def top_level_error(api_key: int, error: ErrorCode, text: str | None = None) -> 
     return response
 
 
-def _collect(struct: MessageStruct, errors: list[Error]) -> None:
-    fields = _FIELDS.get(type(struct))
-    if fields is None:
-        fields = _FIELDS[type(struct)] = _error_fields(type(struct))
-    code_name, lists = fields
-    if code_name and getattr(struct, code_name):
-        _add_error(struct, code_name, errors)
-    for name, item_code_name, has_lists in lists:
-        for item in getattr(struct, name) or ():
-            if has_lists:
-                _collect(item, errors)
-            # The controller looks at every item of every response, nearly all without an error: no call for those.
-            elif getattr(item, item_code_name):
-                _add_error(item, item_code_name, errors)
-
-
-def _add_error(struct: MessageStruct, code_name: str, errors: list[Error]) -> None:
-    errors.append((getattr(struct, code_name), getattr(struct, "error_message", None)))
+def _error(struct: MessageStruct, code_name: str) -> Error:
+    return getattr(struct, code_name), getattr(struct, "error_message", None)
 
 
 _Fields = tuple[str, tuple[tuple[str, str, bool], ...]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from quorumd.controller.request_context import PartContext, RequestContext, Requester
+from quorumd.controller.request_context import WHOLE_REQUEST, PartContext, sender_context
 from quorumd.errors import ErrorCode
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller_table import CONTROLLER_APIS, ControllerApi
@@ -65,9 +65,12 @@ class ControllerApis:
             return
         if api.on_request is not None:
             api.on_request(self._controller, request.message)
-        requester = Requester(session.origin.principal, session.origin.token_authenticated)
-        quota = self._mutation_quota(api, session, request)
-        context = RequestContext(requester, session.origin.comes_from_broker, quota, part)
+        origin, quota = session.origin, None
+        if api.strict_quota_since is not None and not origin.is_internal:
+            quota = self._mutation_quota(session, request, api.strict_quota_since)
+        context = sender_context(origin.principal, origin.token_authenticated, origin.comes_from_broker)
+        if quota is not None or part is not WHOLE_REQUEST:
+            context = context._replace(quota=quota, part=part)
         plan = api.plan(self._controller, request.message, request.api_version, context)
         response = plan.response
         if quota is not None:
@@ -94,12 +97,10 @@ class ControllerApis:
             purgatory.refuse(session, request, rules.too_large_error)
 
     def _mutation_quota(
-        self, api: ControllerApi, session: Session, request: Request[Message]
+        self, session: Session, request: Request[Message], strict_since: int
     ) -> MutationQuota | None:
-        """The quota of a client's request that creates or deletes partitions."""
-        if api.strict_quota_since is None or session.origin.is_internal:
-            return None
-        is_strict = request.api_version >= api.strict_quota_since
+        """The quota of a client's request that creates or deletes partitions, strict from this version on."""
+        is_strict = request.api_version >= strict_since
         return self._quotas.mutations(
             session.origin.principal, request.client_id, is_strict, self._clock.now_ms()
         )

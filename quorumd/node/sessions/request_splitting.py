@@ -107,9 +107,11 @@ def parts_of(
         if _size(items, rule.request_path[1:], max_partitions) <= max_partitions:
             return None
         return _nested_parts(message, rule.request_path, items, max_partitions)
+    cost = rule.cost
+    if isinstance(cost, int) and not rule.also and len(items) * cost <= max_partitions:
+        return None
     fields = (name, rule.also) if rule.also else (name,)
     listed: list[_Listed] = [(field, item) for field in fields for item in getattr(message, field)]
-    cost = rule.cost
     costs = [cost if isinstance(cost, int) else cost(controller, item) for _, item in listed]
     if sum(costs) <= max_partitions:
         return None

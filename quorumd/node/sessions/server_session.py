@@ -191,19 +191,19 @@ class ServerSession:
 
     def _route_queued(self) -> None:
         """Route queued requests until one blocks or the turn of this connection ends."""
-        shares = self._shares
-        self._has_quotas = self._throttle.is_enabled
+        shares, is_peer = self._shares, self.origin.is_peer
+        self._has_quotas = not is_peer and self._throttle.is_enabled
         while self._queued and not self._is_waiting and self._may_route and self._transport is not None:
             request = self._queued.popleft()
             if self._authentication is not None and self._authentication.handles(request):
                 self._authenticate(request, self._authentication)
-            elif request.is_whole:
+            elif request.decoding is None:
                 self._handle(request)
             else:
                 decoding = DecodingTask(request, self._connection.continue_decoding, self._on_decoded)
                 self.block(request, decoding.cancel)
                 self._scheduler.begin(decoding)
-            if not self.origin.is_peer and shares.must_yield() and self._has_more:
+            if not is_peer and shares.must_yield() and self._has_more:
                 self._await_turn()
                 break
 
