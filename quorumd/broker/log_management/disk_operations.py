@@ -68,8 +68,15 @@ class DiskOperations:
             else:
                 logger.error("%s: %s", what, outcome)
 
-    def discard(self, directory: LogDirectory, path: str, log: PartitionLog | None = None) -> None:
-        """Remove the partition directory `path`, which no current log uses, and close its log if given."""
+    def discard(
+        self,
+        directory: LogDirectory,
+        path: str,
+        log: PartitionLog | None = None,
+        done: Callable[[object], None] = lambda outcome: None,
+    ) -> None:
+        """Remove the partition directory `path`, which no current log uses, and close its log if given. `done` is
+        called with None or the error."""
         unique_id = self._entropy.uuid()
 
         def discard() -> None:
@@ -77,6 +84,8 @@ class DiskOperations:
                 close_files(log)
             remove_folder(self._disk, rename_for_deletion(self._disk, path, unique_id))
 
-        self.run(
-            discard, lambda outcome: self.handle_outcome(directory, f"{path} cannot be removed", outcome)
-        )
+        def discarded(outcome: object) -> None:
+            self.handle_outcome(directory, f"{path} cannot be removed", outcome)
+            done(outcome)
+
+        self.run(discard, discarded)

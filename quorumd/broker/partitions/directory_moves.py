@@ -21,10 +21,11 @@ from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log_management.directories import LogDirectory
 from quorumd.broker.log_management.disk_operations import is_disk_failure
 from quorumd.broker.log_management.log_manager import LogManager
-from quorumd.broker.partitions.hosted_partition import FutureLog, HostedPartition
+from quorumd.broker.partitions.hosted_partition import Completion, FutureLog, HostedPartition
 from quorumd.broker.partitions.partitions import Partitions
 from quorumd.broker.replication.future_replica import align, is_caught_up
 from quorumd.broker.replication.replica import Transition
+from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock
@@ -59,22 +60,37 @@ class DirectoryMoves:
         self._max_bytes_per_s = max_bytes_per_s
         self._report = report
         self._on_moved = on_moved
+        self._removals: dict[PartitionId, Completion] = {}
+        """The removals of the future logs of cancelled moves, by replica."""
 
     # Requests
 
     def alter(self, topic: str, number: int, path: str, done: Callable[[ErrorCode], None]) -> None:
         """Move a replica to the log directory `path`; a replica that is not here yet will be created there.
 
-        `done` is called with the error, or with NONE once the directory of the future log is durable: a restart then
-        resumes the move.
+        `done` is called with the error, or with NONE once a restart would resume the move: the directory of the
+        future log is durable, and that of a cancelled move is durably removed.
         """
-        begun = self._alter(topic, number, path)
-        if isinstance(begun, FutureLog):
-            begun.when_created(done)
-        else:
-            done(begun)
 
-    def _alter(self, topic: str, number: int, path: str) -> ErrorCode | FutureLog:
+        def cancelled(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE:
+                self.alter(topic, number, path, done)
+            else:
+                done(error)
+
+        error = self._alter(topic, number, path, done, cancelled)
+        if error is not None:
+            done(error)
+
+    def _alter(
+        self,
+        topic: str,
+        number: int,
+        path: str,
+        created: Callable[[ErrorCode], None],
+        cancelled: Callable[[ErrorCode], None],
+    ) -> ErrorCode | None:
+        """Return the error, or None if the end of the creation, or of a cancellation before it, is awaited."""
         key, directories = (topic, number), self._partitions.directories
         name = self._logs.new_future_name(key)
         if name is None:
@@ -95,13 +111,19 @@ class DirectoryMoves:
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if hosted.future is not None and hosted.future.directory is not directory:
             self._cancel(hosted, hosted.future)
+        removal = self._removals.get(hosted.id)
+        if removal is not None:
+            removal.when_complete(cancelled)
+            return None
         if hosted.future is not None:
-            return hosted.future
+            hosted.future.creation.when_complete(created)
+            return None
         if hosted.directory is directory:
             return ErrorCode.NONE
         if len(directories.online) < len(directories.all):
             return ErrorCode.KAFKA_STORAGE_ERROR
-        return self._begin(hosted, directory, name)
+        self._begin(hosted, directory, name).creation.when_complete(created)
+        return None
 
     # PartitionListener
 
@@ -124,7 +146,7 @@ class DirectoryMoves:
         if hosted.directory is directory:
             self._logs.operations.discard(directory, f"{directory.path}/{name}")
         elif directory.is_online:
-            self._begin(hosted, directory, name).created(ErrorCode.NONE)
+            self._begin(hosted, directory, name).creation.complete(ErrorCode.NONE)
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """Cancel the moves to a failed directory."""
@@ -150,14 +172,15 @@ class DirectoryMoves:
             if isinstance(outcome, BaseException):
                 if hosted.future is future:
                     self._cancel(hosted, future)
-                future.created(ErrorCode.KAFKA_STORAGE_ERROR)
+                future.creation.complete(ErrorCode.KAFKA_STORAGE_ERROR)
+                future.removal.complete(ErrorCode.NONE)
                 return
             future.log = outcome
             if hosted.future is future:
                 self._schedule(hosted, future)
             else:
                 self._release(hosted, future)
-            future.created(ErrorCode.NONE)
+            future.creation.complete(ErrorCode.NONE)
 
         # Until it replaces the current log, only its sealed segments are flushed.
         settings = replace(
@@ -167,9 +190,14 @@ class DirectoryMoves:
         return future
 
     def _cancel(self, hosted: HostedPartition, future: FutureLog) -> None:
+        self._removals[hosted.id] = future.removal
+        future.removal.when_complete(lambda error: self._forget_removal(hosted))
         self._drop(hosted, future)
         if future.is_assigned:
             self._report(hosted)
+
+    def _forget_removal(self, hosted: HostedPartition) -> None:
+        self._removals.pop(hosted.id, None)
 
     def _drop(self, hosted: HostedPartition, future: FutureLog) -> None:
         hosted.future = None
@@ -182,8 +210,14 @@ class DirectoryMoves:
         is_kept = not hosted.is_open and self._partitions.assigned_directory(hosted.id) is not None
         if is_kept or not future.directory.is_online:
             self._logs.abandon(future.log)
-        else:
-            self._logs.operations.discard(future.directory, future.log.directory, future.log)
+            future.removal.complete(ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+
+        def discarded(outcome: object) -> None:
+            has_failed = isinstance(outcome, BaseException)
+            future.removal.complete(ErrorCode.KAFKA_STORAGE_ERROR if has_failed else ErrorCode.NONE)
+
+        self._logs.operations.discard(future.directory, future.log.directory, future.log, discarded)
 
     def _schedule(self, hosted: HostedPartition, future: FutureLog, delay_ms: float = 0.0) -> None:
         def proceed() -> None:

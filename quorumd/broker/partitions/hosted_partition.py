@@ -12,36 +12,47 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 
 
-class FutureLog:
-    """The log of a replica in the directory that it moves to; `log` is None until it is open.
+class Completion:
+    """The end of an operation, for all who wait for it."""
 
-    `is_assigned`: the log has caught up once, and its directory is reported to the controller; `is_accepted`: the
-    controller has recorded the directory, so the log may replace the current one.
-    """
+    __slots__ = ("_error", "_waiting")
 
-    __slots__ = ("_creation", "_waiting", "directory", "is_accepted", "is_assigned", "log")
-
-    def __init__(self, directory: LogDirectory) -> None:
-        self._creation: ErrorCode | None = None
+    def __init__(self) -> None:
+        self._error: ErrorCode | None = None
         self._waiting: list[Callable[[ErrorCode], None]] = []
-        self.directory = directory
-        self.log: PartitionLog | None = None
-        self.is_assigned = False
-        self.is_accepted = False
 
-    def created(self, error: ErrorCode) -> None:
-        """Report that the directory of the log is durable, or the error that prevented it."""
-        self._creation = error
+    def complete(self, error: ErrorCode) -> None:
+        """Report the end of the operation: NONE, or the error that it failed with."""
+        self._error = error
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback(error)
 
-    def when_created(self, callback: Callable[[ErrorCode], None]) -> None:
-        """Call `callback` with the error that `created` reports, at once if it has been called."""
-        if self._creation is None:
+    def when_complete(self, callback: Callable[[ErrorCode], None]) -> None:
+        """Call `callback` with the error or NONE at the end, at once if that has come."""
+        if self._error is None:
             self._waiting.append(callback)
         else:
-            callback(self._creation)
+            callback(self._error)
+
+
+class FutureLog:
+    """The log of a replica in the directory that it moves to; `log` is None until it is open.
+
+    `creation`: its directory is durable. `removal`: that is durably removed, once the move is cancelled.
+    `is_assigned`: the log has caught up once, and its directory is reported to the controller; `is_accepted`: the
+    controller has recorded the directory, so the log may replace the current one.
+    """
+
+    __slots__ = ("creation", "directory", "is_accepted", "is_assigned", "log", "removal")
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self.creation = Completion()
+        self.removal = Completion()
+        self.directory = directory
+        self.log: PartitionLog | None = None
+        self.is_assigned = False
+        self.is_accepted = False
 
 
 class HostedPartition:

@@ -77,6 +77,44 @@ def test_move_that_is_cancelled_during_the_copy_goes_no_further(caplog: pytest.L
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_confirmed_cancellation_survives_a_power_loss(is_open: bool) -> None:
+    """Otherwise the next start would resume the move."""
+    cluster = cluster_of(1)
+    broker, origin, target = cluster.brokers[1], hosted(cluster).directory.path, other(cluster)
+    begun: list[ErrorCode] = []
+    errors: list[ErrorCode] = []
+    hold_reports(cluster)
+    broker.broker.moves.alter(TOPIC, 0, target, begun.append)
+    if is_open:
+        cluster.run_until(lambda: begun)
+    broker.broker.moves.alter(TOPIC, 0, f"{origin}/", errors.append)
+    broker.broker.moves.alter(TOPIC, 0, origin, errors.append)
+    assert errors == []
+    cluster.run_until(lambda: errors)
+    assert errors == [ErrorCode.NONE, ErrorCode.NONE]
+    broker.kill(loses_power=True)
+    broker.start()
+    cluster.run_until(lambda: broker.is_unfenced)
+    release_reports(cluster)
+    cluster.run_for(1_000.0)
+    assert hosted(cluster).directory.path == origin
+    assert hosted(cluster).future is None
+
+
+def test_cancellation_is_refused_if_the_directory_of_the_move_fails() -> None:
+    cluster = cluster_of(1)
+    broker, origin, target = cluster.brokers[1], hosted(cluster).directory.path, other(cluster)
+    hold_reports(cluster)
+    alter(cluster, target)
+    cluster.run_for(1_000.0)
+    errors: list[ErrorCode] = []
+    broker.disk.fail_directory_sync(1)
+    broker.broker.moves.alter(TOPIC, 0, origin, errors.append)
+    cluster.run_until(lambda: errors)
+    assert errors == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
 def test_move_is_given_up_if_its_directory_fails() -> None:
     cluster = cluster_of(1)
     origin, target = hosted(cluster).directory.path, other(cluster)
