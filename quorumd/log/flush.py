@@ -23,6 +23,7 @@ class Flush:
         "_folder",
         "end_offset",
         "failure",
+        "has_succeeded",
         "is_running",
         "wrote_checkpoints",
     )
@@ -45,6 +46,7 @@ class Flush:
         self.end_offset = end_offset
         self.failure = failure
         self.is_running = True
+        self.has_succeeded = False
         self.wrote_checkpoints = True
 
     def __call__(self) -> int:
@@ -55,6 +57,7 @@ class Flush:
         try:
             self._sync()
             self._save()
+            self.has_succeeded = True
         except FlushFailed as failure:
             self.failure = failure
             raise

@@ -36,7 +36,7 @@ class LogFlush(Flush):
     @property
     def is_done(self) -> bool:
         """Whether the flush has succeeded: the recovery point may advance to `end_offset`."""
-        return not self.is_running and self.failure is None and self.wrote_checkpoints
+        return not self.is_running and self.has_succeeded and self.wrote_checkpoints
 
     def _write_checkpoints(self) -> None:
         """Write the epochs, then the index files, which make recovery trust a segment."""

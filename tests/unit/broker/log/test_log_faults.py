@@ -25,7 +25,7 @@ from quorumd.errors import (
 )
 from quorumd.ports import Disk
 from quorumd.protocol.record_batch import HEADER_SIZE
-from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
 from tests.support.log.data_batches import produced
 
 GZIP, ZSTD = 1, 4
@@ -155,6 +155,17 @@ def test_unexpected_fault_of_a_flush_counts_as_failed(memory_disk: SimulatedDisk
     flush._files = [("x", None)]  # type: ignore[list-item]  # a fault that no disk has
     with pytest.raises(FlushFailed, match="AttributeError"):
         flush()
+    assert log.recovery_point == 0
+
+
+def test_interrupted_flush_does_not_count_as_done(memory_disk: SimulatedDisk, folder: str) -> None:
+    log = opened(memory_disk, folder)
+    append(log)
+    flush = log.begin_flush()
+    memory_disk.lose_power_at_sync(1)
+    with pytest.raises(PowerLost):
+        flush()
+    assert not flush.is_done
     assert log.recovery_point == 0
 
 
