@@ -1,7 +1,7 @@
 """TLS contexts from Kafka's settings: key material as PEM or PKCS12, inline or in files.
 
-`ssl` reads certificate chains from paths only, so the own key goes through a temporary file, encrypted with a
-password that only this process knows.
+`ssl` reads certificate chains from paths only, so the private key of this process goes through a temporary file,
+encrypted with a password that only this process knows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONVERT: Final = "keytool -importkeystore -srckeystore {path} -destkeystore {pa
 
 
 class _Identity(NamedTuple):
-    """The own key and certificate chain, parsed; the own certificate first."""
+    """The key and the certificate chain of this process, parsed; its own certificate is the first."""
 
     key: Any
     chain: list[Any]
@@ -38,10 +38,10 @@ class TlsContexts(NamedTuple):
     """The contexts of one listener name."""
 
     server: ssl.SSLContext | None
-    """For accepted connections; None without an own certificate."""
+    """For accepted connections; None without a key store."""
     client: ssl.SSLContext
     expires_at_s: float | None
-    """Unix time at which the first certificate of the own chain expires."""
+    """Unix time at which the first certificate of the chain in the key store expires."""
 
 
 def build_contexts(settings: TlsSettings) -> TlsContexts:

@@ -12,7 +12,7 @@ leader_role        whether this node handles requests that only the leader may h
 recovered_data     what startup finds in the log directory
 lifecycle          stopping, and callbacks that run only until then
 graceful_shutdown  finishes proposals, hands over leadership, closes the log
-maintenance        periodic checkpoints, snapshots and the own voter record
+maintenance        periodic checkpoints, snapshots and this node's voter record
 readiness          whether the node is ready, and what it lacks
 statistics         counters and histograms, read by observability
 tick               work that is collected during one iteration of the event loop
@@ -25,7 +25,7 @@ consensus/   runs the engine: effects, durability gate, quorum state, high water
 controller/  the controller while this node leads: sessions, leader balancing, NoOpRecords
 health/      what the node reports about the quorum
 identity/    log directory, cluster id, founding of a quorum
-membership/  controller registration, automatic join, update of the own voter record
+membership/  controller registration, automatic join, update of this node's voter record
 peers/       connections to other nodes, discovery of addresses
 snapshots/   when snapshots are built and removed, and how
 state/       state machine, proposals and their callbacks on commit
