@@ -73,7 +73,7 @@ class OffsetRequests:
         accepted: list[tuple[TopicPartition, StoredOffset]] = []
         for committed in offsets:
             metadata = committed.metadata or ""
-            if len(metadata.encode()) > self._settings.offset_metadata_max_bytes:
+            if len(metadata.encode("utf-16-le")) // 2 > self._settings.offset_metadata_max_bytes:
                 errors[committed.target] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             errors[committed.target] = ErrorCode.NONE

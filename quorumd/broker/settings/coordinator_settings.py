@@ -20,7 +20,7 @@ class GroupSettings:
     max_size: int = 2_147_483_647
     """`group.max.size`: members of a classic group, including assigned member ids that have not joined yet."""
     offset_metadata_max_bytes: int = 4_096
-    """`offset.metadata.max.bytes`."""
+    """`offset.metadata.max.bytes`, in UTF-16 code units despite its name."""
     offsets_retention_ms: int = 10_080 * MINUTE_MS
     """`offsets.retention.minutes`."""
     offsets_retention_check_interval_ms: int = 600_000

@@ -105,7 +105,9 @@ def test_refused_append_changes_nothing(groups: Groups) -> None:
 
 def test_metadata_has_a_maximal_size(groups: Groups) -> None:
     assert commit(groups, 1, metadata="x" * 4_096) == [{T0: ErrorCode.NONE}]
-    assert commit(groups, 2, metadata="x" * 4_095 + "é") == [{T0: ErrorCode.OFFSET_METADATA_TOO_LARGE}]
+    assert commit(groups, 2, metadata="é" * 4_096) == [{T0: ErrorCode.NONE}], "characters count, not bytes"
+    for longer in ("x" * 4_097, "x" * 4_095 + "\U0001f600"):
+        assert commit(groups, 3, metadata=longer) == [{T0: ErrorCode.OFFSET_METADATA_TOO_LARGE}]
 
 
 def test_commit_of_a_member_is_checked(groups: Groups) -> None:
