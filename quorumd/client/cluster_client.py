@@ -114,7 +114,7 @@ class ClusterClient:
         return response, attempts
 
     async def request_at(self, address: Address, message: Message) -> Message:
-        """The response of the node at an address, which need not be in `addresses`. Raises as `send` does."""
+        """The response of the node at an address, which need not be in `addresses`. Raises the errors of `send`."""
 
         async def once() -> Message:
             return await self._exchange(await self._connection(address), message)

@@ -125,7 +125,8 @@ class NodeConnection(asyncio.Protocol):
         self._write(data)
 
     async def send(self, message: Message, version: int | None = None) -> Message:
-        """Send a request and return its response. Raises like `submit`, and RequestFailed on a lost connection."""
+        """Send a request and return its response. Raises the errors of `submit`, and RequestFailed on a lost
+        connection."""
         response: asyncio.Future[Message] = self._loop.create_future()
 
         def done(outcome: Outcome) -> None:

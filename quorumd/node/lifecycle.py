@@ -60,7 +60,7 @@ class Lifecycle:
             self.stop(ExitCode.INVARIANT_VIOLATED, error)
 
     def file_written(self, outcome: object) -> None:
-        """Handle the outcome of writing a checkpoint. The node runs on without it if the disk is full."""
+        """Handle the outcome of writing a checkpoint. The node continues without it if the disk is full."""
         if isinstance(outcome, DiskFull):
             logger.warning("%s", outcome)
         elif isinstance(outcome, BaseException):

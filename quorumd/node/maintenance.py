@@ -40,6 +40,6 @@ class Maintenance:
         self.start()
 
     def _maintain_snapshots(self) -> None:
-        # A snapshot must not end beyond the checkpoint: the next start would take the log that is missing up to
-        # there for damage.
+        # A snapshot must not end beyond the checkpoint: the next start would treat the missing log up to there as
+        # damage.
         self._snapshots.maintain(self._checkpointer.durable_checkpoint)

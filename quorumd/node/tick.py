@@ -1,6 +1,6 @@
 """A tick is one iteration of the event loop, at whose end deferred callbacks run.
 
-The requests of one tick become one batch, its responses one write. To defer them to the next iteration would add its
+The requests of one tick become one batch, its responses one write. Deferring them to the next iteration would add its
 latency to each, so the handlers of events that usually cause such work mark the end of the tick.
 """
 

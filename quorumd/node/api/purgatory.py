@@ -34,7 +34,7 @@ class ResponsePurgatory:
     def on_commit_respond(
         self, session: Session, request: Request[Message], response: Message
     ) -> CommitCallback:
-        """Return a callback that responds once the records are committed, and with an error if their fate is
+        """Return a callback that responds once the records are committed, and with an error if their outcome is
         unknown."""
 
         def outcome(committed: bool) -> None:

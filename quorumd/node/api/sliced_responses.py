@@ -1,4 +1,5 @@
-"""Responses that show one moment of the image, from which they are taken at once, and are described in slices."""
+"""Large responses that show the image at one moment: their content is taken from it in one step and described in
+slices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Makes an observer a voter without an operator (KIP-1186, controller.quorum.auto.join.enable).
 
 An observer that has all records its leader has committed sends AddRaftVoter to the leader. If the voter with its node
-id has another directory id, because that folder was lost or replaced, it sends RemoveRaftVoter first. The quorum
+id has another directory id, because that directory was lost or replaced, it sends RemoveRaftVoter first. The quorum
 commits both changes: a blank disk never votes on its own decision.
 """
 

@@ -52,7 +52,7 @@ class VoterEndpointUpdate:
     def update(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Send UpdateRaftVoter if the newest voter record has other listeners, or other addresses of them.
 
-        A record without any listener of this name stays: its voters know each other by other listeners.
+        A record without any listener of this name is kept: its voters know each other by other listeners.
         """
         recorded = self._engine.voters.current.by_id(self._own.id)
         if self._request.is_pending or recorded is None or recorded.key != self._own:

@@ -12,7 +12,7 @@ from quorumd.ports import Connection, Transport
 
 
 class RejectedConnection:
-    """A connection that is closed at once; the client retries, here or at another node."""
+    """A connection that is closed immediately; the client retries, here or at another node."""
 
     def connected(self, transport: Transport) -> None:
         transport.close()

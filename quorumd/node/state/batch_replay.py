@@ -14,7 +14,7 @@ from quorumd.protocol.record_batch import BatchHeader, values
 def apply_batch(image: ClusterImage, data: bytes, header: BatchHeader, changes: list[UndoEntry]) -> None:
     """Apply the records of a data batch, which `data` holds completely, and append their undo entries to `changes`.
 
-    Raises like `apply_steps`.
+    Raises the errors of `apply_steps`.
     """
     for _ in apply_steps(image, data, header, changes, header.count):
         pass

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from quorumd.controller.undo_log import UndoEntry, undo
 
 CommitCallback = Callable[[bool], None]
-"""Called once: with True when the records are committed, with False if this node does not know their fate."""
+"""Called once: with True when the records are committed, with False if this node does not know whether they will
+be."""
 
 
 def ignore_commit(committed: bool) -> None:

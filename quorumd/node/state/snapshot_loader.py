@@ -39,7 +39,8 @@ class StartSnapshot(NamedTuple):
 def find_start_snapshot(log: SegmentedLog) -> StartSnapshot:
     """Find the newest valid snapshot of a log, and check that this version knows all records in it and after it.
 
-    Blocks. Raises like `_newest_valid` and `validate_log`.
+    Blocks. Raises the errors of `validate_log`, and StorageError if no valid snapshot or log covers the first
+    offsets.
     """
     start_snapshot = _newest_valid(log)
     validate_log(log, start_snapshot.offset)
@@ -72,7 +73,7 @@ def _newest_valid(log: SegmentedLog) -> StartSnapshot:
 
 
 def load_image(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> ClusterImage:
-    """Return the image of a whole snapshot. Blocks. Raises like `load_steps`."""
+    """Return the image of a whole snapshot. Blocks. Raises the errors of `load_steps`."""
     image = ClusterImage()
     for _ in load_steps(disk, path, snapshot, image, _UNLIMITED):
         pass

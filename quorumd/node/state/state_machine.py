@@ -162,8 +162,8 @@ class StateMachine:
     def load(self, snapshot: OffsetAndEpoch, disk: Disk) -> None:
         """Load, in slices, a snapshot that replaced the log.
 
-        Until then the old image stays, unreadable if it holds part of a batch. A node that fetches snapshots does not
-        lead, so the image has no proposed records.
+        Until then the old image is kept, unreadable if it holds part of a batch. A node that fetches snapshots does
+        not lead, so the image has no proposed records.
         """
         image = ClusterImage()
         path = self._log.snapshots.path(snapshot)
@@ -271,7 +271,7 @@ class StateMachine:
             on_ready()
 
     def _step(self) -> int:
-        """Do one step of a slice. Returns its number of records, -1 if the log has no complete batch to apply."""
+        """Run one step of a slice. Returns its number of records, -1 if the log has no complete batch to apply."""
         if self._rolling_back:
             return self._roll_back()
         if self._loading is not None:
