@@ -23,7 +23,6 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.alter_configs_request import AlterConfigsRequest
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
-from quorumd.protocol.wire import Message
 
 
 class NamedResource(Protocol):
@@ -67,7 +66,8 @@ def plan_incremental_alter_configs(
     wire = incremental_alter_configs_response
     results, records = _plan_resources(message.resources, plan, wire.AlterConfigsResourceResponse)
     response = wire.IncrementalAlterConfigsResponse(0, results)
-    return ControllerResult(_with_effects(controller, records, message.validate_only), response)
+    effects = plan_effects(controller, records)
+    return ControllerResult([] if message.validate_only else [*records, *effects], response)
 
 
 def plan_alter_configs(
@@ -87,7 +87,8 @@ def plan_alter_configs(
     wire = alter_configs_response
     results, records = _plan_resources(message.resources, plan, wire.AlterConfigsResourceResponse)
     response = wire.AlterConfigsResponse(0, results)
-    return ControllerResult(_with_effects(controller, records, message.validate_only), response)
+    effects = plan_effects(controller, records)
+    return ControllerResult([] if message.validate_only else [*records, *effects], response)
 
 
 def _plan_resources(
@@ -119,12 +120,6 @@ def _plan_resources(
 def _repeated(requested: Sequence[NamedResource]) -> Collection[Resource]:
     times = Counter((each.resource_type, each.resource_name) for each in requested)
     return {resource for resource, count in times.items() if count > 1 and resource[0] in _SUPPORTED}
-
-
-def _with_effects(
-    controller: Controller, records: Sequence[ConfigRecord], validate_only: bool
-) -> list[Message]:
-    return [] if validate_only else [*records, *plan_effects(controller, records)]
 
 
 def _error(refusal: RequestError) -> tuple[int, str]:

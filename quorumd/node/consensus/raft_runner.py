@@ -386,13 +386,12 @@ class RaftRunner:
             self._stopped = True
             self._on_fatal_error(outcome if isinstance(outcome, FlushFailed) else FlushFailed(str(outcome)))
             return
-        self._tick.begin()
+        now_ms = self._tick.begin()
+        self._statistics.flush_latency_ms.observe(now_ms - self._flush_started_ms)
         self._is_flushing = False
-        started_ms = self._flush_started_ms
         self._gate.flushed(min(outcome, self._flush_ceiling))
         if self._flush_again:
             self._flush()
-        self._statistics.flush_latency_ms.observe(self._clock.now_ms() - started_ms)
         self._flush_unreported = True
         self._report_flushed()
         self._outputs.progress.on_flush_completed()

@@ -69,6 +69,8 @@ class StateMachine:
         schedule: Callable[[Callable[[], None]], None],
     ) -> None:
         self.image = ClusterImage()
+        self.charge = clock.charge
+        """Charges the clock for records that a leader has applied to the image, since it is about to propose them."""
         self.applied_offset = log.start_offset
         self.committed_offset = log.start_offset
         self.applied_timestamp_ms = 0
@@ -181,10 +183,6 @@ class StateMachine:
         self._leadership_offset = self._log.end_offset
         self._on_ready = on_ready
         self._run_slice()
-
-    def charge(self, records: int) -> None:
-        """Charge the clock for records that a leader has applied to the image, since it is about to propose them."""
-        self._clock.charge(records)
 
     def appended(self, end_offset: int) -> None:
         """Record that the leader appended records up to `end_offset`.
