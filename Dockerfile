@@ -1,7 +1,7 @@
-# One quorumd node. Build, found a cluster of one node, once per volume, and run:
+# One quorumd node, broker and controller. Build, found a cluster of one node, once per volume, and run:
 #     docker build -t quorumd .
 #     docker run --rm -v quorumd:/var/lib/quorumd quorumd format --config /etc/quorumd/quorumd.properties --standalone
-#     docker run --name quorumd -p 9192:9192 -p 9292:9292 -v quorumd:/var/lib/quorumd quorumd
+#     docker run --name quorumd -p 9092:9092 -p 9292:9292 -v quorumd:/var/lib/quorumd quorumd
 # A configuration of your own: -v /path/to/file:/etc/quorumd/quorumd.properties:ro
 
 # Python 3.11.15 on Debian trixie, August 2026: the digest of all platforms in docker-library/repo-info,
@@ -26,7 +26,7 @@ ENV PATH=/opt/quorumd/bin:$PATH PYTHONUNBUFFERED=1
 USER quorumd
 WORKDIR /var/lib/quorumd
 VOLUME /var/lib/quorumd
-EXPOSE 9192 9292
+EXPOSE 9092 9192 9292
 STOPSIGNAL SIGTERM
 # The port is that of metrics.listener, in the properties or in QUORUMD_METRICS_LISTENER.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \

@@ -75,7 +75,7 @@ def test_node_runs_as_a_user_without_privileges_who_owns_the_data() -> None:
 def test_exposed_ports_are_those_of_the_configuration() -> None:
     settings = load(str(CONTAINER_PROPERTIES))
     assert settings.metrics_listener is not None
-    ports = [settings.listener.port, settings.metrics_listener[1]]
+    ports = [*(each.port for each in settings.listeners), settings.metrics_listener[1]]
     assert only(stages()[-1], "EXPOSE").split() == [str(port) for port in ports]
 
 
