@@ -99,6 +99,9 @@ BROKER_NODE_FAULTS = (
 RARE_BROKER_NODE_FAULT_NAMES = ("raised min.insync.replicas",)
 """Faults of such nodes that few seeds have."""
 
+MOVE_FAULT_NAMES = ("power loss after a move",)
+"""Faults of such nodes that move replicas between log directories."""
+
 RARE_BROKER_FAULT_NAMES = ("lost directory",)
 """Faults of brokers with several log directories."""
 

@@ -85,10 +85,16 @@ def test_seeds_that_have_found_defects_hold(profile: str, seed: int) -> None:
 
 @pytest.mark.parametrize("flushes_messages", [False, True])
 def test_replicas_move_between_log_directories_in_spite_of_power_losses(flushes_messages: bool) -> None:
-    report = run(4, "power loss", log_directories=2, moves_ms=30, flushes_messages=flushes_messages)
+    report = run(3, "power loss", log_directories=2, moves_ms=30, flushes_messages=flushes_messages)
     assert report.ok, str(report)
     assert report.counters["moves: NONE"] > 5
     assert report.counters["power losses amid moves"] > 0
+
+
+def test_replicas_move_in_spite_of_power_losses_just_after_moves() -> None:
+    report = run(4, "power loss after a move", log_directories=2, moves_ms=30)
+    assert report.ok, str(report)
+    assert report.counters["power losses after moves"] > 1
 
 
 def test_members_commit_late() -> None:

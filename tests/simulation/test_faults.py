@@ -14,6 +14,7 @@ from quorumd.simulator.options import (
     BROKER_FAULT_NAMES,
     BROKER_NODE_FAULT_NAMES,
     FAULT_NAMES,
+    MOVE_FAULT_NAMES,
     RARE_BROKER_FAULT_NAMES,
     RARE_BROKER_NODE_FAULT_NAMES,
     RARE_FAULT_NAMES,
@@ -40,7 +41,7 @@ def run_with(fault: str, seed: int = 1, **more: object) -> Report:
 
 def test_every_fault_has_its_place() -> None:
     rare = RARE_FAULT_NAMES + RARE_BROKER_FAULT_NAMES
-    of_broker_nodes = BROKER_NODE_FAULT_NAMES + RARE_BROKER_NODE_FAULT_NAMES
+    of_broker_nodes = BROKER_NODE_FAULT_NAMES + RARE_BROKER_NODE_FAULT_NAMES + MOVE_FAULT_NAMES
     names = tuple(fault.name for fault in ALL_FAULTS)
     assert names == FAULT_NAMES + BROKER_FAULT_NAMES + rare + of_broker_nodes
 

@@ -70,6 +70,7 @@ class Observation:
         self.on_shutdown_granted: Callable[[Broker], None] = lambda broker: None
         self.on_stale: Callable[[Broker], None] = lambda broker: None
         self.on_proposal: Callable[[ObservedBroker, Proposal], None] = lambda broker, proposal: None
+        self.on_move: Callable[[int, bool], None] = lambda broker_id, is_flushed: None
         self.counters = dict.fromkeys(Outcome, 0)
         self.elections = 0
         self.joins = 0

@@ -21,7 +21,8 @@ drawn at any time. `Cluster.repair` ends them all early.
     addresses         nodes that move to other addresses
     hostile           forged requests
     registrations     controllers unregistered by operators
-    broker_nodes      nodes with the broker role: lost responses to proposals, late metadata, raised minima
+    broker_nodes      nodes with the broker role: lost responses to proposals, late metadata, raised minima, power
+                      losses after moves
     brokers           brokers that crash, lose disks, pause, and are isolated
 """
 
@@ -30,7 +31,12 @@ from __future__ import annotations
 from quorumd.simulator.faults.addresses import MovedNode
 from quorumd.simulator.faults.base import Fault
 from quorumd.simulator.faults.bootstrap import MovedQuorum, WipedDisks
-from quorumd.simulator.faults.broker_nodes import LateMetadata, LostIsrResponse, RaisedMinIsr
+from quorumd.simulator.faults.broker_nodes import (
+    LateMetadata,
+    LostIsrResponse,
+    PowerLossAfterMove,
+    RaisedMinIsr,
+)
 from quorumd.simulator.faults.brokers import (
     BrokerCrash,
     BrokerDiskLoss,
@@ -127,4 +133,5 @@ ALL_FAULTS: tuple[Fault, ...] = (
     LostIsrResponse(),
     LateMetadata(),
     RaisedMinIsr(),
+    PowerLossAfterMove(),
 )

@@ -28,6 +28,8 @@ from quorumd.simulator.workload.request_connection import RequestConnection
 LONGEST_REQUEST_MS: Final = 40.0
 """The longest time from a proposal until its connection breaks."""
 OPERATOR_HOST: Final = "10.0.9.1"
+LONGEST_UNFLUSHED_MS: Final = 10.0
+"""Longest time from a move until the power loss."""
 HELD_MS: Final = (20.0, 200.0)
 """Delay of a proposal during which an operator changes a config."""
 
@@ -104,6 +106,43 @@ class LostIsrResponse:
         for side in list(cluster.network.links):
             if side.host == host and has_sent(side, ApiKey.ALTER_PARTITION):
                 cluster.network.break_link(side)
+
+
+class PowerLossAfterMove:
+    """A broker loses power just after a replica has moved to another log directory; half of the time after a move
+    whose log has records that were not flushed there."""
+
+    name = "power loss after a move"
+
+    def available(self, cluster: Cluster) -> bool:
+        return cluster.broker_nodes is not None and cluster.options.brokers.moves_ms > 0
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        assert cluster.broker_nodes is not None
+        moved = partial(self._moved, cluster, cluster.broker_nodes, random, random.random() < 0.5)
+        cluster.broker_nodes.observation.on_move = moved
+
+    def _moved(
+        self,
+        cluster: Cluster,
+        brokers: BrokerNodes,
+        random: Random,
+        after_any: bool,
+        broker_id: int,
+        is_flushed: bool,
+    ) -> None:
+        if is_flushed and not after_any:
+            return
+        brokers.observation.on_move = lambda broker_id, is_flushed: None
+        delay_ms = random.random() * LONGEST_UNFLUSHED_MS
+        cluster.heap.call_later(delay_ms, partial(self._lose_power, cluster, broker_id), b"power loss")
+
+    def _lose_power(self, cluster: Cluster, broker_id: int) -> None:
+        if cluster.is_repaired:
+            return
+        cluster.counters["power losses after moves"] += 1
+        cluster.lose_power(broker_id)
+        cluster.restart_later(broker_id)
 
 
 class RaisedMinIsr:

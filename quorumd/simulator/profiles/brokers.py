@@ -7,6 +7,7 @@ from functools import partial
 from quorumd.protocol.connection import LARGE_REQUEST
 from quorumd.simulator.options import (
     BROKER_NODE_FAULTS,
+    MOVE_FAULT_NAMES,
     RARE_BROKER_FAULT_NAMES,
     RARE_BROKER_NODE_FAULT_NAMES,
 )
@@ -375,6 +376,8 @@ NODE_PROFILES: tuple[Profile, ...] = (
             "late metadata",
         ),
         fault_share=(0.3, 0.9),
+        rare_faults=MOVE_FAULT_NAMES,
+        rare_share=0.6,
         fault_interval_ms=(150.0, 1500.0),
         voters=(1,),
         safety_ms=(3e3, 6e3),

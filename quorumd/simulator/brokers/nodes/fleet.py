@@ -111,6 +111,7 @@ class BrokerNodes(BrokerPopulation):
 
     def end_faults(self) -> None:
         self.administrators.stop()
+        self.observation.on_move = lambda broker_id, is_flushed: None
         for broker_id in self.cluster.broker_ids:
             node = self.cluster.machines[broker_id].node
             broker = node.broker.broker if node is not None and node.broker is not None else None

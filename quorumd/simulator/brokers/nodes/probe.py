@@ -157,6 +157,7 @@ class _RunningBroker:
         history = observation.view.history(hosted.id)
         if hosted.log is not replica.read_from:
             self._check_moved(hosted, replica.moved(self._cache, history.consumed), replica)
+            observation.on_move(view.id, hosted.log.recovery_point == hosted.log.end_offset)
         is_new = is_new or (not replica.log.records and hosted.id in seen.logs)
         removed = replica.log.refresh(hosted.log, history.consumed)
         if removed:

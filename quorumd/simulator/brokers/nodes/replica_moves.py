@@ -4,7 +4,7 @@ continuously, and one that requires the last moves to complete, even after a pow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
 from typing import Final
@@ -35,6 +35,13 @@ VERSIONS: Final = (1, 2)
 UNKNOWN_PATH: Final = "/no-such-directory"
 RATES: Final = ("", "", "2000", "20000")
 """Values of the throttle, in bytes per second; "" for none."""
+CANCELLATIONS: Final = 0.3
+"""Share of the moves that are cancelled."""
+LONGEST_CANCELLED_MS: Final = 50.0
+"""Longest time from the response to a request until its move is cancelled."""
+LAST_CANCELLATIONS: Final = 0.5
+"""Share of the brokers of which the last moves are cancelled."""
+RECORD_CHECK_MS: Final = 0.5
 POWER_LOSSES: Final = 0.5
 """Share of the brokers that lose power once they have confirmed the last moves."""
 
@@ -64,6 +71,21 @@ def replicas_of(view: ClusterView, broker_id: int) -> list[PartitionId]:
         for number, row in view.image.topics[topic_id].partitions.items()
         if broker_id in row.replicas
     ]
+
+
+def recorded_paths(
+    cluster: Cluster, view: ClusterView, broker_id: int, replicas: Iterable[PartitionId]
+) -> Targets:
+    """The log directories that the committed metadata has for replicas of a broker."""
+    paths = {directory: path for path, directory in cluster.machines[broker_id].log_directories.items()}
+    found = {}
+    for where in replicas:
+        row = view.row(where)
+        if row is not None and broker_id in row.replicas:
+            directory = row.directories[row.replicas.index(broker_id)]
+            if directory in paths:
+                found[where] = paths[directory]
+    return found
 
 
 class ReplicaMover:
@@ -108,14 +130,31 @@ class ReplicaMover:
         count = min(len(replicas), self._random.choice((1, 1, 3)))
         paths = [*self._cluster.machines[broker_id].log_directories] * 4 + [UNKNOWN_PATH]
         targets = {where: self._random.choice(paths) for where in self._random.sample(replicas, count)}
+        then: Callable[[], None] = self._later
+        if self._random.random() < CANCELLATIONS:
+            origins = recorded_paths(self._cluster, self._view, broker_id, targets)
+            then = partial(self._cancel, broker_id, origins)
+        self._request(broker_id, targets, then)
 
+    def _cancel(self, broker_id: int, origins: Targets) -> None:
+        """Request the previous directories: while the move is under way, or after it."""
+
+        def cancel() -> None:
+            if self.running:
+                topics = self._view.image.topics
+                targets = {where: path for where, path in origins.items() if where.topic_id in topics}
+                self._request(broker_id, targets, self._later)
+
+        self._client.later(self._random.random() ** 3 * LONGEST_CANCELLED_MS, cancel)
+
+    def _request(self, broker_id: int, targets: Targets, then: Callable[[], None]) -> None:
         def responded(response: Message | None) -> None:
             if response is None:
                 self._recorder.counts["moves without response"] += 1
             else:
                 for code in [code for code, _ in errors_in(response)] or [ErrorCode.NONE]:
                     self._recorder.counts[f"moves: {ErrorCode(code).name}"] += 1
-            self._later()
+            then()
 
         request = move_request(self._view, targets)
         self._client.call(broker_id, request, self._random.choice(VERSIONS), responded, purpose="move")
@@ -133,13 +172,36 @@ class LastMoves:
         self._confirmed: dict[int, None] = {}
 
     def start(self) -> None:
-        """Request the moves from all brokers."""
+        """Request the moves from all brokers, from some of them after others that are cancelled."""
+        random = self._client.random
         for broker_id in self._cluster.broker_ids:
             paths = list(self._cluster.machines[broker_id].log_directories)
-            self._wanted[broker_id] = {
-                where: self._client.random.choice(paths) for where in replicas_of(self._view, broker_id)
+            wanted = {where: random.choice(paths) for where in replicas_of(self._view, broker_id)}
+            self._wanted[broker_id] = wanted
+            recorded = recorded_paths(self._cluster, self._view, broker_id, wanted)
+            others = {
+                where: random.choice([each for each in paths if each != path])
+                for where, path in recorded.items()
+                if path == wanted[where]
             }
-            self._request(broker_id)
+            if others and random.random() < LAST_CANCELLATIONS:
+                self._begin_and_cancel(broker_id, others)
+            else:
+                self._request(broker_id)
+
+    def _begin_and_cancel(self, broker_id: int, targets: Targets) -> None:
+        """Cancel moves once the controller has recorded the directory of one, which may not be complete yet."""
+
+        def await_record(remaining_ms: float, response: Message | None = None) -> None:
+            recorded = recorded_paths(self._cluster, self._view, broker_id, targets)
+            if remaining_ms <= 0 or any(recorded.get(each) == path for each, path in targets.items()):
+                self._request(broker_id)
+            else:
+                again = partial(await_record, remaining_ms - RECORD_CHECK_MS)
+                self._client.later(RECORD_CHECK_MS, again)
+
+        request, begun = move_request(self._view, targets), partial(await_record, LONGEST_CANCELLED_MS)
+        self._client.call(broker_id, request, 2, begun, purpose="last move")
 
     def _request(self, broker_id: int) -> None:
         targets = self._wanted[broker_id]

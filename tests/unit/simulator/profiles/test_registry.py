@@ -10,6 +10,7 @@ from quorumd.simulator.options import (
     BROKER_FAULT_NAMES,
     BROKER_NODE_FAULT_NAMES,
     FAULT_NAMES,
+    MOVE_FAULT_NAMES,
     RARE_BROKER_FAULT_NAMES,
     RARE_BROKER_NODE_FAULT_NAMES,
     RARE_FAULT_NAMES,
@@ -33,6 +34,7 @@ def test_default_draws_every_size_every_fault_and_every_workload() -> None:
         *RARE_BROKER_FAULT_NAMES,
         *BROKER_NODE_FAULT_NAMES,
         *RARE_BROKER_NODE_FAULT_NAMES,
+        *MOVE_FAULT_NAMES,
     }
     assert {options.brokers.count for options in drawn} == {0, 3, 4, 5, 6}
     shares = [options.workload.list_share for options in drawn]
