@@ -48,6 +48,11 @@ RATE = 500
 """Records per second while latencies are measured."""
 RATIO_AT_FULL_BATCHES, RATIO_AT_SINGLE_RECORDS = 1.0, 0.5
 FIRST_RECORD_TARGET_S = 1.0
+IDLE_PARTITIONS = 1000
+"""Partitions of three replicas on the idle nodes."""
+SETTLE_S = 5.0
+"""From the creation of these partitions to the measurement."""
+IDLE_MIB, IDLE_CPU = 150.0, 0.02
 QUORUMD, KAFKA = "quorumd", "Kafka"
 
 
@@ -90,6 +95,13 @@ class Sample:
     consume_cpu: float
 
 
+class Idle(NamedTuple):
+    """The largest node of a system with many partitions and no clients; `cpu`: of one core."""
+
+    resident_mib: float
+    cpu: float
+
+
 @dataclass(slots=True)
 class BrokerReport:
     package: str
@@ -100,6 +112,7 @@ class BrokerReport:
     """From the start of a single node with an empty folder to its first acknowledged record."""
     caught_up: dict[str, list[float]] = field(default_factory=dict)
     """MB/s of a new replica."""
+    idle: dict[str, Idle] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         cases = [
@@ -115,6 +128,7 @@ class BrokerReport:
             "cases": cases,
             **rest,
             "caught_up": self.caught_up,
+            "idle": {name: each._asdict() for name, each in self.idle.items()},
             "missed": self.missed(),
         }
 
@@ -130,6 +144,12 @@ class BrokerReport:
         if first > FIRST_RECORD_TARGET_S:
             found.append(
                 f"first acknowledged record after {first:.1f} s, the target is {FIRST_RECORD_TARGET_S} s"
+            )
+        idle = self.idle[QUORUMD]
+        if idle.resident_mib > IDLE_MIB or idle.cpu > IDLE_CPU:
+            found.append(
+                f"idle: {idle.resident_mib:.0f} MiB and {idle.cpu:.1%} of a core, "
+                f"the targets are {IDLE_MIB:.0f} MiB and {IDLE_CPU:.0%}"
             )
         return found
 
@@ -157,7 +177,8 @@ class BrokerReport:
             )
             console.print(
                 f"{name}: {self.memory_mib[name]:.0f} MiB resident, first record after {first:.2f} s, "
-                f"a new replica catches up at {caught:.0f} MB/s"
+                f"a new replica catches up at {caught:.0f} MB/s; idle with {IDLE_PARTITIONS:,} partitions: "
+                f"{self.idle[name].resident_mib:.0f} MiB, {self.idle[name].cpu:.1%} of a core"
             )
         for sentence in self.missed():
             console.print(sentence, markup=False)
@@ -195,6 +216,7 @@ def measure_brokers(
         for name, start in starts.items():
             clusters[name] = start((folder / name).resolve(), NODES)
             stack.callback(clusters[name].stop)
+            report.idle[name] = idle(clusters[name], seconds)
         for case in cases:
             systems = report.cases[case] = {name: [] for name in clusters}
             for name, cluster in itertools.chain.from_iterable([clusters.items()] * rounds):
@@ -251,6 +273,21 @@ def first_record(start: Start, folder: Path) -> float:
         return time.perf_counter() - cluster.started_at
     finally:
         cluster.stop()
+
+
+def idle(cluster: BrokerCluster, seconds: float) -> Idle:
+    """Measure memory and CPU time of nodes with many partitions and no clients."""
+    create_topic(cluster, "idle", IDLE_PARTITIONS, len(cluster.processes))
+    time.sleep(SETTLE_S)
+    began, before = time.perf_counter(), [each.cpu_seconds() for each in cluster.processes]
+    time.sleep(seconds)
+    took = time.perf_counter() - began
+    cpu = (
+        max(each.cpu_seconds() - start for each, start in zip(cluster.processes, before, strict=True)) / took
+    )
+    resident_mib = max(each.resident_mib() for each in cluster.processes)
+    delete_topic(cluster, "idle")
+    return Idle(resident_mib, cpu)
 
 
 def catch_up(cluster: BrokerCluster, seconds: float) -> float:
