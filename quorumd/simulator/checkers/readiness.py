@@ -29,6 +29,8 @@ class ReadyClaim:
     contact_age_ms: float
     """Time since any byte from the leader's machine arrived; 0 for the leader itself, inf for never."""
     applied_offset: int
+    high_watermark: int
+    """The node's own, -1 if it knows none."""
     max_lag: int
     fetch_timeout_ms: float
     fetch_wait_ms: float
@@ -36,8 +38,9 @@ class ReadyClaim:
 
 class ReadyNodesServe(Checker):
     """A ready node had contact with its leader within a fetch timeout and a long poll, and that leader had it with a
-    majority of the voters within 1.5 fetch timeouts before. It has applied the records committed by then, but for the
-    allowed lag, and it is not the replacement of a voter without that voter's vote."""
+    majority of the voters within 1.5 fetch timeouts before. But for the allowed lag, it has applied the records
+    committed by then and those that it knows to be committed. It is not the replacement of a voter without that
+    voter's vote."""
 
     invariant = "a ready node has a leader with a majority, its state and its vote"
     aspects = LEADERSHIP | HIGH_WATERMARK | FETCHES
@@ -81,6 +84,7 @@ class ReadyNodesServe(Checker):
         if silent_ms > limit_ms:
             raise self.violation(f"{who} which no majority has followed for {silent_ms:.0f} ms")
         committed = self._committed_to[bisect_right(self._committed_at, claim.now_ms - limit_ms) - 1]
+        committed = max(committed, claim.high_watermark)
         if claim.applied_offset + claim.max_lag < committed:
             raise self.violation(f"{who} has applied {claim.applied_offset} of {committed} committed records")
         self._check_vote(claim, voters, who, limit_ms)

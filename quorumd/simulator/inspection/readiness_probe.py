@@ -96,7 +96,8 @@ class ReadinessProbe:
             leader_id,
             contact_age_ms,
             node_status.applied_offset,
-            node_status.max_lag,
+            node.engine.high_watermark,
+            node.settings.ready_max_lag,
             raft.fetch_timeout_ms,
             raft.fetch_max_wait_ms,
         )

@@ -18,6 +18,7 @@ CLAIM = ReadyClaim(
     leader_id=2,
     contact_age_ms=300.0,
     applied_offset=100,
+    high_watermark=-1,
     max_lag=20,
     fetch_timeout_ms=1000.0,
     fetch_wait_ms=500.0,
@@ -61,6 +62,13 @@ def test_node_that_is_ready_has_applied_what_was_committed_long_ago() -> None:
     checker.claimed(replace(CLAIM, now_ms=14_000.0, applied_offset=80), VOTERS)
     with pytest.raises(InvariantViolation, match=r"\b79 of 100\b"):
         checker.claimed(replace(CLAIM, now_ms=14_000.0, applied_offset=79), VOTERS)
+
+
+def test_node_that_is_ready_has_applied_what_it_knows_to_be_committed() -> None:
+    checker = checker_at(9900.0, {1: 10.0, 3: 5000.0})
+    checker.claimed(replace(CLAIM, high_watermark=120), VOTERS)
+    with pytest.raises(InvariantViolation, match=r"\b100 of 121\b"):
+        checker.claimed(replace(CLAIM, high_watermark=121), VOTERS)
 
 
 def test_node_without_the_vote_of_its_id_has_time_to_learn_it() -> None:
