@@ -92,7 +92,7 @@ def test_replicas_move_between_log_directories_in_spite_of_power_losses(flushes_
 
 
 def test_replicas_move_in_spite_of_power_losses_just_after_moves() -> None:
-    report = run(4, "power loss after a move", log_directories=2, moves_ms=30)
+    report = run(3, "power loss after a move", log_directories=2, moves_ms=30)
     assert report.ok, str(report)
     assert report.counters["power losses after moves"] > 1
 
