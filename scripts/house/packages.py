@@ -61,7 +61,7 @@ def problems(docstring: str, modules: set[str], known: set[str]) -> Iterator[str
 def _modules(package: Path) -> set[str]:
     """The modules and packages in a package."""
     files = {file.stem for file in package.glob("*.py")} - {"__init__", "__main__"}
-    return files | {file.parent.name for file in package.glob("*/*.*")}
+    return files | {file.parent.name for file in package.glob("[!_]*/*.*")}
 
 
 def _list_in(block: str, modules: set[str]) -> set[str]:

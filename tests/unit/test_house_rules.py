@@ -164,6 +164,8 @@ def test_module_lists_of_package_docstrings_are_complete(
     (package / "rooms").mkdir(parents=True)
     for name in ("__init__", "__main__", "alpha", "beta", "rooms/__init__"):
         (package / f"{name}.py").write_text(DOC)
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "alpha.pyc").write_bytes(b"")
     (package / "__init__.py").write_text(f'"""{docstring}"""\n')
     found = [finding for finding in house_rules.check_tree(tmp_path) if finding.rule == "modules"]
     assert [finding.text.removeprefix("the docstring ") for finding in found] == expected
