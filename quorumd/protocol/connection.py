@@ -67,7 +67,7 @@ _RESPONSE_START = Struct(">ii")
 """Frame size, correlation id."""
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2)
 _MAX_CORRELATION_ID = 0x7FFF_FFFF
-LARGE_REQUEST = 16 * 1024
+LARGE_REQUEST = 4 * 1024
 """A node decodes requests above this frame size in steps: in one step they would take milliseconds."""
 DECODED_BYTES = 1024
 """Memory of a small request besides its frame."""

@@ -62,6 +62,7 @@ ATTACKS = (
     Attack("pipelined Metadata", resources.pipeline_metadata),
     Attack("Metadata for 100 clients", resources.metadata_for_many),
     Attack("Metadata for closed connections", resources.metadata_for_closed_connections),
+    Attack("lists of short elements", resources.create_unnamed_topics),
     Attack("forged addresses", elections.forge_addresses, verify=redirected, deposes=True),
     Attack("forged leader", elections.forge_leader, before=stop_leader_soon, deposes=True),
     Attack("descriptors", resources.exhaust_descriptors),

@@ -72,10 +72,9 @@ class LargeRequests:
             else:
                 purgatory.not_leader(session, part)
 
-        session.block(request)
-        self.scheduler.begin(
-            SplitRequestTask(session, request, parts, self, self._controller, execute_part, not_leader)
-        )
+        task = SplitRequestTask(session, request, parts, self, self._controller, execute_part, not_leader)
+        session.block(request, task.cancel)
+        self.scheduler.begin(task)
 
 
 class SplitRequestTask:
@@ -108,9 +107,20 @@ class SplitRequestTask:
         self._responses: dict[int, Message] = {}
         self._preparation: Preparation | None = None
         """The preparation of the last part."""
-        self._is_refused = False
+        self._is_over = False
+        """Whether the request was refused or cancelled."""
+
+    def cancel(self) -> None:
+        """Execute no further parts: the client has its response, or is gone. What was executed remains."""
+        self.is_done = self._is_over = True
+        self._remaining = iter(())
+        self._parts.clear()
+        self._responses.clear()
+        self._preparation = None
 
     def advance(self, budget: int) -> int:
+        if self.is_done:
+            return 0
         if self._preparation is None:
             try:
                 part = next(self._remaining)
@@ -151,7 +161,7 @@ class SplitRequestTask:
         self._respond_if_whole()
 
     def _respond_if_whole(self) -> None:
-        if not self.is_done or self._is_refused or len(self._responses) < len(self._parts):
+        if not self.is_done or self._is_over or len(self._responses) < len(self._parts):
             return
         request = self._request
         responses = [self._responses[number] for number in range(len(self._parts))]
@@ -160,8 +170,8 @@ class SplitRequestTask:
 
     def part_refused(self) -> None:
         """Skip the remaining parts: this node no longer leads, and a part had no effect."""
-        if not self._is_refused:
-            self._is_refused = self.is_done = True
+        if not self._is_over:
+            self._is_over = self.is_done = True
             self._remaining = iter(())
             self._not_leader(len(self._parts) == 1)
 

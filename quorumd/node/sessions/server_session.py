@@ -17,6 +17,7 @@ from quorumd.node.sessions.throttle import Throttle
 from quorumd.node.statistics import Histogram
 from quorumd.ports import Transport
 from quorumd.protocol.connection import ALL, Request, ServerConnection
+from quorumd.protocol.decoded_size import STRUCT_BYTES, decoded_size
 from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from quorumd.protocol.routes import Origin
 from quorumd.protocol.wire import Message
@@ -28,6 +29,10 @@ MAX_PENDING_REQUESTS = 1000
 """Requests of one connection that may wait for a response before reading from it pauses."""
 MAX_PENDING_BYTES = 1024 * 1024
 """The size of such requests; a connection may exceed it by one request."""
+ELEMENTS_AT_ONCE = 64
+"""Elements of a large request that are decoded before any other event is handled: a tenth of a millisecond."""
+SMALL_REQUEST = 256
+"""Size of a frame whose lists need no estimate."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
 """Responses that a client has not read, in addition to its largest response."""
 DRAINED_BYTES = 1024 * 1024
@@ -75,6 +80,9 @@ class ServerSession:
         self._throttle = Throttle(context.quotas, context.node.clock)
         self._transport: Transport | None = None
         self._received_at: dict[int, float] = {}
+        self._decoded: dict[Request[Message], int] = {}
+        """The memory of the lists of requests without a response."""
+        self._decoded_bytes = 0
         self._is_flush_scheduled = False
         self._is_paused = False
         self._is_closing = False
@@ -102,7 +110,8 @@ class ServerSession:
     def held_bytes(self) -> int:
         """Memory that the node needs for this connection: requests and unsent responses."""
         transport = self._transport
-        return self._connection.gathered_bytes + (transport.unsent_bytes if transport is not None else 0)
+        unsent_bytes = transport.unsent_bytes if transport is not None else 0
+        return self._connection.gathered_bytes + self._decoded_bytes + unsent_bytes
 
     def continue_reading(self) -> None:
         """Handle requests that were received in an earlier iteration."""
@@ -126,20 +135,24 @@ class ServerSession:
         shares, connection = self._shares, self._connection
         is_peer = self.origin.is_peer
         granted = 0 if self._queued else ALL if is_peer else shares.grant()
+        # Decoding takes most of the time of some requests: it counts as time of this iteration.
+        now = self._tick.begin()
         try:
             requests = connection.receive(data, granted)
         except MalformedMessage as fault:
             self._report_malformed(fault)
             self.close()
+            self._tick.end()
             return
         if self._connection.has_output:
             # The connection itself rejected a request, so that its response is complete.
             self.flush()
         must_wait = not is_peer and shares.record_read(len(requests), len(data))
-        now = self._tick.begin()
         for request in requests:
             self._received_at[request.correlation_id] = now
             self._queued.append(request)
+            if len(request.frame) > SMALL_REQUEST:
+                self._count_decoded(request, decoded_size(request.message))
         if connection.fault is not None:
             self._close_on_fault()
         self._route_queued()
@@ -147,7 +160,7 @@ class ServerSession:
         may_route = self._may_route
         if must_wait or (may_route and (self._queued or connection.has_more)):
             self._await_turn()
-        if connection.gathered_bytes >= MIN_COUNTED_BYTES:
+        if connection.gathered_bytes + self._decoded_bytes >= MIN_COUNTED_BYTES:
             shares.record_held_bytes(self, self.held_bytes)
         must_pause = (
             self._is_closing
@@ -160,6 +173,10 @@ class ServerSession:
         if must_pause and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
+
+    def _count_decoded(self, request: Request[Message], size: int) -> None:
+        self._decoded_bytes += size - self._decoded.get(request, 0)
+        self._decoded[request] = size
 
     @property
     def _may_route(self) -> bool:
@@ -200,12 +217,20 @@ class ServerSession:
             elif request.decoding is None:
                 self._handle(request)
             else:
-                decoding = DecodingTask(request, self._connection.continue_decoding, self._on_decoded)
-                self.block(request, decoding.cancel)
-                self._scheduler.begin(decoding)
+                self._decode(request)
             if not is_peer and shares.must_yield() and self._has_more:
                 self._await_turn()
                 break
+
+    def _decode(self, request: Request[Message]) -> None:
+        """Handle a large request of few elements, such as a Produce, at once; decode others in slices first."""
+        self._continue_decoding(request, ELEMENTS_AT_ONCE)
+        if request.decoding is None:
+            self._handle_decoded(request)
+        else:
+            decoding = DecodingTask(request, self._continue_decoding, self._on_decoded)
+            self.block(request, decoding.cancel)
+            self._scheduler.begin(decoding)
 
     def _handle(self, request: Request[Message]) -> None:
         if not self._has_quotas:
@@ -251,6 +276,13 @@ class ServerSession:
             self.respond(request, reply.message)
             self._is_closing = self._is_closing or reply.closes
 
+    def _continue_decoding(self, request: Request[Message], steps: int) -> int:
+        """Decode up to `steps` elements, and count their memory."""
+        taken = self._connection.continue_decoding(request, steps)
+        self._count_decoded(request, self._decoded.get(request, 0) + taken * STRUCT_BYTES)
+        self._shares.record_held_bytes(self, self.held_bytes)
+        return taken
+
     def _on_decoded(self) -> None:
         self._clock.call_soon(self._resume_after_decoding)
 
@@ -260,20 +292,27 @@ class ServerSession:
         if transport is None or request is None:
             return
         self._tick.begin()
-        if connection.awaits_response(request):
-            self._handle(request)
-        else:
-            # The connection refused it, or it is malformed and no later request can be read.
-            self._received_at.pop(request.correlation_id, None)
+        if not connection.awaits_response(request):
             self._blocking_request = self._on_unblocked = None
-            self._queued = deque(behind for behind in self._queued if connection.awaits_response(behind))
-            if connection.fault is not None:
-                self._close_on_fault()
-            self.flush()
-            self._route_queued()
+        self._handle_decoded(request)
+        self._route_queued()
         self._tick.end()
         if self._transport is not None:
             self._resume_reading(transport)
+
+    def _handle_decoded(self, request: Request[Message]) -> None:
+        """Handle a large request, unless the connection refused it or it is malformed."""
+        connection = self._connection
+        if connection.awaits_response(request):
+            self._handle(request)
+            return
+        self._received_at.pop(request.correlation_id, None)
+        self._decoded_bytes -= self._decoded.pop(request, 0)
+        # No request after a malformed one can be read.
+        self._queued = deque(behind for behind in self._queued if connection.awaits_response(behind))
+        if connection.fault is not None:
+            self._close_on_fault()
+        self.flush()
 
     def _close_on_fault(self) -> None:
         """Close the connection after a fault, once the requests before it have their responses."""
@@ -312,6 +351,8 @@ class ServerSession:
         del reason, refused
         self._transport = None
         self._received_at.clear()
+        self._decoded.clear()
+        self._decoded_bytes = 0
         self._queued.clear()
         self._shares.release(self)
         self._call_on_unblocked()
@@ -385,6 +426,8 @@ class ServerSession:
     def _complete(self, request: Request[Message]) -> None:
         if request is self._blocking_request:
             self._clock.call_soon(self._unblock)
+        if self._decoded:
+            self._decoded_bytes -= self._decoded.pop(request, 0)
         received_at = self._received_at.pop(request.correlation_id, None)
         if received_at is not None:
             histogram = self._statistics.request_latency_ms.get(request.api_key)
@@ -403,7 +446,9 @@ class ServerSession:
             transport.write(out)
             self._largest_write = max(self._largest_write, len(out))
         unsent_bytes = transport.unsent_bytes
-        self._shares.record_held_bytes(self, self._connection.gathered_bytes + unsent_bytes)
+        self._shares.record_held_bytes(
+            self, self._connection.gathered_bytes + self._decoded_bytes + unsent_bytes
+        )
         if self._transport is None:
             return
         if self._is_closing and not self._connection.pending:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from random import Random
 
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.wire import Message
@@ -23,6 +24,9 @@ FLOOD_BATCH = 500
 UNFINISHED_FRAMES = 12
 UNFINISHED_BYTES = 80 * 1024 * 1024
 DEAF_CLIENTS = 40
+UNNAMED_CLIENTS = 1500
+UNNAMED_TOPICS = 1500
+CREATE_TOPICS_VERSION = 7
 DEAF_BUFFER = 4096
 CONNECTIONS = 4200
 """More than the hard limit of open files that the nodes have."""
@@ -62,6 +66,18 @@ def metadata_for_closed_connections(target: Target) -> None:
             peer = Peer(target.leader_address)
             peer.send(*(peer.frame(huge_metadata(), METADATA_VERSION) for _ in range(PIPELINED)))
             peer.close()
+
+
+def create_unnamed_topics(target: Target) -> None:
+    """Many clients with a request each, whose elements need forty times their bytes."""
+    topics = CreateTopicsRequest([CreatableTopic("", 1, 1)] * UNNAMED_TOPICS, 60_000, False)
+    peers = []
+    for _ in range(UNNAMED_CLIENTS):
+        with suppress(OSError):
+            peers.append(peer := Peer(target.leader_address))
+            peer.send(peer.frame(topics, CREATE_TOPICS_VERSION))
+    for _ in target.deadline():
+        time.sleep(0.05)
 
 
 def flood_with_requests(target: Target) -> None:

@@ -104,6 +104,20 @@ def test_large_topic_is_prepared_in_slices_and_created_in_one_batch(
     assert result.topic_id == harness.image.topic_ids["large"]
 
 
+def test_parts_of_a_client_that_is_gone_are_not_executed(harness: LargeRequestHarness) -> None:
+    session = harness.request(topics(*topic_names(LARGE)))
+    while not harness.batches:
+        assert harness.run_slice()
+    (gone,) = session.on_unblocked
+    gone()
+    while harness.run_slice():
+        pass
+    harness.commit()
+    harness.confirm()
+    assert 0 < len(harness.image.topics) < LARGE
+    assert session.responses == []
+
+
 def test_prepared_partitions_equal_their_records(harness: LargeRequestHarness) -> None:
     """For a new topic and for added partitions."""
     harness.do(topics("large", partitions=LARGE))

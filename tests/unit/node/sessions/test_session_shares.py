@@ -6,7 +6,8 @@ import pytest
 
 from quorumd.node.sessions.fair_shares import BULK_BYTES, ITERATION_MS, MAX_HELD_BYTES, REQUESTS_PER_ITERATION
 from quorumd.node.sessions.server_session import MAX_PENDING_BYTES
-from quorumd.protocol.connection import DECODED_BYTES, Request
+from quorumd.protocol.connection import DECODED_BYTES, LARGE_REQUEST, Request, ServerConnection
+from quorumd.protocol.decoded_size import STRUCT_BYTES
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.routes import Session
 from tests.support.node.session_harness import SessionHarness
@@ -61,6 +62,31 @@ def test_requests_that_take_long_leave_the_rest_to_later_turns(harness: SessionH
     assert harness.transport.is_closed, "the malformed frame behind them was read last"
 
 
+def test_decoding_takes_time_of_the_iteration(
+    harness: SessionHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = ServerConnection.receive
+
+    def receive_slowly(connection: ServerConnection, data: bytes, max_requests: int) -> list[Request]:
+        harness.time.heap.now_ms += ITERATION_MS
+        return receive(connection, data, max_requests)
+
+    monkeypatch.setattr(ServerConnection, "receive", receive_slowly)
+    harness.send(5)
+    assert len(harness.requests) == 1
+
+
+def test_large_request_of_few_elements_is_handled_at_once(harness: SessionHarness) -> None:
+    few = MetadataRequest([MetadataRequestTopic(name="x" * LARGE_REQUEST)])
+    many = MetadataRequest([MetadataRequestTopic(name="x" * 20)] * (LARGE_REQUEST // 20))
+    harness.session.received(harness.client.request(few, 12)[1])
+    assert len(harness.requests) == 1
+    harness.session.received(harness.client.request(many, 12)[1])
+    assert len(harness.requests) == 1
+    harness.time.end_turn()
+    assert len(harness.requests) == 2
+
+
 def test_proven_peer_is_read_at_once(harness: SessionHarness) -> None:
     harness.session.origin.is_peer = True
     harness.send(3 * REQUESTS_PER_ITERATION)
@@ -107,6 +133,28 @@ def test_small_requests_count_with_the_memory_of_their_messages(harness: Session
     assert harness.session.held_bytes >= 100 * DECODED_BYTES
     for number in range(100):
         harness.respond(number)
+    assert harness.session.held_bytes == 0
+
+
+def test_lists_of_short_elements_count_with_their_memory(harness: SessionHarness) -> None:
+    """Ten bytes of a topic become a few hundred; 1,500 clients with 15 KiB of such topics took 800 MiB."""
+    topics = [MetadataRequestTopic(name="t")] * 600
+    harness.session.received(harness.client.request(MetadataRequest(topics), 9)[1])
+    assert harness.session.held_bytes > 600 * STRUCT_BYTES
+    harness.respond(0)
+    harness.time.end_turn()
+    assert harness.session.held_bytes == 0
+
+
+def test_large_request_counts_once_it_is_decoded(harness: SessionHarness) -> None:
+    topics = [MetadataRequestTopic(name="t")] * 6000
+    harness.session.received(harness.client.request(MetadataRequest(topics), 12)[1])
+    assert harness.session.held_bytes < 6000 * STRUCT_BYTES
+    while not harness.requests:
+        harness.time.end_turn()
+    assert harness.session.held_bytes > 6000 * STRUCT_BYTES
+    harness.respond(0)
+    harness.time.end_turn()
     assert harness.session.held_bytes == 0
 
 
