@@ -4,7 +4,7 @@ PYTHON_BIN := .venv/bin
 READY := .venv/.ready
 # Parallel test processes, one more than processors: tests of clusters, which are further processes, wait half of the time.
 TEST_PROCESSES ?= 3
-# Files stay together, as they share clusters, and begin in the order of the folders: the many short ones of tests/unit
+# Files stay together, as they share clusters, and begin in the order of the directories: the many short ones of tests/unit
 # come last and keep all processes busy to the end. pytest-xdist would begin files of one long test last.
 DISTRIBUTED := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 25
 TESTS ?= tests

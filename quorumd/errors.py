@@ -11,7 +11,7 @@
         UnknownRecord       a record written by a later version, which this version cannot apply
         DiskFull            no free space: nothing was written, acknowledged data stays
         FlushFailed         a flush failed: it is unknown what is durable, so the node must stop immediately
-        FolderInUse         another process has locked the data folder
+        DirectoryInUse      another process has locked the data directory
       RequestError          a node rejects a request or a part of it, with the error code of its response
       RequestFailed         a client's request got no response or an error response
       JobFailed             a job of the data pipeline failed
@@ -32,7 +32,7 @@ class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2
-    DATA_FOLDER = 3
+    DATA_DIRECTORY = 3
     FLUSH_FAILED = 4
     ADDRESS_UNAVAILABLE = 5
     INVARIANT_VIOLATED = 6
@@ -52,7 +52,7 @@ _EXIT_MEANINGS = {
     ExitCode.DONE: "success; for the daemon: stopped on request",
     ExitCode.FAILED: "failure: an error, no response, or a check that found damage or other findings",
     ExitCode.USAGE: "invalid command line or configuration",
-    ExitCode.DATA_FOLDER: "unusable log directory: not formatted, formatted for another node, corrupt or locked",
+    ExitCode.DATA_DIRECTORY: "unusable log directory: not formatted, formatted for another node, corrupt or locked",
     ExitCode.FLUSH_FAILED: "a flush to disk failed and the daemon stopped immediately",
     ExitCode.ADDRESS_UNAVAILABLE: "an address cannot be bound, for example because it is already in use",
     ExitCode.INVARIANT_VIOLATED: "the daemon detected an invariant violation and stopped; its files are unchanged",
@@ -94,13 +94,13 @@ class ConfigError(QuorumdError):
 
 
 class StorageError(QuorumdError):
-    """The data folder cannot be used."""
+    """The data directory cannot be used."""
 
-    exit_code = ExitCode.DATA_FOLDER
+    exit_code = ExitCode.DATA_DIRECTORY
 
 
 class CorruptLog(StorageError):
-    """A file of the data folder is damaged in a way that repairing it could lose acknowledged data."""
+    """A file of the data directory is damaged in a way that repairing it could lose acknowledged data."""
 
 
 class CorruptSnapshot(StorageError):
@@ -121,8 +121,8 @@ class FlushFailed(StorageError):
     exit_code = ExitCode.FLUSH_FAILED
 
 
-class FolderInUse(StorageError):
-    """Another process has locked the data folder."""
+class DirectoryInUse(StorageError):
+    """Another process has locked the data directory."""
 
 
 class RequestError(QuorumdError):

@@ -1,7 +1,7 @@
 """Identifiers and small value types shared by all packages.
 
 The terms are Kafka's: a *node id* is `broker.id` / `node.id` in a properties file, a *directory id* identifies one
-formatted data folder (KIP-853), an *epoch* is a Raft term (KIP-595), an *offset* counts records.
+formatted data directory (KIP-853), an *epoch* is a Raft term (KIP-595), an *offset* counts records.
 """
 
 from __future__ import annotations

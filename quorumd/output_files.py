@@ -1,4 +1,5 @@
-"""Files that commands write at paths chosen by their user, perhaps in a folder that others can write, such as /tmp.
+"""Files that commands write at paths chosen by their user, perhaps in a directory that others can write, such as
+/tmp.
 
 No symlink at such a path is followed: another user may have planted one that leads to a file of this user. Devices
 and pipes, such as /dev/stdout or that of `>(gzip)`, are written to.
@@ -63,6 +64,6 @@ def _is_stream(path: Path) -> bool:
 
 
 def _is_of_the_system(path: Path) -> bool:
-    """Whether symlinks in this folder are made by the system, such as /dev/stdout."""
+    """Whether symlinks in this directory are made by the system, such as /dev/stdout."""
     parents = Path(os.path.normpath(path.absolute())).parents
     return any(each in parents for each in _STREAMS) and _SHARED_MEMORY not in parents

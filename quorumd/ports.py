@@ -94,22 +94,22 @@ class Disk(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def list_directory(self, path: str) -> list[str]:
-        """The names in a folder, sorted. Raises FileNotFoundError."""
+        """The names in a directory, sorted. Raises FileNotFoundError."""
 
     def make_directory(self, path: str) -> None:
-        """Create a folder and its parents; no effect if it exists."""
+        """Create a directory and its parents; no effect if it exists."""
 
     def rename(self, source: str, target: str) -> None:
-        """Atomically replace `target`. Durable only after `sync_directory` of the folder."""
+        """Atomically replace `target`. Durable only after `sync_directory` of the directory."""
 
     def remove(self, path: str) -> None:
         """Remove a file."""
 
     def remove_directory(self, path: str) -> None:
-        """Remove an empty folder. Raises OSError."""
+        """Remove an empty directory. Raises OSError."""
 
     def sync_directory(self, path: str) -> None:
-        """Make created, renamed and removed names in this folder durable. Blocks."""
+        """Make created, renamed and removed names in this directory durable. Blocks."""
 
     def lock(self, path: str) -> File:
         """Create and lock a file for this process until it is closed. Raises BlockingIOError if it is locked."""

@@ -51,17 +51,17 @@ class ParallelCompiler(build_ext):
 class Backend(_BuildMetaBackend):
     """The backend of setuptools, with compiled modules in wheels."""
 
-    _build_folder: str | None = None
-    """Initially empty build folder of a wheel: otherwise it could include modules of an earlier build."""
+    _build_directory: str | None = None
+    """Initially empty build directory of a wheel: otherwise it could include modules of an earlier build."""
     _compiles = False
 
     def run_setup(self, setup_script: str = "setup.py") -> None:
         """Called by setuptools with the command in `sys.argv`; there is no setup.py to run."""
-        folder = self._build_folder
+        directory = self._build_directory
         setuptools.setup(
-            ext_modules=extensions(folder) if folder and self._compiles else [],
+            ext_modules=extensions(directory) if directory and self._compiles else [],
             cmdclass={"build_ext": ParallelCompiler, "sdist": SourceArchive},
-            options={"build": {"build_base": folder}} if folder else {},
+            options={"build": {"build_base": directory}} if directory else {},
         )
 
     def get_requires_for_build_wheel(self, config_settings: Any = None) -> list[str]:
@@ -75,11 +75,11 @@ class Backend(_BuildMetaBackend):
         if reason is not None:
             print(f"quorumd is installed interpreted: {reason}", file=sys.stderr)
         self._compiles = reason is None
-        with tempfile.TemporaryDirectory(prefix="quorumd-wheel-") as self._build_folder:
+        with tempfile.TemporaryDirectory(prefix="quorumd-wheel-") as self._build_directory:
             try:
                 return str(super().build_wheel(wheel_directory, config_settings, metadata_directory))
             finally:
-                self._build_folder = None
+                self._build_directory = None
 
 
 def why_interpreted() -> str | None:
@@ -95,28 +95,28 @@ def why_interpreted() -> str | None:
 
 
 def compiled_files() -> list[str]:
-    """Return the source files that `[tool.quorumd] compiled` names, packages by their folder."""
+    """Return the source files that `[tool.quorumd] compiled` names, packages by their directory."""
     with open("pyproject.toml", "rb") as file:
         named = tomllib.load(file)["tool"]["quorumd"]["compiled"]
     files = []
     for path in named:
         if os.path.isdir(path):
-            for folder, _, names in sorted(os.walk(path)):
-                files += [f"{folder}/{name}" for name in sorted(names) if name.endswith(".py")]
+            for directory, _, names in sorted(os.walk(path)):
+                files += [f"{directory}/{name}" for name in sorted(names) if name.endswith(".py")]
         else:
             files.append(path)
     return files
 
 
-def extensions(folder: str) -> list[Any]:
-    """Translate the sources to C in `folder` and return the extensions to compile."""
+def extensions(directory: str) -> list[Any]:
+    """Translate the sources to C in `directory` and return the extensions to compile."""
     from mypyc.build import mypycify
 
     # The project's settings for mypy need plugins and packages that the build environment lacks.
     options = ["--config-file=", "--ignore-missing-imports"]
     # A single C file takes gcc twice as long and six times the memory, on one processor.
     files = [*options, *compiled_files()]
-    made = mypycify(files, opt_level="2", debug_level="0", multi_file=True, target_dir=folder)
+    made = mypycify(files, opt_level="2", debug_level="0", multi_file=True, target_dir=directory)
     for extension in made:
         # mypyc sets -Werror: warnings of a newer compiler must not break the installation.
         extension.extra_compile_args.append("-Wno-error")

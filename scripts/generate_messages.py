@@ -21,12 +21,12 @@ from messages.schema import MessageSchema, SchemaError, read_schema, render
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def load_schemas(folder: Path) -> list[MessageSchema]:
-    """Load the schemas of a folder, sorted by name. Raises SchemaError with every problem of every file, one per
+def load_schemas(directory: Path) -> list[MessageSchema]:
+    """Load the schemas of a directory, sorted by name. Raises SchemaError with every problem of every file, one per
     line."""
     problems: list[str] = []
     messages: dict[Path, MessageSchema] = {}
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(directory.glob("*.json")):
         try:
             message = read_schema(path)
         except SchemaError as error:
@@ -42,7 +42,7 @@ def load_schemas(folder: Path) -> list[MessageSchema]:
     if problems:
         raise SchemaError("\n".join(problems))
     if not messages:
-        raise SchemaError(f"{folder}: no schemas found")
+        raise SchemaError(f"{directory}: no schemas found")
     return list(messages.values())
 
 
@@ -63,9 +63,9 @@ def differences(files: dict[str, str], package: Path) -> dict[str, str]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Generate the message classes from their schemas.")
     parser.add_argument("--check", action="store_true", help="compare only, exit 1 if anything differs")
-    parser.add_argument("--schemas", type=Path, default=ROOT / "schemas", help="folder of the schemas")
+    parser.add_argument("--schemas", type=Path, default=ROOT / "schemas", help="directory of the schemas")
     parser.add_argument(
-        "--package", type=Path, default=ROOT / "quorumd" / "protocol" / "messages", help="folder to write"
+        "--package", type=Path, default=ROOT / "quorumd" / "protocol" / "messages", help="directory to write"
     )
     options = parser.parse_args(arguments)
     try:

@@ -101,7 +101,7 @@ TOP_LEVEL = {
     "scripts",
     "tests",
 }
-TEST_FOLDERS = {
+TEST_DIRECTORIES = {
     "unit",
     "property",
     "scenarios",
@@ -155,11 +155,11 @@ def check_source(path: str, source: str) -> list[Finding]:
 def check_layout(root: Path) -> list[Finding]:
     """Return unknown entries at the top of the tree and of tests/."""
     found = []
-    for folder, allowed in (("", TOP_LEVEL), ("tests/", TEST_FOLDERS)):
-        for name in sorted(entry.name for entry in (root / folder).glob("*")):
+    for directory, allowed in (("", TOP_LEVEL), ("tests/", TEST_DIRECTORIES)):
+        for name in sorted(entry.name for entry in (root / directory).glob("*")):
             if name not in allowed and not NOT_OURS.match(name):
                 text = f"does not belong here; allowed: {', '.join(sorted(allowed))}"
-                found.append(Finding(folder + name, 1, "layout", text))
+                found.append(Finding(directory + name, 1, "layout", text))
     return found
 
 

@@ -1,6 +1,6 @@
 """Fast generator of real KRaft logs of any size, for tests and benchmarks of the pipeline.
 
-    generate(folder, LogShape(records=1_000_000)) -> GeneratedLog      copies of one log in folder/node-1, node-2, ...
+    generate(directory, LogShape(records=1_000_000)) -> GeneratedLog      copies of a log in directory/node-1, ...
     chunks(LogShape(...)) -> the same bytes in memory, some megabytes at a time
 
     python scripts/log_generator.py /tmp/log --records 100000000 --batch-records 32 --nodes 3
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from crc32c import crc32c
 
 from quorumd.ids import KafkaUuid
-from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -95,24 +95,24 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedLog:
-    """A generated log; `folders` are the data folders by node, each with the partition's folder."""
+    """A generated log; `directories` are the data directories by node, each with the partition's directory."""
 
-    folders: dict[int, Path]
+    directories: dict[int, Path]
     end_offset: int
     epoch: int
     size: int
 
 
 def generate(
-    folder: Path, shape: LogShape, written: Callable[[int], None] = lambda end_offset: None
+    directory: Path, shape: LogShape, written: Callable[[int], None] = lambda end_offset: None
 ) -> GeneratedLog:
-    """Write the log of each node into a folder without a log, which is created. `written` is called with the end
+    """Write the log of each node into a directory without a log, which is created. `written` is called with the end
     offset after each epoch."""
     writers = {}
     for index in range(shape.nodes):
-        data_folder = folder / f"node-{index + 1}"
+        data_directory = directory / f"node-{index + 1}"
         segment_bytes = shape.segment_bytes + shape.segment_bytes * 3 * index // 10
-        writers[index + 1] = _SegmentWriter(data_folder / PARTITION_FOLDER, segment_bytes)
+        writers[index + 1] = _SegmentWriter(data_directory / PARTITION_DIRECTORY, segment_bytes)
     end_offset = epoch = size = 0
     for chunk in chunks(shape):
         for writer in writers.values():
@@ -122,7 +122,7 @@ def generate(
     for writer in writers.values():
         writer.close()
     return GeneratedLog(
-        {node: writer.folder.parent for node, writer in writers.items()}, end_offset, epoch, size
+        {node: writer.directory.parent for node, writer in writers.items()}, end_offset, epoch, size
     )
 
 
@@ -425,9 +425,9 @@ def _uuid(kind: int, number: int) -> KafkaUuid:
 class _SegmentWriter:
     """Writes segments; like a node, rolls before a batch that would make one too large."""
 
-    def __init__(self, folder: Path, segment_bytes: int) -> None:
-        folder.mkdir(parents=True)
-        self.folder = folder
+    def __init__(self, directory: Path, segment_bytes: int) -> None:
+        directory.mkdir(parents=True)
+        self.directory = directory
         self._segment_bytes = segment_bytes
         self._stream: BinaryIO | None = None
         self._room = 0
@@ -450,7 +450,7 @@ class _SegmentWriter:
 
     def _roll(self, base_offset: int) -> None:
         self.close()
-        self._stream = (self.folder / f"{base_offset:020d}.log").open("wb", buffering=0)
+        self._stream = (self.directory / f"{base_offset:020d}.log").open("wb", buffering=0)
 
     def close(self) -> None:
         if self._stream is not None:
@@ -458,18 +458,20 @@ class _SegmentWriter:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--records", default=LogShape().records, show_default=True)
 @click.option("--batch-records", default=LogShape().batch_records, show_default=True, help="Mean of a batch.")
 @click.option("--segment-bytes", default=LogShape().segment_bytes, show_default=True)
 @click.option("--nodes", default=LogShape().nodes, show_default=True, help="Copies; each rolls elsewhere.")
 @click.option("--seed", default=LogShape().seed, show_default=True)
-def main(folder: Path, records: int, batch_records: int, segment_bytes: int, nodes: int, seed: int) -> None:
-    """Write copies of a generated log to FOLDER/node-1, FOLDER/node-2, ..."""
+def main(
+    directory: Path, records: int, batch_records: int, segment_bytes: int, nodes: int, seed: int
+) -> None:
+    """Write copies of a generated log to DIRECTORY/node-1, DIRECTORY/node-2, ..."""
     shape = LogShape(records, batch_records, segment_bytes, nodes, seed)
-    made = generate(folder, shape)
-    for node, data_folder in made.folders.items():
-        click.echo(f"{node}={data_folder}")
+    made = generate(directory, shape)
+    for node, data_directory in made.directories.items():
+        click.echo(f"{node}={data_directory}")
     click.echo(f"{made.end_offset:,} records, {made.size:,} bytes, {made.epoch} epochs", err=True)
 
 

@@ -77,10 +77,10 @@ EXAMPLES: dict[str, tuple[State, ...]] = {
 
 
 class Nodes:
-    """The processes of one cluster, in a folder."""
+    """The processes of one cluster, in a directory."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._base = next(base for base in BASE_PORTS if all(is_free(base + number) for number in range(6)))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -104,12 +104,12 @@ class Nodes:
     def start(self, *numbers: int) -> None:
         """Start nodes, formatted if they are new, and wait until the brokers among them serve clients."""
         for number in numbers:
-            config = self._folder / f"{number}.properties"
+            config = self._directory / f"{number}.properties"
             if not config.exists():
                 config.write_text(self._properties(number))
                 standalone = ["--standalone"] if number == 0 else []
                 quorumd("format", "--config", config, *standalone)
-            with (self._folder / f"{number}.log").open("ab") as output:
+            with (self._directory / f"{number}.log").open("ab") as output:
                 command = [sys.executable, "-m", "quorumd", "start", "--config", str(config)]
                 self._processes[number] = subprocess.Popen(command, stdout=output, stderr=output)
         for number in numbers:
@@ -125,7 +125,7 @@ class Nodes:
 
     def history(self, topic: str) -> list[State]:
         """Return the states of partition 0 of a topic, oldest first."""
-        return partition_states(self._folder / "0" / "__cluster_metadata-0", topic)
+        return partition_states(self._directory / "0" / "__cluster_metadata-0", topic)
 
     def _brokers(self, number: int) -> dict[int, Any]:
         try:
@@ -136,7 +136,7 @@ class Nodes:
 
     def _properties(self, number: int) -> str:
         quorum = (
-            f"node.id={number}\nquorum.voters=0@{self.address(0)}\nlog.dirs={self._folder / str(number)}\n"
+            f"node.id={number}\nquorum.voters=0@{self.address(0)}\nlog.dirs={self._directory / str(number)}\n"
         )
         if number == 0:
             return f"{quorum}process.roles=controller\nlisteners=CONTROLLER://{self.address(0)}\n"
@@ -144,11 +144,11 @@ class Nodes:
         return f"{quorum}{listener}controller.listener.names=CONTROLLER\nbroker.heartbeat.interval.ms=500ms\n"
 
 
-def partition_states(folder: Path, topic: str) -> list[State]:
+def partition_states(directory: Path, topic: str) -> list[State]:
     """Return the states of partition 0 of a topic in a metadata log, oldest first."""
     states: list[State] = []
     topic_id = None
-    for record in metadata_records(folder):
+    for record in metadata_records(directory):
         if isinstance(record, TopicRecord) and record.name == topic:
             topic_id = record.topic_id
         elif isinstance(record, PartitionRecord) and record.topic_id == topic_id:
@@ -158,9 +158,9 @@ def partition_states(folder: Path, topic: str) -> list[State]:
     return states
 
 
-def metadata_records(folder: Path) -> Iterator[Message]:
+def metadata_records(directory: Path) -> Iterator[Message]:
     """Decode the metadata records of a log that is being written."""
-    for segment in sorted(folder.glob("*.log")):
+    for segment in sorted(directory.glob("*.log")):
         data = segment.read_bytes()
         for header in scan(data).headers:
             if not header.is_control:
@@ -319,9 +319,9 @@ def second_example(nodes: Nodes, states: Sequence[State]) -> None:
 
 def main() -> int:
     """Run both examples and print each state; the exit code is 1 if one differs from the description."""
-    folder = Path(tempfile.mkdtemp(prefix="quorumd-reassignment-"))
+    directory = Path(tempfile.mkdtemp(prefix="quorumd-reassignment-"))
     is_as_described = True
-    with Nodes(folder) as nodes:
+    with Nodes(directory) as nodes:
         for run, topic, title in zip(
             (first_example, second_example), ("first", "second"), EXAMPLES, strict=True
         ):
@@ -335,7 +335,7 @@ def main() -> int:
                 is_as_described &= is_same and state.leader in state.isr
                 print(state if is_same else f"{state}   described: {expected}")
     if is_as_described:
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
     return 0 if is_as_described else 1
 
 

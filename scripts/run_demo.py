@@ -29,7 +29,7 @@ from quorumd.errors import ConfigError, QuorumdError
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = Path("run/demo")
+DIRECTORY = Path("run/demo")
 QUORUMD = ".venv/bin/quorumd"
 NODES = 3
 BASE_PORTS = range(9192, 9292, 10)
@@ -62,19 +62,19 @@ def main() -> int:
 
 
 def fresh_cluster() -> LocalCluster:
-    """Create an empty cluster in FOLDER on free ports, after stopping one that an earlier run left behind."""
-    if (FOLDER / "cluster.json").exists():
-        left_behind = LocalCluster.open(FOLDER)
+    """Create an empty cluster in DIRECTORY on free ports, after stopping one that an earlier run left behind."""
+    if (DIRECTORY / "cluster.json").exists():
+        left_behind = LocalCluster.open(DIRECTORY)
         if any(node.pid() is not None for node in left_behind.nodes):
-            click.echo(f"a cluster of an earlier run is still running in {FOLDER}")
+            click.echo(f"a cluster of an earlier run is still running in {DIRECTORY}")
             stop(left_behind)
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.rmtree(DIRECTORY, ignore_errors=True)
     for base_port in BASE_PORTS:
         ports = [port for i in range(NODES) for port in (base_port + i, base_port + METRICS_PORT_OFFSET + i)]
         if all(is_free(port) for port in ports):
             if base_port != BASE_PORTS[0]:
                 click.echo(f"port {BASE_PORTS[0]} or one after it is in use; using {base_port} and up")
-            cluster = LocalCluster.open_or_plan(FOLDER, NODES, base_port)
+            cluster = LocalCluster.open_or_plan(DIRECTORY, NODES, base_port)
             cluster.create()
             return cluster
     raise ConfigError(
@@ -85,14 +85,14 @@ def fresh_cluster() -> LocalCluster:
 def show(cluster: LocalCluster) -> list[subprocess.Popen[bytes]]:
     """Start the cluster, print its status, and return its processes."""
     begun = time.monotonic()
-    with progress(f"starting {NODES} nodes in {FOLDER}") as echo:
+    with progress(f"starting {NODES} nodes in {DIRECTORY}") as echo:
         started = {node.id: cluster.start(node) for node in cluster.nodes}
         leader = wait_for_leader(cluster, started, echo)
     click.echo(
         f"{NODES} nodes run, node {leader} leads; {time.monotonic() - begun:.1f} s since the first start."
     )
     server = cluster.bootstrap.partition(",")[0]
-    show_command("cluster", "status", "--dir", str(FOLDER))
+    show_command("cluster", "status", "--dir", str(DIRECTORY))
     show_command("quorum", "describe", "--bootstrap-server", server)
     show_command("quorum", "describe", "replication", "--bootstrap-server", server)
     show_commit(cluster)
@@ -151,9 +151,9 @@ def next_commands(cluster: LocalCluster, leader: int) -> list[tuple[str, str]]:
     return [
         ("change a config", f"{QUORUMD} configs set {server} --type group --name orders {KEY}=50000"),
         ("kill the leader", f"kill -9 {node.pid()}"),
-        ("see who leads now", f"{QUORUMD} cluster status --dir {FOLDER}"),
-        ("start it again", f"{QUORUMD} cluster up --dir {FOLDER} --detach"),
-        ("inspect the log", f"{QUORUMD} log dump {FOLDER}/node-{leader}/data"),
+        ("see who leads now", f"{QUORUMD} cluster status --dir {DIRECTORY}"),
+        ("start it again", f"{QUORUMD} cluster up --dir {DIRECTORY} --detach"),
+        ("inspect the log", f"{QUORUMD} log dump {DIRECTORY}/node-{leader}/data"),
         ("commits per second", f"{QUORUMD} bench {server} --duration 2s"),
         ("a simulated cluster", f"{QUORUMD} simulate --seed 7"),
         ("the metrics", f"curl -s http://{HOST}:{node.metrics_port}/metrics"),

@@ -1,8 +1,8 @@
 """A broker: replicas of partitions, their leaders and followers, and the APIs of producers and consumers.
 
 A broker is an observer of the metadata log. It acts on the image after each committed batch: replicas become
-leaders or followers, and log directories are created and deleted. Decisions are pure; files, clock and network are
-ports.
+leaders or followers, and partition directories are created and deleted. Decisions are pure; files, clock and network
+are ports.
 
     log/                  the log of one replica on disk, in Kafka's directory format
     log_management/       the log directories, and the logs in them: opened, deleted

@@ -27,9 +27,9 @@ ELECTION_TIMEOUT_S = 15.0
 POLL_S = 0.1
 VIEW_TIMEOUT_MS = 2000.0
 
-_folder = click.option(
+_directory = click.option(
     "--dir",
-    "folder",
+    "directory",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     help="Keep the cluster's files in this directory.",
@@ -50,7 +50,7 @@ def cluster() -> None:
 
 
 @cluster.command()
-@_folder
+@_directory
 @click.option("--nodes", type=click.IntRange(1, 99), help="Run this many nodes.  [default: 3]")
 @click.option(
     "--base-port", type=click.IntRange(1, 65300), help="Use this port + i for node i.  [default: 9192]"
@@ -60,7 +60,7 @@ def cluster() -> None:
 @feature_options
 @click.option("--detach", is_flag=True, help="Return once a leader is elected and leave the nodes running.")
 def up(
-    folder: Path,
+    directory: Path,
     nodes: int | None,
     base_port: int | None,
     brokers: bool,
@@ -86,7 +86,7 @@ def up(
     has_features = release is not None or features
     initial = partial(bootstrap_content, release, features) if has_features else default_content
     initial(())
-    local = LocalCluster.open_or_plan(folder, nodes, base_port, brokers or None, secure or None)
+    local = LocalCluster.open_or_plan(directory, nodes, base_port, brokers or None, secure or None)
     if has_features:
         local.check_is_new()
     stopped = [node for node in local.nodes if node.pid() is None]
@@ -121,9 +121,9 @@ def start_nodes(local: LocalCluster, stopped: Sequence[LocalNode]) -> dict[int, 
 
 
 @cluster.command()
-@_folder
+@_directory
 @options.output
-def status(folder: Path, output: str) -> None:
+def status(directory: Path, output: str) -> None:
     """Show every node's process and, like `quorumd status`, how running nodes see the quorum.
 
     Exit code 1 unless all nodes are running and agree on a leader.
@@ -133,7 +133,7 @@ def status(folder: Path, output: str) -> None:
       quorumd cluster status --dir run/demo
       quorumd cluster status --dir run/demo --output json | jq '.[] | select(.role == "leader").node'
     """
-    local = LocalCluster.open(folder)
+    local = LocalCluster.open(directory)
     views = fetch_views(local)
     if output == "json":
         print_json([_row(node, views[node.id]) for node in local.nodes])
@@ -153,15 +153,15 @@ def status(folder: Path, output: str) -> None:
 
 
 @cluster.command()
-@_folder
-def down(folder: Path) -> None:
+@_directory
+def down(directory: Path) -> None:
     """Stop every running node and keep its data. A leader hands over leadership before it stops.
 
     \b
     Example:
       quorumd cluster down --dir run/demo
     """
-    local = LocalCluster.open(folder)
+    local = LocalCluster.open(directory)
     stop(local)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorumd.cli.format.command import format_data_folders
+from quorumd.cli.format.command import format_data_directories
 from quorumd.cli.imports import importing
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ EXAMPLE = (
 )
 @click.option(
     "--dir",
-    "folder",
+    "directory",
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the data in this directory.  [default: a temporary directory, removed at the end]",
 )
@@ -44,7 +44,7 @@ EXAMPLE = (
     show_default=True,
     help="Create topics with this many partitions unless a client sets the number.",
 )
-def dev(port: int, folder: Path | None, partitions: int) -> None:
+def dev(port: int, directory: Path | None, partitions: int) -> None:
     """Run one Kafka broker, without a JVM and without configuration, until Ctrl-C.
 
     The process is broker and controller. Topics are created when a client first uses them. Nothing is replicated, so
@@ -61,13 +61,13 @@ def dev(port: int, folder: Path | None, partitions: int) -> None:
         from quorumd.runtime.daemon import run
 
     with ExitStack() as stack:
-        is_temporary = folder is None
-        if folder is None:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="quorumd-dev-")))
-        settings = dev_settings(folder.resolve() / "data", port, partitions)
-        if not (folder / "data").exists():
-            format_data_folders(settings, founders=founders_for(settings, True, None, False))
-        place = f"data in {folder}{', removed at the end' if is_temporary else ''}"
+        is_temporary = directory is None
+        if directory is None:
+            directory = Path(stack.enter_context(TemporaryDirectory(prefix="quorumd-dev-")))
+        settings = dev_settings(directory.resolve() / "data", port, partitions)
+        if not (directory / "data").exists():
+            format_data_directories(settings, founders=founders_for(settings, True, None, False))
+        place = f"data in {directory}{', removed at the end' if is_temporary else ''}"
 
         def on_ready(node: Node) -> None:
             assert node.broker is not None

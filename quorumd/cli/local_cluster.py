@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd.cli.local_security import LocalSecurity
-from quorumd.cli.private_files import UMASK, append, make_folder, private_umask, write
+from quorumd.cli.private_files import UMASK, append, make_directory, private_umask, write
 from quorumd.cli.process_identity import ProcessIdentity
 from quorumd.errors import ConfigError, ExitCode, QuorumdError
 
@@ -78,7 +78,7 @@ class LocalNode:
     """One node: its id, ports and files."""
 
     id: int
-    folder: Path
+    directory: Path
     port: int
     metrics_port: int
     client_port: int
@@ -88,19 +88,19 @@ class LocalNode:
 
     @property
     def config(self) -> Path:
-        return self.folder / "quorumd.properties"
+        return self.directory / "quorumd.properties"
 
     @property
     def log(self) -> Path:
-        return self.folder / "daemon.log"
+        return self.directory / "daemon.log"
 
     @property
     def pid_file(self) -> Path:
-        return self.folder / "pid"
+        return self.directory / "pid"
 
     @property
     def started_file(self) -> Path:
-        return self.folder / "pid.started"
+        return self.directory / "pid.started"
 
     def record(self, pid: int) -> None:
         """Record the process of this node, which the caller has started."""
@@ -133,30 +133,30 @@ class LocalNode:
 class LocalCluster:
     """A local cluster and its directory."""
 
-    def __init__(self, folder: Path, layout: Layout) -> None:
-        self.folder = folder.resolve()
+    def __init__(self, directory: Path, layout: Layout) -> None:
+        self.directory = directory.resolve()
         self.layout = layout
-        self.security = LocalSecurity(self.folder, layout.nodes) if layout.secure else None
+        self.security = LocalSecurity(self.directory, layout.nodes) if layout.secure else None
         self.nodes = [self._node(i, layout.base_port + i) for i in range(layout.nodes)]
 
     def _node(self, node_id: int, port: int) -> LocalNode:
         layout = self.layout
         client_port = port + CLIENT_PORT_OFFSET if layout.brokers or layout.secure else port
         replication_port = port + REPLICATION_PORT_OFFSET if layout.brokers and layout.secure else client_port
-        folder = self.folder / f"node-{node_id}"
-        return LocalNode(node_id, folder, port, port + METRICS_PORT_OFFSET, client_port, replication_port)
+        directory = self.directory / f"node-{node_id}"
+        return LocalNode(node_id, directory, port, port + METRICS_PORT_OFFSET, client_port, replication_port)
 
     @classmethod
-    def open(cls, folder: Path) -> LocalCluster:
+    def open(cls, directory: Path) -> LocalCluster:
         """The existing cluster in this directory. Raises ConfigError if there is none."""
-        file = folder / "cluster.json"
+        file = directory / "cluster.json"
         try:
             stored = json.loads(file.read_text())
             brokers, secure = bool(stored.get("brokers", False)), bool(stored.get("secure", False))
-            return cls(folder, Layout(int(stored["nodes"]), int(stored["base_port"]), brokers, secure))
+            return cls(directory, Layout(int(stored["nodes"]), int(stored["base_port"]), brokers, secure))
         except FileNotFoundError:
             raise ConfigError(
-                f"{folder}: no cluster in this directory; create one with `quorumd cluster up --dir {folder}`"
+                f"{directory}: no cluster in this directory; create one with `quorumd cluster up --dir {directory}`"
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ConfigError(
@@ -166,7 +166,7 @@ class LocalCluster:
     @classmethod
     def open_or_plan(
         cls,
-        folder: Path,
+        directory: Path,
         nodes: int | None = None,
         base_port: int | None = None,
         brokers: bool | None = None,
@@ -175,16 +175,16 @@ class LocalCluster:
         """The cluster in this directory, or the one that `create` would create. None stands for the existing value or
         the default. Raises ConfigError if the directory has a cluster with other values, which cannot be changed.
         """
-        if not (folder / "cluster.json").exists():
-            return cls(folder, Layout(nodes or 3, base_port or 9192, bool(brokers), bool(secure)))
-        existing = cls.open(folder)
+        if not (directory / "cluster.json").exists():
+            return cls(directory, Layout(nodes or 3, base_port or 9192, bool(brokers), bool(secure)))
+        existing = cls.open(directory)
         if secure and not existing.layout.secure:
             raise ConfigError(
-                f"{folder}: the cluster in this directory is not secure; omit --secure, or choose another --dir"
+                f"{directory}: the cluster in this directory is not secure; omit --secure, or choose another --dir"
             )
         if brokers and not existing.layout.brokers:
             raise ConfigError(
-                f"{folder}: the cluster in this directory has no brokers; omit --brokers, or choose another --dir"
+                f"{directory}: the cluster in this directory has no brokers; omit --brokers, or choose another --dir"
             )
         wanted = replace(
             existing.layout,
@@ -193,7 +193,7 @@ class LocalCluster:
         )
         if wanted != existing.layout:
             raise ConfigError(
-                f"{folder}: the cluster in this directory has {existing.layout.nodes} nodes from port "
+                f"{directory}: the cluster in this directory has {existing.layout.nodes} nodes from port "
                 f"{existing.layout.base_port}; omit --nodes and --base-port, or choose another --dir"
             )
         return existing
@@ -201,13 +201,13 @@ class LocalCluster:
     @property
     def is_new(self) -> bool:
         """Whether no node has a log directory yet."""
-        return not any((node.folder / "data").exists() for node in self.nodes)
+        return not any((node.directory / "data").exists() for node in self.nodes)
 
     def check_is_new(self) -> None:
         """Raise ConfigError if the cluster exists: its initial features can no longer be chosen."""
         if not self.is_new:
             raise ConfigError(
-                f"{self.folder}: the cluster already exists; omit --release-version and --feature, use "
+                f"{self.directory}: the cluster already exists; omit --release-version and --feature, use "
                 "`quorumd features upgrade` or `downgrade` instead, or choose another --dir"
             )
 
@@ -215,17 +215,17 @@ class LocalCluster:
         """Write the properties files and `cluster.json` unless they exist. If all nodes are new, format them to
         found a quorum together with the `initial` records; a node that lost its directory later joins the others."""
         is_new = self.is_new
-        for folder in (self.folder, *(node.folder for node in self.nodes)):
-            make_folder(folder)
+        for directory in (self.directory, *(node.directory for node in self.nodes)):
+            make_directory(directory)
         if is_new:
             credentials = [self.security.create()] if self.security is not None else []
-            data_folders = {node.id: (node.folder / "data", node.port) for node in self.nodes}
+            data_directories = {node.id: (node.directory / "data", node.port) for node in self.nodes}
             with private_umask():
-                format_nodes(data_folders, initial(credentials))
+                format_nodes(data_directories, initial(credentials))
         for node in self.nodes:
             if not node.config.exists():
                 write(node.config, self.properties(node))
-        write(self.folder / "cluster.json", json.dumps(asdict(self.layout)) + "\n")
+        write(self.directory / "cluster.json", json.dumps(asdict(self.layout)) + "\n")
 
     @property
     def bootstrap(self) -> str:
@@ -252,7 +252,7 @@ class LocalCluster:
             f"node.id={node.id}\n"
             f"{listeners}\n"
             f"quorum.voters={voters}\n"
-            f"log.dirs={node.folder / 'data'}\n"
+            f"log.dirs={node.directory / 'data'}\n"
             f"metrics.listener={HOST}:{node.metrics_port}\n"
             f"{self.security.properties(node.id) if self.security is not None else ''}"
         )
@@ -333,7 +333,7 @@ class LocalCluster:
 def format_nodes(nodes: Mapping[int, tuple[Path, int]], bootstrap: bytes | None = None) -> None:
     """Format the log directories of local nodes, given with their ports, like `quorumd format --initial-controllers`:
     the nodes found one quorum with the initial records `bootstrap`. Raises StorageError."""
-    from quorumd.log.meta_properties import format_folder
+    from quorumd.log.meta_properties import format_directory
     from quorumd.log.quorum_state_file import Founder
     from quorumd.runtime.disk import OsDisk
     from quorumd.runtime.entropy import SystemEntropy
@@ -342,7 +342,7 @@ def format_nodes(nodes: Mapping[int, tuple[Path, int]], bootstrap: bytes | None 
     disk = OsDisk(lambda callback: None)
     try:
         for founder in founders:
-            format_folder(
+            format_directory(
                 disk,
                 str(nodes[founder.voter_id][0]),
                 node_id=founder.voter_id,

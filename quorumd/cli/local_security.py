@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from quorumd.cli.private_files import make_folder, write
+from quorumd.cli.private_files import make_directory, write
 from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,20 +36,20 @@ _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 class LocalSecurity:
     """The keys and the users of a cluster of `nodes` nodes."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
-        self._folder = folder / "security"
+    def __init__(self, directory: Path, nodes: int) -> None:
+        self._directory = directory / "security"
         self._nodes = nodes
 
     @property
     def client_file(self) -> Path:
         """The client properties of the user admin."""
-        return self._folder / "client.properties"
+        return self._directory / "client.properties"
 
     def create(self) -> UserScramCredentialRecord:
         """Create all files and return the credential of the user admin. Raises ConfigError without `cryptography`."""
         from quorumd.controller.scram_credentials import parse_credential
 
-        make_folder(self._folder)
+        make_directory(self._directory)
         self._issue_certificates()
         password = secrets.token_urlsafe(24)
         write(
@@ -59,7 +59,7 @@ class LocalSecurity:
             f"sasl.mechanism={MECHANISM}\n"
             f'sasl.jaas.config={_SCRAM_MODULE} required username="{ADMIN}" password="{password}";\n'
             "ssl.truststore.type=PEM\n"
-            f"ssl.truststore.location={self._folder / 'ca.pem'}\n",
+            f"ssl.truststore.location={self._directory / 'ca.pem'}\n",
         )
         return parse_credential(
             f"{MECHANISM}=[name={ADMIN},password={password}]", lambda: secrets.token_bytes(24)
@@ -72,9 +72,9 @@ class LocalSecurity:
             "# Nodes have certificates, clients are SCRAM users; `quorumd users` and `quorumd acls` add others.\n"
             "listener.security.protocol.map=CONTROLLER:SSL,REPLICATION:SSL,CLIENTS:SASL_SSL\n"
             "ssl.keystore.type=PEM\n"
-            f"ssl.keystore.location={self._folder / f'{node_name(node_id)}.pem'}\n"
+            f"ssl.keystore.location={self._directory / f'{node_name(node_id)}.pem'}\n"
             "ssl.truststore.type=PEM\n"
-            f"ssl.truststore.location={self._folder / 'ca.pem'}\n"
+            f"ssl.truststore.location={self._directory / 'ca.pem'}\n"
             "ssl.client.auth=required\n"
             "ssl.principal.mapping.rules=RULE:^CN=([^,]+).*$/$1/\n"
             f"listener.name.clients.sasl.enabled.mechanisms={MECHANISM}\n"
@@ -92,12 +92,14 @@ class LocalSecurity:
             ) from None
         authority_key = generate_private_key(SECP256R1())
         authority = _certificate("quorumd cluster CA", authority_key, None)
-        write(self._folder / "ca.pem", authority.public_bytes(Encoding.PEM))
-        write(self._folder / "ca-key.pem", _pem(authority_key))
+        write(self._directory / "ca.pem", authority.public_bytes(Encoding.PEM))
+        write(self._directory / "ca-key.pem", _pem(authority_key))
         for node_id in range(self._nodes):
             key = generate_private_key(SECP256R1())
             issued = _certificate(node_name(node_id), key, (authority, authority_key))
-            write(self._folder / f"{node_name(node_id)}.pem", _pem(key) + issued.public_bytes(Encoding.PEM))
+            write(
+                self._directory / f"{node_name(node_id)}.pem", _pem(key) + issued.public_bytes(Encoding.PEM)
+            )
 
 
 def node_name(node_id: int) -> str:

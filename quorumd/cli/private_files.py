@@ -15,21 +15,21 @@ from quorumd.errors import ConfigError
 from quorumd.output_files import open_for_appending, replacing
 
 FILE_MODE: Final = 0o600
-FOLDER_MODE: Final = 0o700
+DIRECTORY_MODE: Final = 0o700
 UMASK: Final = 0o077
 
 
-def make_folder(folder: Path) -> None:
+def make_directory(directory: Path) -> None:
     """Create the directory, with its parents, unless it exists. Raises ConfigError if it is a symlink, or not a
     directory of this user."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    directory.parent.mkdir(parents=True, exist_ok=True)
     try:
-        folder.mkdir(FOLDER_MODE)
+        directory.mkdir(DIRECTORY_MODE)
     except FileExistsError:
-        found = folder.lstat()
-        if folder.is_symlink() or not folder.is_dir() or found.st_uid != os.getuid():
+        found = directory.lstat()
+        if directory.is_symlink() or not directory.is_dir() or found.st_uid != os.getuid():
             raise ConfigError(
-                f"{folder}: exists and is not a directory of this user; choose another --dir"
+                f"{directory}: exists and is not a directory of this user; choose another --dir"
             ) from None
 
 

@@ -35,13 +35,13 @@ def recover(config_path: Path, epoch: int | None, yes: bool) -> None:
       quorumd recover --config config/three-nodes/1.properties --epoch 8 --yes
     """
     from quorumd.config import load
-    from quorumd.log.folder_lock import lock_folder
+    from quorumd.log.directory_lock import lock_directory
     from quorumd.node.recovered_data import recover_data
     from quorumd.runtime.disk import OsDisk
 
     settings = load(str(config_path)).node_settings()
     disk = OsDisk(lambda callback: None)
-    lock = lock_folder(disk, settings.data_directory)
+    lock = lock_directory(disk, settings.data_directory)
     try:
         data = recover_data(disk, settings)
         state, last_epoch = data.saved.state, data.log.last_epoch

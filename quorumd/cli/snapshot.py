@@ -31,7 +31,7 @@ def snapshot(config_path: Path, output: str) -> None:
       quorumd snapshot --config config/three-nodes/1.properties --output json
     """
     from quorumd.config import load
-    from quorumd.log.meta_properties import partition_folder
+    from quorumd.log.meta_properties import partition_directory
     from quorumd.log.snapshot_file import file_name
 
     settings = load(str(config_path))
@@ -40,7 +40,7 @@ def snapshot(config_path: Path, output: str) -> None:
     for warning in built.warnings:
         click.echo(f"warning: {warning}", err=True)
     end_offset, epoch = built.snapshot
-    path = f"{partition_folder(settings.node_settings().data_directory)}/{file_name(built.snapshot)}"
+    path = f"{partition_directory(settings.node_settings().data_directory)}/{file_name(built.snapshot)}"
     if output == "json":
         print_json(
             {
@@ -74,7 +74,7 @@ def _build(settings: Settings, show: Progress) -> BuiltSnapshot:
     from quorumd.runtime.disk import OsDisk
     from quorumd.runtime.job_process import lower_priority
 
-    folder = settings.node_settings().data_directory
+    directory = settings.node_settings().data_directory
     is_interrupted = False
 
     def report_or_exit(text: str) -> None:
@@ -85,9 +85,11 @@ def _build(settings: Settings, show: Progress) -> BuiltSnapshot:
     disk = OsDisk(lambda callback: None)
     with ThreadPoolExecutor(1, initializer=lower_priority) as builder:
         committed = load_saved_node(
-            disk, folder, settings.node_id, settings.listener.name
+            disk, directory, settings.node_id, settings.listener.name
         ).known_high_watermark
-        future = builder.submit(build_snapshot, disk, folder, committed, f"pid{os.getpid()}", report_or_exit)
+        future = builder.submit(
+            build_snapshot, disk, directory, committed, f"pid{os.getpid()}", report_or_exit
+        )
         try:
             built = future.result()
         except KeyboardInterrupt:
@@ -95,6 +97,6 @@ def _build(settings: Settings, show: Progress) -> BuiltSnapshot:
             raise
     if built is None:
         raise QuorumdError(
-            f"{folder}: no committed records known; a running node stores its high watermark every few seconds"
+            f"{directory}: no committed records known; a running node stores its high watermark every few seconds"
         )
     return built

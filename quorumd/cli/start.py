@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from quorumd.cli import options
-from quorumd.cli.format.command import format_data_folders
+from quorumd.cli.format.command import format_data_directories
 from quorumd.cli.imports import importing
 
 
@@ -35,5 +35,5 @@ def start(config_path: Path, format_if_needed: bool) -> None:
 
     settings = load(str(config_path))
     if format_if_needed:
-        format_data_folders(settings, skips_unusable=True)
+        format_data_directories(settings, skips_unusable=True)
     raise click.exceptions.Exit(run(settings))

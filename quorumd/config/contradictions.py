@@ -26,7 +26,7 @@ def is_loopback(host: str) -> bool:
 
 def problems(settings: Settings) -> Iterator[Problem]:
     """Yield the contradictions between settings. Later checks rely on the earlier ones."""
-    yield from _folder_problems(settings)
+    yield from _directory_problems(settings)
     roles = list(_role_problems(settings))
     yield from roles
     if roles:
@@ -42,26 +42,26 @@ def problems(settings: Settings) -> Iterator[Problem]:
         )
 
 
-def _folder_problems(settings: Settings) -> Iterator[Problem]:
-    folders = settings.log_directories
-    if not folders and (settings.is_broker or not settings.metadata_directory):
+def _directory_problems(settings: Settings) -> Iterator[Problem]:
+    directories = settings.log_directories
+    if not directories and (settings.is_broker or not settings.metadata_directory):
         yield Problem(
             ("log_directories", "process_roles"),
             "is missing",
             "the directory of this node's data, one or more",
         )
-    if len(folders) > 1 and not settings.is_broker:
+    if len(directories) > 1 and not settings.is_broker:
         yield Problem(
             ("log_directories", "process_roles"),
-            f"{len(folders)} directories; the metadata log needs exactly one",
+            f"{len(directories)} directories; the metadata log needs exactly one",
             "one directory, or process.roles with broker",
         )
     if settings.is_broker:
-        yield from _cordon_problems(settings.cordoned_log_directories, folders)
+        yield from _cordon_problems(settings.cordoned_log_directories, directories)
 
 
-def _cordon_problems(cordoned: Sequence[str], folders: Sequence[str]) -> Iterator[Problem]:
-    known = set(map(abspath, folders))
+def _cordon_problems(cordoned: Sequence[str], directories: Sequence[str]) -> Iterator[Problem]:
+    known = set(map(abspath, directories))
     unknown = [each for each in cordoned if each != ALL_DIRECTORIES and abspath(each) not in known]
     if unknown:
         yield Problem(

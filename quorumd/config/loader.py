@@ -98,7 +98,7 @@ class _Loader:
         self._of_listeners: list[ListenerProperty] = []
         roles = [given.value.lower() for given in self._properties if given.key == PROCESS_ROLES]
         self._is_broker = any("broker" in role for role in roles)
-        self._drop_broker_folders()
+        self._drop_broker_directories()
 
     def settings(self) -> Settings:
         for given, wrong, allowed in self._providers.declare(self._properties):
@@ -124,7 +124,7 @@ class _Loader:
         )
         return settings.model_copy(update={"properties": as_given, "file_warnings": self._file_warnings()})
 
-    def _drop_broker_folders(self) -> None:
+    def _drop_broker_directories(self) -> None:
         """Ignore log.dirs and log.dir if metadata.log.dir is given, unless the node is a broker."""
         own = {given.value for given in self._properties if given.key == METADATA_LOG_DIR}
         if not own or self._is_broker:

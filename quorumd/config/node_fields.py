@@ -15,8 +15,8 @@ from quorumd.config.values import (
     ADDRESSES,
     ADVERTISED_LISTENERS,
     AUTHORIZER,
-    FOLDER,
-    FOLDERS,
+    DIRECTORIES,
+    DIRECTORY,
     LISTENERS,
     NAMES,
     OPTIONAL_ADDRESS,
@@ -51,14 +51,14 @@ class NodeFields(BaseModel):
     node_id: Annotated[int, integer(0, 2**31 - 1)] = setting(
         "node.id", "broker.id", about="Id of this node; also its voter id."
     )
-    log_directories: Annotated[tuple[str, ...], FOLDERS] = setting(
+    log_directories: Annotated[tuple[str, ...], DIRECTORIES] = setting(
         "log.dirs",
         "log.dir",
         default="",
         about="Log directories, formatted by `quorumd format`; required. A node without the broker role has one, or "
         "metadata.log.dir instead; a broker spreads its replicas over all of them.",
     )
-    metadata_directory: Annotated[str, FOLDER] = setting(
+    metadata_directory: Annotated[str, DIRECTORY] = setting(
         "metadata.log.dir",
         default="",
         about="Directory of the metadata log; by default the first directory of log.dirs.",

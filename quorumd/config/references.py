@@ -1,7 +1,7 @@
 """`${provider:path:key}` in values: Kafka's config providers, which keep secrets out of properties files.
 
     ${file:/run/secrets/node.properties:key}    a key of another properties file
-    ${dir:/run/secrets:name}                    the content of a file in a folder
+    ${dir:/run/secrets:name}                    the content of a file in a directory
     ${env:NAME}                                 an environment variable
 
 These three names need no declaration. `config.providers=vault` and `config.providers.vault.class=...` give one of
@@ -123,7 +123,7 @@ def is_reference(value: str) -> bool:
 
 
 def _content(provider: _Provider, path: str, key: str) -> str:
-    """Return a key of a properties file, or the content of a file in a folder. Raises LookupError with the reason."""
+    """Return a key of a properties file, or the content of a file. Raises LookupError with the reason."""
     file = Path(path)
     if provider.kind == "dir":
         if "/" in key or key in ("", ".", ".."):

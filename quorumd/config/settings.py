@@ -86,12 +86,12 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
 
     @property
     def data_directory(self) -> str:
-        """The folder of the metadata log, as given."""
+        """The directory of the metadata log, as given."""
         return self.metadata_directory or self.log_directories[0]
 
     @property
     def data_directories(self) -> tuple[str, ...]:
-        """All data folders as given, that of the metadata log first."""
+        """All data directories as given, that of the metadata log first."""
         partitions = self.log_directories if self.is_broker else ()
         return tuple(dict.fromkeys((self.data_directory, *partitions)))
 

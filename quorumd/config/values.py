@@ -142,20 +142,20 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _read_folders(text: str) -> tuple[str, ...]:
-    folders = _items(text)
+def _read_directories(text: str) -> tuple[str, ...]:
+    directories = _items(text)
     if "\0" in text:
         raise ValueError("contains a NUL character")
-    if len(set(folders)) < len(folders):
+    if len(set(directories)) < len(directories):
         raise ValueError("lists a directory twice")
-    return tuple(folders)
+    return tuple(directories)
 
 
-def _read_folder(text: str) -> str:
-    folders = _read_folders(text)
-    if len(folders) > 1:
-        raise ValueError(f"{len(folders)} directories; the metadata log needs exactly one")
-    return folders[0] if folders else ""
+def _read_directory(text: str) -> str:
+    directories = _read_directories(text)
+    if len(directories) > 1:
+        raise ValueError(f"{len(directories)} directories; the metadata log needs exactly one")
+    return directories[0] if directories else ""
 
 
 def _host_and_port(match: re.Match[str], *, lowest_port: int) -> tuple[str, int]:
@@ -305,11 +305,13 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 AUTHORIZER = Kind("authorizer", f"{STANDARD_AUTHORIZER}, or empty", _read_authorizer)
 PRINCIPALS = Kind("principals", "principals such as User:alice, separated by semicolons", parse_super_users)
 TEXT = Kind("text", "any text without control characters", _read_text)
-FOLDER = Kind("directory", "one directory, absolute or relative to where the daemon is started", _read_folder)
-FOLDERS = Kind(
+DIRECTORY = Kind(
+    "directory", "one directory, absolute or relative to where the daemon is started", _read_directory
+)
+DIRECTORIES = Kind(
     "directories",
     "directories separated by commas, absolute or relative to where the daemon is started",
-    _read_folders,
+    _read_directories,
 )
 LISTENERS = Kind(
     "listeners",

@@ -3,7 +3,7 @@
     <log dir>/meta.properties                     version=1, cluster.id, node.id, directory.id
                                                   (.meta_properties)
     <log dir>/bootstrap.checkpoint                the first records of a new cluster (.bootstrap_file)
-    <log dir>/.lock                               held while a node uses the directory (.folder_lock)
+    <log dir>/.lock                               held while a node uses the directory (.directory_lock)
     <log dir>/replication-offset-checkpoint       a lower bound of the high watermark (.high_watermark_checkpoint)
     <log dir>/__cluster_metadata-0/
         quorum-state                              one JSON line (.quorum_state_file)

@@ -17,14 +17,14 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in (ENOSPC, EDQUOT)
 
 
-def parent_folder(path: str) -> str:
-    """The parent folder of a path."""
-    folder, slash, _ = path.rpartition("/")
-    return folder or (slash or ".")
+def parent_directory(path: str) -> str:
+    """The parent directory of a path."""
+    directory, slash, _ = path.rpartition("/")
+    return directory or (slash or ".")
 
 
 def write_atomically(disk: Disk, path: str, data: bytes) -> None:
-    """Durably replace the file's content: write a temporary file, sync, rename, sync the folder. Blocks.
+    """Durably replace the file's content: write a temporary file, sync, rename, sync the directory. Blocks.
 
     Raises DiskFull or StorageError with the old content in place. Raises FlushFailed if a sync failed; its message
     says whether the old content is in place or a crash could leave either.
@@ -45,7 +45,7 @@ def write_atomically(disk: Disk, path: str, data: bytes) -> None:
             raise DiskFull(f"{path} was not written: {cause}; free space on the disk") from cause
         raise StorageError(f"{path} was not written: {cause}; its old content is in place") from cause
     try:
-        disk.sync_directory(parent_folder(path))
+        disk.sync_directory(parent_directory(path))
     except OSError as cause:
         raise FlushFailed(
             f"{path} was replaced, but not durably: {cause}; check the disk, then start again"

@@ -1,7 +1,7 @@
 """The bootstrap records, which the first leader appends to the empty log, and the first voters.
 
-    <data folder>/bootstrap.checkpoint
-    <data folder>/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint
+    <data directory>/bootstrap.checkpoint
+    <data directory>/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint
 
 Both have the format of a snapshot. quorumd and Kafka's tools up to 4.3 write the records to the first file; the
 second has the initial voters, if any were given, and since Kafka 4.4 also the records (KIP-1170). They are used only
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from quorumd.errors import CorruptLog, CorruptSnapshot, UnknownRecord
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.meta_properties import BOOTSTRAP_FILE, partition_folder
+from quorumd.log.meta_properties import BOOTSTRAP_FILE, partition_directory
 from quorumd.log.snapshot_file import check_snapshot, file_name, read_batches
 from quorumd.ports import Disk
 from quorumd.protocol.control_record import encode_control
@@ -36,7 +36,7 @@ class Bootstrap(NamedTuple):
 
 
 def encode_bootstrap(frames: Sequence[bytes], wall_ms: int) -> bytes:
-    """Encode a `bootstrap.checkpoint` with at least one frame of a metadata record, for `format_folder`."""
+    """Encode a `bootstrap.checkpoint` with at least one frame of a metadata record, for `format_directory`."""
     header = encode_control(SnapshotHeaderRecord(0, 0))
     footer = encode_control(SnapshotFooterRecord(0))
     batches = (
@@ -47,15 +47,15 @@ def encode_bootstrap(frames: Sequence[bytes], wall_ms: int) -> bytes:
     return b"".join(batches)
 
 
-def load_bootstrap(disk: Disk, data_folder: str) -> Bootstrap | None:
+def load_bootstrap(disk: Disk, data_directory: str) -> Bootstrap | None:
     """Load `bootstrap.checkpoint`, None if it does not exist. Raises CorruptLog for an invalid file, StorageError if
     it cannot be read."""
-    return _load(disk, f"{data_folder}/{BOOTSTRAP_FILE}")
+    return _load(disk, f"{data_directory}/{BOOTSTRAP_FILE}")
 
 
-def load_bootstrap_snapshot(disk: Disk, data_folder: str) -> Bootstrap | None:
+def load_bootstrap_snapshot(disk: Disk, data_directory: str) -> Bootstrap | None:
     """Load the snapshot that ends at offset 0, see `load_bootstrap`."""
-    return _load(disk, f"{partition_folder(data_folder)}/{file_name(_NO_LOG)}")
+    return _load(disk, f"{partition_directory(data_directory)}/{file_name(_NO_LOG)}")
 
 
 def _load(disk: Disk, path: str) -> Bootstrap | None:

@@ -7,7 +7,7 @@
 A log that does not start at offset 0 has one more entry at the front: the epoch of the record before its start, with
 the log start offset. The file omits it if the first record has another epoch, since Kafka expects ascending offsets.
 
-The file is written for other readers of the folder; recovery rebuilds it from the batches.
+The file is written for other readers of the directory; recovery rebuilds it from the batches.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quorumd.errors import DiskFull, FlushFailed, StorageError
-from quorumd.log.atomic_file import parent_folder, write_atomically
+from quorumd.log.atomic_file import parent_directory, write_atomically
 from quorumd.ports import Disk, File
 
 
@@ -18,9 +18,9 @@ class Flush:
 
     __slots__ = (
         "_checkpoint",
+        "_directory",
         "_disk",
         "_files",
-        "_folder",
         "end_offset",
         "failure",
         "has_succeeded",
@@ -33,15 +33,15 @@ class Flush:
         disk: Disk,
         end_offset: int,
         files: Sequence[tuple[str, File]],
-        folder: str | None,
+        directory: str | None,
         checkpoint: tuple[str, bytes] | None,
         failure: FlushFailed | None,
     ) -> None:
-        """`files`: (path, file) in the order to sync; `folder`: set if its entries changed; `checkpoint`: (path,
+        """`files`: (path, file) in the order to sync; `directory`: set if its entries changed; `checkpoint`: (path,
         content) of a file to replace; `failure`: the error of an earlier flush, which this one raises again."""
         self._disk = disk
         self._files = files
-        self._folder = folder
+        self._directory = directory
         self._checkpoint = checkpoint
         self.end_offset = end_offset
         self.failure = failure
@@ -75,11 +75,11 @@ class Flush:
                 file.sync()
             except OSError as cause:
                 raise flush_failed(path, cause) from cause
-        if self._folder is not None:
+        if self._directory is not None:
             try:
-                self._disk.sync_directory(self._folder)
+                self._disk.sync_directory(self._directory)
             except OSError as cause:
-                raise flush_failed(self._folder, cause) from cause
+                raise flush_failed(self._directory, cause) from cause
 
     def _save(self) -> None:
         try:
@@ -97,8 +97,8 @@ class Flush:
 
 
 def flush_failed(path: str, cause: OSError) -> FlushFailed:
-    """The error for a file or folder that could not be synced."""
+    """The error for a file or directory that could not be synced."""
     return FlushFailed(
         f"{path} could not be flushed: {cause}. Its content on the disk is unknown; check the disk of "
-        f"{parent_folder(path)}, then restart the node, which recovers what is readable"
+        f"{parent_directory(path)}, then restart the node, which recovers what is readable"
     )

@@ -24,11 +24,11 @@ _PARTITION = f"{METADATA_TOPIC} {METADATA_PARTITION}"
 
 
 class HighWatermarkCheckpoint:
-    """The file in the data folder."""
+    """The file in the data directory."""
 
-    def __init__(self, disk: Disk, data_folder: str) -> None:
+    def __init__(self, disk: Disk, data_directory: str) -> None:
         self._disk = disk
-        self._path = f"{data_folder}/{FILE_NAME}"
+        self._path = f"{data_directory}/{FILE_NAME}"
 
     def load(self) -> int:
         """The last saved high watermark, 0 if there is none. Raises CorruptLog for an invalid file."""

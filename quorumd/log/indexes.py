@@ -4,8 +4,8 @@
     .timeindex  12 bytes per entry: largest timestamp so far in Unix ms (i64), last offset of its batch (u32)
 
 Offsets are relative to the segment's base offset. There is an entry for the first batch after every `interval` bytes,
-and a final time entry. The metadata log writes the files for other readers of the folder and builds its indexes from
-the batches; a broker's log loads those of its sealed segments.
+and a final time entry. The metadata log writes the files for other readers of the directory and builds its indexes
+from the batches; a broker's log loads those of its sealed segments.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`meta.properties`: the node, directory and cluster id of a data folder. `quorumd format` writes it.
+"""`meta.properties`: the node, directory and cluster id of a data directory. `quorumd format` writes it.
 
 version=1
 cluster.id=<Uuid>         absent until the first leader or an operator has set one
 node.id=1
-directory.id=<Uuid>       unique to this folder (KIP-853)
+directory.id=<Uuid>       unique to this directory (KIP-853)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from quorumd.errors import CorruptLog, StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ZERO_UUID, KafkaUuid
-from quorumd.log.atomic_file import parent_folder, read_small_file, write_atomically
+from quorumd.log.atomic_file import parent_directory, read_small_file, write_atomically
 from quorumd.log.partition_metadata import ensure_partition_metadata
 from quorumd.log.quorum_state_file import Founder, QuorumStateFile, SavedState
 from quorumd.log.remedies import REFORMAT_REMEDY
@@ -22,7 +22,7 @@ from quorumd.ports import Disk
 
 FILE_NAME = "meta.properties"
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-PARTITION_FOLDER = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
+PARTITION_DIRECTORY = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
 _VERSION = "1"
 _BATCH_HEADER_BYTES = 61
 _MAX_CLUSTER_ID_BYTES = 0x7FFF
@@ -31,21 +31,21 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class MetaProperties(NamedTuple):
-    """The identity of a data folder."""
+    """The identity of a data directory."""
 
     node_id: int
     directory_id: KafkaUuid
     cluster_id: str | None = None
 
 
-def partition_folder(data_folder: str) -> str:
-    """The folder of the metadata partition."""
-    return f"{data_folder}/{PARTITION_FOLDER}"
+def partition_directory(data_directory: str) -> str:
+    """The directory of the metadata partition."""
+    return f"{data_directory}/{PARTITION_DIRECTORY}"
 
 
-def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
-    """The identity of a folder, None if it is not formatted. Raises CorruptLog for an invalid file."""
-    path = f"{data_folder}/{FILE_NAME}"
+def load_meta_properties(disk: Disk, data_directory: str) -> MetaProperties | None:
+    """The identity of a directory, None if it is not formatted. Raises CorruptLog for an invalid file."""
+    path = f"{data_directory}/{FILE_NAME}"
     data = read_small_file(disk, path)
     if data is None:
         return None
@@ -67,18 +67,18 @@ def load_meta_properties(disk: Disk, data_folder: str) -> MetaProperties | None:
     return MetaProperties(int(node_id), directory_id, properties.get("cluster.id") or None)
 
 
-def save_meta_properties(disk: Disk, data_folder: str, meta: MetaProperties) -> None:
+def save_meta_properties(disk: Disk, data_directory: str, meta: MetaProperties) -> None:
     """Replace the file durably. Blocks. Raises what `write_atomically` raises."""
     lines = [f"version={_VERSION}"]
     if meta.cluster_id is not None:
         lines.append(f"cluster.id={_escape(meta.cluster_id)}")
     lines += [f"node.id={meta.node_id}", f"directory.id={meta.directory_id}", ""]
-    write_atomically(disk, f"{data_folder}/{FILE_NAME}", "\n".join(lines).encode())
+    write_atomically(disk, f"{data_directory}/{FILE_NAME}", "\n".join(lines).encode())
 
 
-def format_folder(
+def format_directory(
     disk: Disk,
-    data_folder: str,
+    data_directory: str,
     *,
     node_id: int,
     directory_id: KafkaUuid,
@@ -88,19 +88,19 @@ def format_folder(
     bootstrap: bytes | None = None,
     has_metadata: bool = True,
 ) -> MetaProperties:
-    """Format a data folder for a node and return its identity.
+    """Format a data directory for a node and return its identity.
 
-    `founders`: the replicas that may bootstrap a quorum (see `quorumd.node.identity.founding`), only for a folder
-    without records; the node's own entry has `directory_id`, or zero for the folder's existing one.
-    `bootstrap`: the content of `bootstrap.checkpoint`, written to a folder that was not formatted before.
-    `has_metadata`: whether the metadata log is in this folder, and not only partitions of a broker.
+    `founders`: the replicas that may bootstrap a quorum (see `quorumd.node.identity.founding`), only for a directory
+    without records; the node's own entry has `directory_id`, or zero for the directory's existing one.
+    `bootstrap`: the content of `bootstrap.checkpoint`, written to a directory that was not formatted before.
+    `has_metadata`: whether the metadata log is in this directory, and not only partitions of a broker.
 
-    A formatted folder keeps its identity. Formatting it again for the same node and cluster only adds a missing
-    cluster id. Raises StorageError for another node or cluster, unless `ignore_formatted` is set: then the folder's
-    identity is returned.
+    A formatted directory keeps its identity. Formatting it again for the same node and cluster only adds a missing
+    cluster id. Raises StorageError for another node or cluster, unless `ignore_formatted` is set: then the
+    directory's identity is returned.
     """
-    _create_folders(disk, data_folder, has_metadata)
-    found = load_meta_properties(disk, data_folder)
+    _create_directories(disk, data_directory, has_metadata)
+    found = load_meta_properties(disk, data_directory)
     meta = found
     if meta is None:
         meta = MetaProperties(node_id, directory_id, cluster_id)
@@ -108,65 +108,71 @@ def format_folder(
         if ignore_formatted:
             return meta
         raise StorageError(
-            f"{data_folder} belongs to {_owner(meta.node_id, meta.cluster_id)}, not to "
+            f"{data_directory} belongs to {_owner(meta.node_id, meta.cluster_id)}, not to "
             f"{_owner(node_id, cluster_id)}; choose another directory, keep this one with --ignore-formatted, or "
             "remove it if its data and the vote of its directory id are not needed"
         )
     elif meta.cluster_id is None and cluster_id is not None:
         meta = meta._replace(cluster_id=cluster_id)
     if founders is not None:
-        _save_founders(disk, data_folder, meta, founders)
+        _save_founders(disk, data_directory, meta, founders)
     if meta == found:
         return meta
     if found is None and bootstrap is not None:
-        write_atomically(disk, f"{data_folder}/{BOOTSTRAP_FILE}", bootstrap)
+        write_atomically(disk, f"{data_directory}/{BOOTSTRAP_FILE}", bootstrap)
     if has_metadata:
-        ensure_partition_metadata(disk, partition_folder(data_folder))
-    # Written last: its presence marks the folder as formatted.
-    save_meta_properties(disk, data_folder, meta)
+        ensure_partition_metadata(disk, partition_directory(data_directory))
+    # Written last: its presence marks the directory as formatted.
+    save_meta_properties(disk, data_directory, meta)
     return meta
 
 
-def _create_folders(disk: Disk, data_folder: str, has_metadata: bool) -> None:
+def _create_directories(disk: Disk, data_directory: str, has_metadata: bool) -> None:
     try:
-        _make_directory_durable(disk, data_folder)
+        _make_directory_durable(disk, data_directory)
         if has_metadata:
-            disk.make_directory(partition_folder(data_folder))
+            disk.make_directory(partition_directory(data_directory))
     except OSError as cause:
-        raise StorageError(f"{data_folder} cannot be created: {cause}") from cause
+        raise StorageError(f"{data_directory} cannot be created: {cause}") from cause
 
 
-def _save_founders(disk: Disk, data_folder: str, meta: MetaProperties, founders: Sequence[Founder]) -> None:
-    """Save the founders. Raises StorageError if the folder has state of a quorum, or is not the named founder."""
+def _save_founders(
+    disk: Disk, data_directory: str, meta: MetaProperties, founders: Sequence[Founder]
+) -> None:
+    """Save the founders. Raises StorageError if the directory has state of a quorum, or is not the named founder."""
     completed = []
     for founder in founders:
         if founder.voter_id == meta.node_id:
             if founder.directory_id not in (ZERO_UUID, meta.directory_id):
                 raise StorageError(
-                    f"{data_folder} has directory id {meta.directory_id}, --initial-controllers names "
+                    f"{data_directory} has directory id {meta.directory_id}, --initial-controllers names "
                     f"{founder.directory_id}; use the id of this directory"
                 )
             founder = founder._replace(directory_id=meta.directory_id)
         completed.append(founder)
-    file = QuorumStateFile(disk, partition_folder(data_folder))
+    file = QuorumStateFile(disk, partition_directory(data_directory))
     state = file.load() or SavedState(broker_id=meta.node_id)
     if state.founders == tuple(completed):
         return
-    if state.leader_epoch > 0 or state.current_voters or _has_records(disk, partition_folder(data_folder)):
+    if (
+        state.leader_epoch > 0
+        or state.current_voters
+        or _has_records(disk, partition_directory(data_directory))
+    ):
         raise StorageError(
-            f"{data_folder} has records or an epoch of a quorum, and only a blank directory can bootstrap one; start "
-            "the node without formatting, or choose another directory"
+            f"{data_directory} has records or an epoch of a quorum, and only a blank directory can bootstrap one; "
+            "start the node without formatting, or choose another directory"
         )
     file.save(state._replace(founders=tuple(completed)))
 
 
-def _has_records(disk: Disk, folder: str) -> bool:
-    """Whether the folder has a snapshot or a segment with records."""
-    for name in disk.list_directory(folder):
+def _has_records(disk: Disk, directory: str) -> bool:
+    """Whether the directory has a snapshot or a segment with records."""
+    for name in disk.list_directory(directory):
         if name.endswith(".checkpoint"):
             return True
         if name.endswith(".log"):
-            file = disk.open(f"{folder}/{name}")
+            file = disk.open(f"{directory}/{name}")
             try:
                 if any(file.read_at(0, _BATCH_HEADER_BYTES)):
                     return True
@@ -176,7 +182,7 @@ def _has_records(disk: Disk, folder: str) -> bool:
 
 
 def _is_for(meta: MetaProperties, node_id: int, cluster_id: str | None) -> bool:
-    """Whether a folder has this node id and no other cluster id."""
+    """Whether a directory has this node id and no other cluster id."""
     return meta.node_id == node_id and (
         meta.cluster_id is None or cluster_id is None or meta.cluster_id == cluster_id
     )
@@ -186,16 +192,16 @@ def _owner(node_id: int, cluster_id: str | None) -> str:
     return f"node {node_id}" if cluster_id is None else f"node {node_id} of cluster {cluster_id}"
 
 
-def _make_directory_durable(disk: Disk, folder: str) -> None:
-    """Create a folder and its parents durably."""
+def _make_directory_durable(disk: Disk, directory: str) -> None:
+    """Create a directory and its parents durably."""
     missing = []
-    parent = folder
+    parent = directory
     while parent and not disk.exists(parent):
         missing.append(parent)
         parent = parent.rpartition("/")[0]
-    disk.make_directory(folder)
+    disk.make_directory(directory)
     for created in reversed(missing):
-        disk.sync_directory(parent_folder(created))
+        disk.sync_directory(parent_directory(created))
 
 
 def _properties(text: str) -> dict[str, str]:

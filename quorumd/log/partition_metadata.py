@@ -1,4 +1,4 @@
-"""`partition.metadata`: the topic id of a partition's folder."""
+"""`partition.metadata`: the topic id of a partition's directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONTENT = re.compile(r"version: *0\s+topic_id: *(\S{22})\s*")
 
 
 def ensure_partition_metadata(disk: Disk, directory: str, topic_id: KafkaUuid = METADATA_TOPIC_ID) -> None:
-    """Write the file into the folder of a partition unless it exists.
+    """Write the file into the directory of a partition unless it exists.
 
     Raises CorruptLog if it names another topic, and what `write_atomically` raises.
     """
@@ -30,7 +30,7 @@ def ensure_partition_metadata(disk: Disk, directory: str, topic_id: KafkaUuid = 
 
 
 def read_topic_id(disk: Disk, directory: str) -> KafkaUuid | None:
-    """The topic id of a partition's folder, None without a file. Raises CorruptLog for an invalid one."""
+    """The topic id of a partition's directory, None without a file. Raises CorruptLog for an invalid one."""
     path = f"{directory}/{FILE_NAME}"
     data = read_small_file(disk, path)
     if data is None:

@@ -42,8 +42,8 @@ class SavedState(NamedTuple):
     """The content of the file. All fields but epoch, leader and vote reflect committed records only.
 
     `cluster_id` is "" and `broker_id` NO_NODE if unknown; `voted_directory_id` is ZERO_UUID without a vote.
-    `catching_up`: quorumd's own mark of a folder that may be a replaced disk and does not vote. `applied_offset`: all
-    control records below it are reflected here. `founders`, also quorumd's own: the replicas with which a node
+    `catching_up`: quorumd's own mark of a directory that may be a replaced disk and does not vote. `applied_offset`:
+    all control records below it are reflected here. `founders`, also quorumd's own: the replicas with which a node
     without committed voters may bootstrap a quorum. None stands for those of `quorum.voters`, if all of them are
     blank; an empty tuple forbids it.
     """
@@ -62,7 +62,7 @@ class SavedState(NamedTuple):
 
 
 class QuorumStateFile:
-    """The file in the folder of the metadata partition."""
+    """The file in the directory of the metadata partition."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk

@@ -88,7 +88,7 @@ def recover(
     known_high_watermark: int,
     snapshots: SnapshotStore,
 ) -> Recovered:
-    """Read the log in a folder and remove the remains of a crash. Blocks.
+    """Read the log in a directory and remove the remains of a crash. Blocks.
 
     Raises CorruptLog, with the files unchanged, if that would truncate below the known high watermark; FlushFailed if
     the result cannot be made durable.

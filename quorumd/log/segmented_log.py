@@ -53,7 +53,7 @@ class SegmentedLog:
         self._checkpoint_is_old = read_whole(disk, self._checkpoint_path) != self._epochs.encode()
         self._tail = TailCache()
         self._dirty: list[Segment] = []
-        self._folder_is_dirty = False
+        self._directory_is_dirty = False
         self._retired: list[Segment] = []
         self._flush: Flush | None = None
         self._failure: FlushFailed | None = None
@@ -219,7 +219,7 @@ class SegmentedLog:
         self.snapshots.make_durable(snapshot)
         path = self.directory
         try:
-            # The process that built the snapshot may have been killed before it synced the folder.
+            # The process that built the snapshot may have been killed before it synced the directory.
             self._disk.sync_directory(self.directory)
             while len(self._segments) > 1 and self._segments[0].end_offset <= snapshot.offset:
                 segment = self._segments.pop(0)
@@ -296,12 +296,12 @@ class SegmentedLog:
             self._disk,
             self.end_offset,
             [(segment.path, segment.file) for segment in self._dirty],
-            self.directory if self._folder_is_dirty else None,
+            self.directory if self._directory_is_dirty else None,
             checkpoint,
             self._failure,
         )
         self._dirty = []
-        self._folder_is_dirty = False
+        self._directory_is_dirty = False
         self._checkpoint_is_old = False
         return self._flush
 
@@ -365,7 +365,7 @@ class SegmentedLog:
             raise self._append_error(sealed, cause) from cause
         self._segments.append(segment)
         self._base_offsets.append(base_offset)
-        self._folder_is_dirty = True
+        self._directory_is_dirty = True
         try:
             sealed.trim()
             sealed.write_indexes()

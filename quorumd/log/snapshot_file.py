@@ -23,7 +23,7 @@ from quorumd.errors import (
     UnsupportedVersion,
 )
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.atomic_file import is_disk_full, parent_folder
+from quorumd.log.atomic_file import is_disk_full, parent_directory
 from quorumd.log.batch_windows import read_windows
 from quorumd.log.flush import flush_failed
 from quorumd.ports import Disk, File
@@ -279,7 +279,7 @@ def publish_snapshot(disk: Disk, path: str, target: str) -> None:
         remove_best_effort(disk, path)
         raise StorageError(f"{target} was not put in place: {cause}") from cause
     try:
-        disk.sync_directory(parent_folder(target))
+        disk.sync_directory(parent_directory(target))
     except OSError as cause:
         raise flush_failed(target, cause) from cause
 

@@ -1,4 +1,4 @@
-"""The snapshots of a data folder: list and read them, and store those being fetched.
+"""The snapshots of a data directory: list and read them, and store those being fetched.
 
 A snapshot being fetched is written to `<name>.part`, which survives a restart, and is renamed once it is complete and
 verified. One being built has a name of its own (`snapshot_file.SnapshotWriter`) and is removed after a crash.
@@ -36,7 +36,7 @@ class SnapshotStore:
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
-        """Raises OSError for a folder that cannot be read."""
+        """Raises OSError for a directory that cannot be read."""
         self._disk = disk
         self._directory = directory
         self.ids: list[OffsetAndEpoch] = []
@@ -54,7 +54,7 @@ class SnapshotStore:
         return self.ids[-1] if self.ids else None
 
     def rescan(self) -> None:
-        """List the folder again, as another process may have added a snapshot. Raises StorageError."""
+        """List the directory again, as another process may have added a snapshot. Raises StorageError."""
         try:
             self._scan()
         except OSError as cause:
@@ -135,7 +135,7 @@ class SnapshotStore:
         return check_snapshot(self._disk, self.path(snapshot), snapshot, with_records)
 
     def make_durable(self, snapshot: OffsetAndEpoch) -> None:
-        """Sync a snapshot and the folder. Blocks. Raises FlushFailed."""
+        """Sync a snapshot and the directory. Blocks. Raises FlushFailed."""
         path = self.path(snapshot)
         try:
             file = self._disk.open(path)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from quorumd.ids import Endpoint
-from quorumd.log.folder_lock import lock_folder
+from quorumd.log.directory_lock import lock_directory
 from quorumd.log.meta_properties import save_meta_properties
 from quorumd.node.api.context import ApiContext, PeerParts, create_api_context
 from quorumd.node.api.families import add_routes
 from quorumd.node.broker.controller_channel import ControllerAccess
-from quorumd.node.broker.log_folders import lock_folders
+from quorumd.node.broker.log_directories import lock_directories
 from quorumd.node.broker.role import NodeBroker
 from quorumd.node.commit_listeners import CommitListeners
 from quorumd.node.consensus.quorum_state_store import QuorumStateStore
@@ -41,18 +41,18 @@ from quorumd.raft.events import ReplayCompleted, ReplayStarted
 
 
 def start_node(settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int, str], None]) -> Node:
-    """Lock and recover the data folder, bind the listeners, and start the node. Blocks while files are read.
+    """Lock and recover the data directory, bind the listeners, and start the node. Blocks while files are read.
 
-    Raises ConfigError, StorageError or OSError, with the folder unlocked and the addresses free. Otherwise
+    Raises ConfigError, StorageError or OSError, with the directory unlocked and the addresses free. Otherwise
     `on_stop(exit_code, reason)` is called once, possibly before this returns; see `ExitCode`.
     """
-    lock = lock_folder(ports.disk, settings.data_directory)
+    lock = lock_directory(ports.disk, settings.data_directory)
     opened: list[File | BoundListeners] = [lock]
     try:
         recovered = recover_data(ports.disk, settings)
         core = NodeCore(settings, ports, recovered, on_stop)
         core.require_peers()
-        opened = [*lock_folders(ports.disk, settings.data_directories[1:]), core.listeners, lock]
+        opened = [*lock_directories(ports.disk, settings.data_directories[1:]), core.listeners, lock]
         _bind(core)
         builder = _Builder(core, recovered)
         core.lifecycle.on_stop(*builder.closers(), *(each.close for each in opened))
@@ -258,11 +258,11 @@ class _Builder:
 
 def _on_adopted(core: NodeCore, recovered: RecoveredData, broker: NodeBroker | None) -> Callable[[str], None]:
     """Return the callback that saves the cluster id and starts the broker, which waits for it."""
-    disk, folder, meta = core.ports.disk, core.node.settings.data_directory, recovered.saved.meta
+    disk, directory, meta = core.ports.disk, core.node.settings.data_directory, recovered.saved.meta
 
     def adopted(cluster_id: str) -> None:
         saved = meta._replace(cluster_id=cluster_id)
-        disk.submit(lambda: save_meta_properties(disk, folder, saved), core.lifecycle.file_written)
+        disk.submit(lambda: save_meta_properties(disk, directory, saved), core.lifecycle.file_written)
         if broker is not None:
             broker.cluster_adopted()
 

@@ -55,7 +55,7 @@ class Lifecycle:
         if isinstance(error, StorageError):
             self.stop(error.exit_code, str(error))
         elif isinstance(error, BaseException):
-            self.stop(ExitCode.DATA_FOLDER, str(error))
+            self.stop(ExitCode.DATA_DIRECTORY, str(error))
         else:
             self.stop(ExitCode.INVARIANT_VIOLATED, error)
 

@@ -1,11 +1,11 @@
-"""Recovery of the data folder at the start of a node."""
+"""Recovery of the data directory at the start of a node."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from quorumd.ids import ReplicaKey
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.quorum_state_file import QuorumStateFile
 from quorumd.log.recovery import RecoveryReport
 from quorumd.log.segmented_log import SegmentedLog
@@ -37,9 +37,9 @@ class RecoveredData(NamedTuple):
 
 
 def recover_data(disk: Disk, settings: NodeSettings) -> RecoveredData:
-    """Open and recover the folder; blocks. Raises StorageError if it is unusable, CorruptLog if it is damaged."""
+    """Open and recover the directory; blocks. Raises StorageError if it is unusable, CorruptLog if it is damaged."""
     saved = load_saved_node(disk, settings.data_directory, settings.node_id, settings.advertised.name)
-    directory = partition_folder(settings.data_directory)
+    directory = partition_directory(settings.data_directory)
     log, report = SegmentedLog.open(disk, directory, settings.log, saved.known_high_watermark)
     start_snapshot = find_start_snapshot(log)
     log_is_empty = log.end_offset == 0
@@ -58,5 +58,5 @@ def recover_data(disk: Disk, settings: NodeSettings) -> RecoveredData:
 
 
 def _founders(voters: VoterSet, own: ReplicaKey) -> VoterSet:
-    """The voters that `kafka-storage format` named; none if this folder is not one of them, so it founds nothing."""
+    """The voters that `kafka-storage format` named; none if this directory is not one of them: it founds none."""
     return voters if any(voter.key == own for voter in voters.voters) else VoterSet()

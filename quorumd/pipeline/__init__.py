@@ -31,8 +31,8 @@ The levels of the source
     spark.read.format("quorumd").option("path", "1=/srv/n1,2=/srv/n2").option("level", "records").load()
 
 Options of the source
-    path              folders as ID=FOLDER,...; the data folder of a node or the `__cluster_metadata-0` in it;
-                      one FOLDER without ID is node 0
+    path              directories as ID=DIR,...; the data directory of a node or the `__cluster_metadata-0` in it;
+                      one DIR without ID is node 0
     bootstrap         host:port,... of a live cluster, instead of `path`
     level             records (default), batches, audit or snapshot
     lists             array, or packed: lists of ids as BINARY, 4 bytes little-endian per id: cheaper to shuffle

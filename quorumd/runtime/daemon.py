@@ -102,7 +102,7 @@ def start_failure(error: Exception) -> tuple[int, str]:
     ):
         return ExitCode.ADDRESS_UNAVAILABLE, error.strerror or str(error)
     if isinstance(error, OSError):
-        return ExitCode.DATA_FOLDER, str(error)
+        return ExitCode.DATA_DIRECTORY, str(error)
     return ExitCode.FAILED, f"{type(error).__name__}: {error}"
 
 
@@ -199,17 +199,17 @@ class Daemon:
                 error, "metrics.listener={}:{}".format(*settings.metrics_listener or ())
             )
         try:
-            self._check_data_folder()
+            self._check_data_directory()
             self.node = start_node(self._node_settings, self._ports, self._on_node_stopped)
         except Exception as error:
             return self._start_failed(error, f"listeners={addresses(settings.listeners)}")
         return None
 
-    def _check_data_folder(self) -> None:
-        folder = self._node_settings.data_directory
-        if not os.path.isdir(folder):
+    def _check_data_directory(self) -> None:
+        directory = self._node_settings.data_directory
+        if not os.path.isdir(directory):
             raise StorageError(
-                f"there is no directory {folder}: run `quorumd format` with this file, "
+                f"there is no directory {directory}: run `quorumd format` with this file, "
                 "or start with --format-if-needed"
             )
 

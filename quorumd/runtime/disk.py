@@ -15,7 +15,7 @@ from quorumd.runtime.subprocess_job import SubprocessJob
 
 FILE_MODE: Final = 0o600
 """The log holds the keys of SCRAM users, and the names of all topics and clients."""
-FOLDER_MODE: Final = 0o700
+DIRECTORY_MODE: Final = 0o700
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ class OsDisk:
 
     def make_directory(self, path: str) -> None:
         """See `ports.Disk`."""
-        os.makedirs(path, FOLDER_MODE, exist_ok=True)
+        os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         """See `ports.Disk`."""

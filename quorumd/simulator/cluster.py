@@ -16,7 +16,7 @@ from quorumd.controller.controller import ControllerSettings
 from quorumd.errors import ExitCode, StorageError
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.quorum_state_file import Founder
 from quorumd.node.builder import start_node
 from quorumd.node.node import Node
@@ -27,7 +27,7 @@ from quorumd.protocol.messages import voters_record
 from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterSet
 from quorumd.security.authorizer import AuthorizerSettings
-from quorumd.simulator import data_folders
+from quorumd.simulator import data_directories
 from quorumd.simulator.brokers.nodes.roles import (
     FIRST_BROKER,
     LISTENER,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from quorumd.simulator.brokers.fleet import BrokerFleet
     from quorumd.simulator.brokers.nodes.fleet import BrokerNodes
 
-DATA_FOLDER = data_folders.DATA_FOLDER
+DATA_DIRECTORY = data_directories.DATA_DIRECTORY
 PORT = 9092
 LISTENER_NAME = "CONTROLLER"
 AUTHORIZER = AuthorizerSettings(frozenset({ANONYMOUS}), early_start_listeners=frozenset({LISTENER_NAME}))
@@ -61,7 +61,7 @@ HEALTHY_LINKS = LinkConditions(slow_probability=0.0)
 HEALTHY_DISK = DiskLatency(slow_probability=0.0)
 """Conditions of the liveness phase: progress requires that messages and flushes are much faster than timeouts (Raft
 paper 5.6)."""
-EXITS_BY_DISK = (ExitCode.DATA_FOLDER, ExitCode.FLUSH_FAILED)
+EXITS_BY_DISK = (ExitCode.DATA_DIRECTORY, ExitCode.FLUSH_FAILED)
 """Exit codes that a failing or full disk can cause."""
 WALL_START_MS = 1_750_000_000_000.0
 RESTART_MS = 1000.0
@@ -96,9 +96,9 @@ class Machine:
     node: Node | None = None
     """None without a process."""
     incarnation: int = 0
-    folder: int = 0
+    directory_number: int = 0
     """Number of the current log directory: 0 is the initial one; every other one is another replica of the node."""
-    folders_made: int = 0
+    directories_made: int = 0
     log_directories: dict[str, KafkaUuid] = field(default_factory=dict)
     """The ids of its log directories by path, {} without the broker role."""
     slowness: float = 1.0
@@ -108,7 +108,7 @@ class Machine:
     """Voters whose addresses its properties name; None for all initial voters."""
     names_itself: bool = False
     """Whether its properties name it as the only voter, as those of the first node of a growing quorum do."""
-    set_aside: data_folders.SetAside | None = None
+    set_aside: data_directories.SetAside | None = None
     """Its own log directory, while an operator runs the node with a wrong one."""
     mirror: LogMirror = field(default_factory=LogMirror)
     last_voter_sets: tuple[VoterSet, ...] = ()
@@ -261,7 +261,7 @@ class Cluster:
         self.network.conditions = HEALTHY_LINKS
         for machine in self.machines.values():
             if machine.set_aside is not None:
-                data_folders.restore_folder(self, machine)
+                data_directories.restore_directory(self, machine)
         for side in self.network.sides():
             side.stream.delay_ms = 0.0
         for machine in self.machines.values():
@@ -316,8 +316,8 @@ class Cluster:
 
     def _exit(self, machine: Machine, process: Process, exit_code: int, reason: str) -> None:
         self.counters[f"exits with code {exit_code}"] += 1
-        if exit_code == ExitCode.DATA_FOLDER and machine.set_aside is not None:
-            self.counters["wrong folders refused"] += 1
+        if exit_code == ExitCode.DATA_DIRECTORY and machine.set_aside is not None:
+            self.counters["wrong directories refused"] += 1
             self._end(machine)
         elif exit_code == ExitCode.DONE and machine.stopping:
             self._end(machine)
@@ -345,7 +345,7 @@ class Cluster:
         elif machine.disk.is_corrupted:
             self.counters["damage noticed"] += 1
             self._end(machine)
-            data_folders.repair_later(self, machine)
+            data_directories.repair_later(self, machine)
         else:
             self._end(machine)
             self.restart_later(machine.node_id)
@@ -393,7 +393,7 @@ class Cluster:
             return
         for machine in self.machines.values():
             named = founders if machine in voters and self.options.initial_controllers else None
-            data_folders.format_durably(machine, None, named, bootstrap)
+            data_directories.format_durably(machine, None, named, bootstrap)
 
     def _format_all_like_kafka(self, voters: Sequence[Machine]) -> None:
         cluster_id = str(SimulatedEntropy(self.streams.stream("cluster id")).uuid())
@@ -405,8 +405,8 @@ class Cluster:
         ]
         for machine in self.machines.values():
             record = wire.VotersRecord(0, named) if machine in voters else None
-            by_kafka = data_folders.KafkaFormat(record, frames)
-            data_folders.format_durably(machine, cluster_id, by_kafka=by_kafka)
+            by_kafka = data_directories.KafkaFormat(record, frames)
+            data_directories.format_durably(machine, cluster_id, by_kafka=by_kafka)
 
     def _make_machine(self, node_id: int) -> Machine:
         disk = SimulatedDisk(self.heap, self.streams.stream("disk", node_id), self.options.disk)
@@ -417,7 +417,7 @@ class Cluster:
             node_id,
             f"10.0.0.{node_id}",
             disk,
-            DurableLog(disk, partition_folder(DATA_FOLDER)),
+            DurableLog(disk, partition_directory(DATA_DIRECTORY)),
             MachineTime(
                 offset_ms=random.random() * 1e9,
                 rate=1.0 + drift * (2 * random.random() - 1),
@@ -450,7 +450,7 @@ class Cluster:
         others = [seed for seed in seeds if not machine.names_itself]
         return NodeSettings(
             node_id=machine.node_id,
-            data_directory=DATA_FOLDER,
+            data_directory=DATA_DIRECTORY,
             listen=endpoint,
             advertised=endpoint,
             bootstrap_servers=tuple((seed.host, seed.port) for seed in others),

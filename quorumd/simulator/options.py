@@ -35,8 +35,8 @@ FAULT_NAMES = (
     "corrupt segment",
     "replaced disk",
     "wrong cluster id",
-    "swapped folders",
-    "copied folder",
+    "swapped directories",
+    "copied directory",
     "voter change",
 )
 

@@ -409,7 +409,7 @@ class Simulation:
         counting = [
             voter
             for voter in voters
-            if (machine := self._cluster.machines[voter]).folder == 0
+            if (machine := self._cluster.machines[voter]).directory_number == 0
             and (machine.durable_log.holds(first) == len(first) or _remembers_its_vote(machine))
         ]
         majority = len(voters) // 2 + 1

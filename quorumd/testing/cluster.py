@@ -31,16 +31,16 @@ class KafkaCluster:
     """Nodes that are broker and controller each, from `start` (or `with`) to `stop`.
 
     `nodes` is their number, and their ids are those below it. Topics are created when a client first uses them. With
-    three nodes, internal topics have three replicas; give topics of tests their own replication factor. `folder`
-    keeps the data and the logs of the daemons; without it they are in a temporary folder, removed at the end. A new
-    cluster has the features of `release`, such as "4.3", by default of the newest one, and `properties` in the
+    three nodes, internal topics have three replicas; give topics of tests their own replication factor. `directory`
+    keeps the data and the logs of the daemons; without it they are in a temporary directory, removed at the end. A
+    new cluster has the features of `release`, such as "4.3", by default of the newest one, and `properties` in the
     properties file of each node.
     """
 
     def __init__(
         self,
         nodes: int = 1,
-        folder: Path | None = None,
+        directory: Path | None = None,
         release: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
@@ -48,7 +48,7 @@ class KafkaCluster:
         self._release = release
         self._properties = dict(properties or {})
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._folder = folder
+        self._directory = directory
         self._cluster: LocalCluster | None = None
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -73,12 +73,12 @@ class KafkaCluster:
 
     def start(self) -> None:
         """Start all nodes and wait until each serves clients. Raises QuorumdError with the end of their logs."""
-        folder = self._folder
-        if folder is None:
+        directory = self._directory
+        if directory is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="quorumd-test-")
-            folder = Path(self._temporary.name)
+            directory = Path(self._temporary.name)
         try:
-            local = self._cluster = self._create(folder)
+            local = self._cluster = self._create(directory)
             self._processes = {node.id: local.start(node) for node in local.nodes}
             wait_for_leader(local, self._processes, lambda text: None)
             wait_for_brokers(local)
@@ -87,7 +87,7 @@ class KafkaCluster:
             raise
 
     def stop(self) -> None:
-        """Stop the running nodes, all at once, and remove a temporary folder."""
+        """Stop the running nodes, all at once, and remove a temporary directory."""
         if self._cluster is not None:
             self._cluster.stop(lambda text: None)
             for process in self._processes.values():
@@ -122,13 +122,13 @@ class KafkaCluster:
             raise QuorumdError("the cluster is not running; call start() or use it in a with statement")
         return self._cluster
 
-    def _create(self, folder: Path) -> LocalCluster:
+    def _create(self, directory: Path) -> LocalCluster:
         """Create the files of a cluster on free ports, or open those of an existing one."""
-        if (folder / "cluster.json").exists():
-            return LocalCluster.open_or_plan(folder, self._count)
+        if (directory / "cluster.json").exists():
+            return LocalCluster.open_or_plan(directory, self._count)
         choose = random.SystemRandom().choice
         for _ in range(PORT_ATTEMPTS):
-            local = LocalCluster.open_or_plan(folder, self._count, choose(PORTS), brokers=True)
+            local = LocalCluster.open_or_plan(directory, self._count, choose(PORTS), brokers=True)
             try:
                 local.check_addresses(local.nodes)
             except AddressInUse:

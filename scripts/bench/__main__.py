@@ -179,7 +179,7 @@ SHORT_SECONDS = 0.5
 class Plan(NamedTuple):
     """The settings of a benchmark run."""
 
-    folder: Path
+    directory: Path
     package: str
     seconds: float
     rounds: int
@@ -221,7 +221,7 @@ def main(
     """
     console = Console(width=110)
     parts = only or PARTS
-    folder, results = (BUILD / "short", BUILD / "short.json") if short else (BUILD, RESULTS)
+    directory, results = (BUILD / "short", BUILD / "short.json") if short else (BUILD, RESULTS)
 
     def echo(text: str) -> None:
         console.print(f"[dim]{text}[/dim]")
@@ -234,7 +234,7 @@ def main(
         if short:
             seconds, rounds = SHORT_SECONDS, 1
         plan = Plan(
-            folder, package, seconds, rounds, SHORT if short else Sizes(), audit_records, audit_linked
+            directory, package, seconds, rounds, SHORT if short else Sizes(), audit_records, audit_linked
         )
         reports = [MEASURES[part](plan, echo) for part in MEASURES if part in parts]
     except BenchError as error:
@@ -249,44 +249,46 @@ def main(
 
 
 def measure_commits(
-    folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
+    directory: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
 ) -> Report:
-    """Run `measure` in a folder that is deleted afterwards, unless it fails."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    report = measure(folder.resolve(), package, seconds, rounds, echo)
-    shutil.rmtree(folder)
+    """Run `measure` in a directory that is deleted afterwards, unless it fails."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    report = measure(directory.resolve(), package, seconds, rounds, echo)
+    shutil.rmtree(directory)
     return report
 
 
-def choose_package(folder: Path) -> str:
-    """Make all child processes import quorumd from `folder`; returns a description of it. Raises BenchError."""
-    if not (folder / "quorumd").is_dir():
+def choose_package(directory: Path) -> str:
+    """Make all child processes import quorumd from `directory`; returns a description of it. Raises BenchError."""
+    if not (directory / "quorumd").is_dir():
         raise BenchError(
-            f"there is no quorumd in {folder}; `make compile` puts it there, --interpreted needs none"
+            f"there is no quorumd in {directory}; `make compile` puts it there, --interpreted needs none"
         )
-    os.environ["PYTHONPATH"] = str(folder)
-    # Otherwise the checkout in the working directory precedes any folder.
+    os.environ["PYTHONPATH"] = str(directory)
+    # Otherwise the checkout in the working directory precedes any other directory.
     os.environ["PYTHONSAFEPATH"] = "1"
     command = [sys.executable, "-m", "quorumd", "--version"]
     version = subprocess.run(command, capture_output=True, text=True)
     if version.returncode:
-        raise BenchError(f"quorumd in {folder} does not start: {version.stderr}")
+        raise BenchError(f"quorumd in {directory} does not start: {version.stderr}")
     if "(compiled)" in version.stdout:
         return "compiled, as pip install and the image give it"
     return "interpreted"
 
 
-def measure(folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]) -> Report:
+def measure(
+    directory: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
+) -> Report:
     """Run the whole benchmark. Raises BenchError; all started processes are stopped in any case."""
     echo("bare disk")
-    disk = measure_appends(folder, min(seconds, 3))
+    disk = measure_appends(directory, min(seconds, 3))
     echo("cold starts")
-    starts = [cold_start(folder / f"cold-{i}") for i in range(COLD_STARTS)]
+    starts = [cold_start(directory / f"cold-{i}") for i in range(COLD_STARTS)]
     echo("starting three etcd members and three quorumd daemons")
-    theirs = EtcdCluster(folder / "etcd")
+    theirs = EtcdCluster(directory / "etcd")
     try:
-        ours = QuorumdCluster(folder / "quorumd")
+        ours = QuorumdCluster(directory / "quorumd")
         try:
             levels = [_measure_level(n, theirs.run, ours.run, seconds, rounds, echo) for n in IN_FLIGHT]
             ours.check_replicas(VALUE_BYTES)
@@ -336,16 +338,16 @@ def _machine() -> dict[str, object]:
 MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
     SIMULATOR: lambda plan, echo: measure_simulator(plan.package, plan.rounds, echo, plan.sizes.loads),
     REPLACEMENT: lambda plan, echo: measure_replacements(
-        plan.folder / REPLACEMENT, plan.package, plan.rounds, echo
+        plan.directory / REPLACEMENT, plan.package, plan.rounds, echo
     ),
     SNAPSHOTS: lambda plan, echo: measure_snapshots(
-        plan.folder / SNAPSHOTS, plan.package, plan.seconds, plan.rounds, echo, plan.sizes.configs
+        plan.directory / SNAPSHOTS, plan.package, plan.seconds, plan.rounds, echo, plan.sizes.configs
     ),
     CONTROLLER: lambda plan, echo: measure_controller(
-        plan.folder / CONTROLLER, plan.package, plan.seconds, plan.rounds, echo
+        plan.directory / CONTROLLER, plan.package, plan.seconds, plan.rounds, echo
     ),
     KAFKA_CONTROLLERS: lambda plan, echo: measure_kafka_controllers(
-        plan.folder / KAFKA_CONTROLLERS,
+        plan.directory / KAFKA_CONTROLLERS,
         plan.package,
         plan.seconds,
         plan.rounds,
@@ -354,16 +356,16 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
         plan.sizes.with_kafka,
     ),
     PARTITIONS: lambda plan, echo: measure_partitions(
-        plan.folder / PARTITIONS, plan.package, echo, plan.sizes.topics
+        plan.directory / PARTITIONS, plan.package, echo, plan.sizes.topics
     ),
     MILLION: lambda plan, echo: measure_million(
-        plan.folder / MILLION, plan.package, echo, plan.sizes.million, plan.sizes.with_kafka
+        plan.directory / MILLION, plan.package, echo, plan.sizes.million, plan.sizes.with_kafka
     ),
     LARGE_LOG: lambda plan, echo: measure_large_log(
-        plan.folder / LARGE_LOG, plan.package, echo, plan.sizes.large_log
+        plan.directory / LARGE_LOG, plan.package, echo, plan.sizes.large_log
     ),
     BROKERS: lambda plan, echo: measure_brokers(
-        plan.folder / BROKERS,
+        plan.directory / BROKERS,
         plan.package,
         plan.seconds,
         plan.rounds,
@@ -372,7 +374,7 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
         plan.sizes.with_kafka,
     ),
     PIPELINE_DECODE: lambda plan, echo: measure_decode(
-        plan.folder / PIPELINE_DECODE,
+        plan.directory / PIPELINE_DECODE,
         plan.package,
         echo,
         plan.sizes.decoded,
@@ -380,7 +382,7 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
         plan.sizes.decodings,
     ),
     PIPELINE_SOURCE: lambda plan, echo: measure_source(
-        plan.folder / PIPELINE_SOURCE,
+        plan.directory / PIPELINE_SOURCE,
         plan.package,
         plan.rounds,
         echo,
@@ -388,7 +390,7 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
         plan.sizes.read_on_cores,
     ),
     PIPELINE_AUDIT: lambda plan, echo: measure_audit(
-        plan.folder / PIPELINE_AUDIT,
+        plan.directory / PIPELINE_AUDIT,
         plan.rounds,
         echo,
         plan.audit_records,
@@ -396,15 +398,15 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
         plan.sizes.audited,
     ),
     PIPELINE_HISTORY: lambda plan, echo: measure_history(
-        plan.folder / PIPELINE_HISTORY, plan.rounds, echo, plan.sizes.history
+        plan.directory / PIPELINE_HISTORY, plan.rounds, echo, plan.sizes.history
     ),
     PIPELINE_PLAN: lambda plan, echo: measure_plans(plan.package, plan.rounds, echo, plan.sizes.plans),
     PIPELINE_START: lambda plan, echo: measure_start(
-        plan.folder / PIPELINE_START, plan.package, echo, plan.sizes.starts
+        plan.directory / PIPELINE_START, plan.package, echo, plan.sizes.starts
     ),
-    TLS: lambda plan, echo: measure_tls(plan.folder / TLS, plan.package, plan.seconds, plan.rounds, echo),
+    TLS: lambda plan, echo: measure_tls(plan.directory / TLS, plan.package, plan.seconds, plan.rounds, echo),
     COMMIT: lambda plan, echo: measure_commits(
-        plan.folder / "tmp", plan.package, plan.seconds, plan.rounds, echo
+        plan.directory / "tmp", plan.package, plan.seconds, plan.rounds, echo
     ),
 }
 """Parts in the order of their measurement."""

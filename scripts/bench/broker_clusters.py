@@ -32,7 +32,7 @@ class BrokerCluster(Protocol):
     processes: list[Process]
     bootstrap: str
     started_at: float
-    """Of time.perf_counter(), when the nodes were started on formatted folders."""
+    """Of time.perf_counter(), when the nodes were started on formatted directories."""
 
     def stop(self) -> None: ...
 
@@ -40,15 +40,15 @@ class BrokerCluster(Protocol):
 class QuorumdBrokers:
     """Nodes as `quorumd cluster up --brokers` configures them."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
-        self.local = LocalCluster.open_or_plan(folder, nodes, _base_port(nodes), brokers=True)
+    def __init__(self, directory: Path, nodes: int) -> None:
+        self.local = LocalCluster.open_or_plan(directory, nodes, _base_port(nodes), brokers=True)
         self.local.create()
         self.bootstrap = self.local.bootstrap
         self.started_at = time.perf_counter()
         self.processes = [
             Process(
                 [sys.executable, "-m", "quorumd", "start", "--config", str(node.config)],
-                folder / f"quorumd-{node.id}.log",
+                directory / f"quorumd-{node.id}.log",
             )
             for node in self.local.nodes
         ]
@@ -61,14 +61,14 @@ class QuorumdBrokers:
 class KafkaBrokers:
     """Nodes with Kafka's defaults but for their number of replicas of internal topics."""
 
-    def __init__(self, folder: Path, nodes: int, tools: StockTools) -> None:
+    def __init__(self, directory: Path, nodes: int, tools: StockTools) -> None:
         ports = free_ports(2 * nodes)
         voters = ",".join(f"{number}@127.0.0.1:{ports[nodes + number]}" for number in range(nodes))
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports[:nodes])
         self.processes: list[Process] = []
         configs = []
         for number in range(nodes):
-            home = folder / f"kafka-{number}"
+            home = directory / f"kafka-{number}"
             home.mkdir(parents=True)
             settings = {
                 "process.roles": "broker,controller",

@@ -109,7 +109,7 @@ class BrokerReport:
     memory_mib: dict[str, float] = field(default_factory=dict)
     """Of the largest node after all loads."""
     first_record_s: dict[str, list[float]] = field(default_factory=dict)
-    """From the start of a single node with an empty folder to its first acknowledged record."""
+    """From the start of a single node with an empty directory to its first acknowledged record."""
     caught_up: dict[str, list[float]] = field(default_factory=dict)
     """MB/s of a new replica."""
     idle: dict[str, Idle] = field(default_factory=dict)
@@ -193,7 +193,7 @@ Start = Callable[[Path, int], BrokerCluster]
 
 
 def measure_brokers(
-    folder: Path,
+    directory: Path,
     package: str,
     seconds: float,
     rounds: int,
@@ -202,19 +202,19 @@ def measure_brokers(
     with_kafka: bool,
 ) -> BrokerReport:
     """Measure both systems, or quorumd alone. Raises BenchError."""
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     starts: dict[str, Start] = {QUORUMD: QuorumdBrokers}
     if with_kafka:
         tools = kafka_tools()
         starts[KAFKA] = lambda home, nodes: KafkaBrokers(home, nodes, tools)
     report = BrokerReport(package, {})
     for turn, (name, start) in itertools.product(range(rounds), starts.items()):
-        home = (folder / f"first-{name}-{turn}").resolve()
+        home = (directory / f"first-{name}-{turn}").resolve()
         report.first_record_s.setdefault(name, []).append(first_record(start, home))
     with ExitStack() as stack:
         clusters = {}
         for name, start in starts.items():
-            clusters[name] = start((folder / name).resolve(), NODES)
+            clusters[name] = start((directory / name).resolve(), NODES)
             stack.callback(clusters[name].stop)
             report.idle[name] = idle(clusters[name], seconds)
         for case in cases:
@@ -226,7 +226,7 @@ def measure_brokers(
         for name, cluster in clusters.items():
             report.memory_mib[name] = max(each.resident_mib() for each in cluster.processes)
             report.caught_up[name] = [catch_up(cluster, seconds) for _ in range(rounds)]
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return report
 
 
@@ -262,10 +262,10 @@ def run_case(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
     )
 
 
-def first_record(start: Start, folder: Path) -> float:
+def first_record(start: Start, directory: Path) -> float:
     """Start a single node and produce one record; return the seconds that it took."""
-    folder.mkdir(parents=True)
-    cluster = start(folder, 1)
+    directory.mkdir(parents=True)
+    cluster = start(directory, 1)
     try:
         job = {"topic": "first", "acks": "all", "record_bytes": 100, "partitions": 1, "linger_ms": 0}
         batches = {"batch_bytes": BATCH_BYTES, "batch_records": 1, "seconds": 0.0}

@@ -121,24 +121,24 @@ class ControllerReport:
 
 
 def measure_controller(
-    folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
+    directory: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
 ) -> ControllerReport:
     """Run all measurements. Raises BenchError; all started processes are stopped."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
     echo("starting three etcd members and three quorumd daemons")
-    theirs = EtcdCluster(folder.resolve() / "etcd")
-    members = Members(folder.resolve(), 3, 3, {})
+    theirs = EtcdCluster(directory.resolve() / "etcd")
+    members = Members(directory.resolve(), 3, 3, {})
     try:
         for node_id in range(3):
             members.start(node_id)
         report = asyncio.run(_measure(members, theirs, package, seconds, rounds, echo))
     except (RequestFailed, TimeoutError) as error:
-        raise BenchError(f"while the controller was measured: {error}; the logs are in {folder}") from None
+        raise BenchError(f"while the controller was measured: {error}; the logs are in {directory}") from None
     finally:
         members.stop()
         theirs.stop()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return report
 
 

@@ -12,9 +12,9 @@ APPEND_BYTES = 250
 """Approximate size of a 200-byte write in a log."""
 
 
-def measure_appends(folder: Path, seconds: float) -> Latency:
+def measure_appends(directory: Path, seconds: float) -> Latency:
     """Repeat appends of APPEND_BYTES with fdatasync into preallocated blocks."""
-    path = folder / "fdatasync.probe"
+    path = directory / "fdatasync.probe"
     data = bytes(range(APPEND_BYTES))
     took_ms: list[float] = []
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o644)

@@ -34,25 +34,25 @@ def version() -> str:
 
 
 class EtcdCluster:
-    """Three members with etcd's defaults (fsync on), few log messages and data below `folder`."""
+    """Three members with etcd's defaults (fsync on), few log messages and data below `directory`."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
         ports = free_ports(6)
         self._client_urls = [f"http://127.0.0.1:{port}" for port in ports[:3]]
         peer_urls = [f"http://127.0.0.1:{port}" for port in ports[3:]]
         members = ",".join(f"n{i}={url}" for i, url in enumerate(peer_urls))
-        self._folder = folder
+        self._directory = directory
         self.processes = [
             Process(
                 [
-                    "etcd", "--name", f"n{i}", "--data-dir", str(folder / f"n{i}"),
+                    "etcd", "--name", f"n{i}", "--data-dir", str(directory / f"n{i}"),
                     "--listen-client-urls", client, "--advertise-client-urls", client,
                     "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                     "--initial-cluster", members, "--initial-cluster-token", "bench",
                     "--logger", "zap", "--log-level", "error",
                 ],
-                folder / f"etcd-{i}.log",
+                directory / f"etcd-{i}.log",
             )
             for i, (client, peer) in enumerate(zip(self._client_urls, peer_urls, strict=True))
         ]  # fmt: skip
@@ -69,9 +69,9 @@ class EtcdCluster:
         linearizably before and after, must have grown by every Put that h2load counts, and by those of its
         warm-up, which is as long as that of quorumd's load.
         """
-        body = self._folder / "put.body"
+        body = self._directory / "put.body"
         body.write_bytes(put_request(KEY, b"v" * value_bytes))
-        log = self._folder / "h2load.log"
+        log = self._directory / "h2load.log"
         log.unlink(missing_ok=True)
         leader = self._leader_url()
         before = self._revision(leader)
@@ -106,7 +106,7 @@ class EtcdCluster:
         for url, status in zip(self._client_urls, self._statuses(), strict=True):
             if status["leader"] == status["header"]["member_id"]:
                 return url
-        raise BenchError(f"etcd has no leader; its logs are in {self._folder}")
+        raise BenchError(f"etcd has no leader; its logs are in {self._directory}")
 
     def _revision(self, url: str) -> int:
         return int(_post(f"{url}/v3/kv/range", {"key": "aw=="})["header"]["revision"])

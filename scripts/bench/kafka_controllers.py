@@ -1,7 +1,7 @@
 """The controllers of quorumd beside those of Kafka: three nodes of each in turns, driven by the same clients.
 
-In every round each system is started on empty folders, measured and stopped, so that an idle peer takes no CPU time
-from the other. The clients register stand-in brokers, as far as a controller can tell them from real ones.
+In every round each system is started on empty directories, measured and stopped, so that an idle peer takes no CPU
+time from the other. The clients register stand-in brokers, as far as a controller can tell them from real ones.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class KafkaMembers(Members):
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         tools: StockTools,
         properties: Mapping[str, str],
         java: tuple[str, ...] = KAFKA_HEAP,
     ) -> None:
-        super().__init__(folder, NODES, NODES, properties)
+        super().__init__(directory, NODES, NODES, properties)
         self._tools = tools
         self._java = java
 
@@ -81,7 +81,7 @@ class KafkaMembers(Members):
                 "controller.listener.names": "CONTROLLER",
                 "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
                 "listeners": f"CONTROLLER://127.0.0.1:{self.ports[node_id]}",
-                "log.dirs": str(self.data_folder(node_id)),
+                "log.dirs": str(self.data_directory(node_id)),
                 **self._properties,
             }
             config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -128,7 +128,7 @@ class KafkaControllersReport:
 
 
 def measure_kafka_controllers(
-    folder: Path,
+    directory: Path,
     package: str,
     seconds: float,
     rounds: int,
@@ -149,17 +149,17 @@ def measure_kafka_controllers(
     for turn in range(rounds):
         for system, members_in in systems.items():
             echo(f"{system}, round {turn + 1} of {rounds}")
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            members = members_in(folder.resolve())
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
+            members = members_in(directory.resolve())
             try:
                 for name, value in _Measurement(members, case, seconds).run().items():
                     report.add(system, name, value)
             except (RequestFailed, TimeoutError) as error:
-                raise BenchError(f"{system}: {error}; the logs are in {folder}") from None
+                raise BenchError(f"{system}: {error}; the logs are in {directory}") from None
             finally:
                 members.stop()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return report
 
 

@@ -67,18 +67,20 @@ class LargeLogReport:
         console.print(f"quorumd: {self.package}")
 
 
-def measure_large_log(folder: Path, package: str, echo: Callable[[str], None], topics: int) -> LargeLogReport:
+def measure_large_log(
+    directory: Path, package: str, echo: Callable[[str], None], topics: int
+) -> LargeLogReport:
     """Run the measurement. Raises BenchError; all started processes are stopped."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    members = Members(folder.resolve(), NODES, NODES, PROPERTIES)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    members = Members(directory.resolve(), NODES, NODES, PROPERTIES)
     try:
         for node_id in range(NODES):
             members.start(node_id)
         began = time.perf_counter()
         asyncio.run(_create(members, topics, echo))
         creation_s = time.perf_counter() - began
-        log_mb = sum(segment.stat().st_size for segment in members.log_folder(0).glob("*.log")) / 1e6
+        log_mb = sum(segment.stat().st_size for segment in members.partition_directory(0).glob("*.log")) / 1e6
         epoch = members.describe().leader_epoch
         for process in members.processes.values():
             process.kill()
@@ -97,10 +99,10 @@ def measure_large_log(folder: Path, package: str, echo: Callable[[str], None], t
         commit_s = time.perf_counter() - began
         epochs = members.describe().leader_epoch - epoch
     except (RequestFailed, TimeoutError) as error:
-        raise BenchError(f"while a large log was created: {error}; the logs are in {folder}") from None
+        raise BenchError(f"while a large log was created: {error}; the logs are in {directory}") from None
     finally:
         members.stop()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return LargeLogReport(package, topics * PARTITIONS_OF_EACH, log_mb, creation_s, epochs, commit_s)
 
 

@@ -22,11 +22,11 @@ START_S = 300.0
 
 
 class Members:
-    """Nodes 0, 1, 2, ... in a folder. The first `voters` of them start as voters; the others discover these."""
+    """Nodes 0, 1, 2, ... in a directory. The first `voters` of them start as voters; the others discover these."""
 
-    def __init__(self, folder: Path, count: int, voters: int, properties: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, count: int, voters: int, properties: Mapping[str, str]) -> None:
         self.ports = free_ports(count)
-        self._folder = folder
+        self._directory = directory
         self._first = range(voters)
         self._properties = properties
         self.processes: dict[int, Process] = {}
@@ -37,14 +37,14 @@ class Members:
 
     def config(self, node_id: int) -> Path:
         """Write a node's properties file."""
-        return self._folder / f"node-{node_id}.properties"
+        return self._directory / f"node-{node_id}.properties"
 
-    def data_folder(self, node_id: int) -> Path:
-        return self._folder / f"node-{node_id}"
+    def data_directory(self, node_id: int) -> Path:
+        return self._directory / f"node-{node_id}"
 
-    def log_folder(self, node_id: int) -> Path:
-        """The folder of a node's segments and snapshots."""
-        return self.data_folder(node_id) / "__cluster_metadata-0"
+    def partition_directory(self, node_id: int) -> Path:
+        """The directory of a node's segments and snapshots."""
+        return self.data_directory(node_id) / "__cluster_metadata-0"
 
     def start(self, node_id: int) -> float:
         """Start one node; returns the seconds until it accepts connections. Raises BenchError if it does not."""
@@ -61,11 +61,11 @@ class Members:
         """Start one node without waiting for it."""
         config = self.config(node_id)
         config.parent.mkdir(parents=True, exist_ok=True)
-        if not any(self.data_folder(each).exists() for each in self._first):
-            format_nodes({each: (self.data_folder(each), self.ports[each]) for each in self._first})
+        if not any(self.data_directory(each).exists() for each in self._first):
+            format_nodes({each: (self.data_directory(each), self.ports[each]) for each in self._first})
         config.write_text("".join(f"{key}={value}\n" for key, value in self._lines(node_id).items()))
         command = [sys.executable, "-m", "quorumd", "start", "--config", str(config), "--format-if-needed"]
-        process = self.processes[node_id] = Process(command, self._folder / f"node-{node_id}.log")
+        process = self.processes[node_id] = Process(command, self._directory / f"node-{node_id}.log")
         return process
 
     def stop(self, node_id: int | None = None) -> None:
@@ -87,7 +87,7 @@ class Members:
         try:
             return asyncio.run(work())
         except RequestFailed as error:
-            raise BenchError(f"{error}; the logs are in {self._folder}") from None
+            raise BenchError(f"{error}; the logs are in {self._directory}") from None
 
     def admin(self) -> AdminClient:
         """An admin client that finds the leader."""
@@ -97,7 +97,7 @@ class Members:
         lines = {
             "node.id": str(node_id),
             "listeners": f"CONTROLLER://127.0.0.1:{self.ports[node_id]}",
-            "log.dirs": str(self.data_folder(node_id)),
+            "log.dirs": str(self.data_directory(node_id)),
         }
         if node_id in self._first:
             voters = ",".join(f"{each}@127.0.0.1:{self.ports[each]}" for each in self._first)

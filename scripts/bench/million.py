@@ -104,29 +104,33 @@ _ROWS: dict[str, Callable[[Figures], float]] = {
 
 
 def measure_million(
-    folder: Path, package: str, echo: Callable[[str], None], case: Case, with_kafka: bool
+    directory: Path, package: str, echo: Callable[[str], None], case: Case, with_kafka: bool
 ) -> MillionReport:
     """Run all measurements. Raises BenchError; all started processes are stopped."""
     measured = []
     systems: list[tuple[str, int, Callable[[], Members]]] = [
-        ("quorumd", case.topics, lambda: Members(folder.resolve(), NODES, NODES, SESSION))
+        ("quorumd", case.topics, lambda: Members(directory.resolve(), NODES, NODES, SESSION))
     ]
     if with_kafka:
         tools = kafka_tools()
         systems.append(
-            ("Kafka", case.kafka_topics, lambda: KafkaMembers(folder.resolve(), tools, SESSION, KAFKA_HEAP))
+            (
+                "Kafka",
+                case.kafka_topics,
+                lambda: KafkaMembers(directory.resolve(), tools, SESSION, KAFKA_HEAP),
+            )
         )
     for system, topics, start in systems:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
         members = start()
         try:
             measured.append(_measure(members, system, topics, case, echo))
         except (RequestFailed, TimeoutError) as error:
-            raise BenchError(f"{system}: {error}; the logs are in {folder}") from None
+            raise BenchError(f"{system}: {error}; the logs are in {directory}") from None
         finally:
             members.stop()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return MillionReport(package, measured)
 
 

@@ -1,10 +1,10 @@
 """Fills a log with partitions, builds its snapshot, or measures changes of them; started by `partitions`.
 
-    python partition_image.py '{"do": "fill", "folder": "...", "number": TOPICS}'
-    python partition_image.py '{"do": "build", "folder": "...", "number": END_OFFSET}'
-    python partition_image.py '{"do": "measure", "folder": "...", "number": TOPICS}'
+    python partition_image.py '{"do": "fill", "directory": "...", "number": TOPICS}'
+    python partition_image.py '{"do": "build", "directory": "...", "number": END_OFFSET}'
+    python partition_image.py '{"do": "measure", "directory": "...", "number": TOPICS}'
 
-The data folder is that of a stopped node. Prints one JSON object. Imports only quorumd, so that it runs with any
+The data directory is that of a stopped node. Prints one JSON object. Imports only quorumd, so that it runs with any
 package to be measured.
 """
 
@@ -32,7 +32,7 @@ from quorumd.controller.record_versions import record_version
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.ids import KafkaUuid
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.snapshots.builder import build_snapshot
 from quorumd.node.state.snapshot_loader import find_start_snapshot, load_image
@@ -74,10 +74,10 @@ PARTITION_VERSION = 3
 """Version of AlterPartition."""
 
 
-def fill(folder: str, topics: int) -> dict[str, Any]:
+def fill(directory: str, topics: int) -> dict[str, Any]:
     """Append brokers, topics and partitions to the log."""
     disk = OsDisk(lambda callback: callback())
-    log, _ = SegmentedLog.open(disk, partition_folder(folder), LogSettings())
+    log, _ = SegmentedLog.open(disk, partition_directory(directory), LogSettings())
     epoch, records = log.last_epoch, 0
     batch: list[bytes] = []
     for record in records_of_brokers():
@@ -144,13 +144,13 @@ def records_of_topics(count: int) -> Iterator[Message]:
             )
 
 
-def build(folder: str, end_offset: int) -> dict[str, Any]:
+def build(directory: str, end_offset: int) -> dict[str, Any]:
     """Build a snapshot from the log alone."""
     gc.disable()
     cpu_began, began = time.process_time(), time.perf_counter()
-    built = build_snapshot(OsDisk(lambda callback: callback()), folder, end_offset, "bench")
+    built = build_snapshot(OsDisk(lambda callback: callback()), directory, end_offset, "bench")
     if built is None or not built.is_new:
-        raise SystemExit(f"no snapshot was built in {folder}: {built}")
+        raise SystemExit(f"no snapshot was built in {directory}: {built}")
     return {
         "records": built.records,
         "size": built.size,
@@ -160,12 +160,12 @@ def build(folder: str, end_offset: int) -> dict[str, Any]:
     }
 
 
-def measure(folder: str, topics: int) -> dict[str, Any]:
+def measure(directory: str, topics: int) -> dict[str, Any]:
     """Measure, on a log with a snapshot, loading, one change among few and among all partitions, and fencing."""
     # Like the daemon: the garbage collector runs rarely, and skips objects from before the start of service.
     gc.set_threshold(*GC_THRESHOLDS)
     disk = OsDisk(lambda callback: callback())
-    log, _ = SegmentedLog.open(disk, partition_folder(folder), LogSettings())
+    log, _ = SegmentedLog.open(disk, partition_directory(directory), LogSettings())
     before_mib = _resident_mib()
     cpu_began, began = time.process_time(), time.perf_counter()
     snapshot = find_start_snapshot(log).snapshot
@@ -176,7 +176,9 @@ def measure(folder: str, topics: int) -> dict[str, Any]:
     gc.freeze()
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
     if len(image.topics) != topics or partitions != topics * PARTITIONS:
-        raise SystemExit(f"the snapshot in {folder} has {len(image.topics)} topics, {partitions} partitions")
+        raise SystemExit(
+            f"the snapshot in {directory} has {len(image.topics)} topics, {partitions} partitions"
+        )
     image_mib = _resident_mib() - before_mib
     few, many = _controller(small_image()), _controller(image)
     rounds: dict[str, list[float]] = {"few": [], "many": []}
@@ -299,4 +301,4 @@ DO: dict[str, Callable[[str, int], dict[str, Any]]] = {"fill": fill, "build": bu
 
 if __name__ == "__main__":
     job = json.loads(sys.argv[1])
-    print(json.dumps(DO[job["do"]](job["folder"], job["number"])))
+    print(json.dumps(DO[job["do"]](job["directory"], job["number"])))

@@ -144,11 +144,11 @@ class PartitionReport:
 
 
 def measure_partitions(
-    folder: Path, package: str, echo: Callable[[str], None], topics: int = TOPICS
+    directory: Path, package: str, echo: Callable[[str], None], topics: int = TOPICS
 ) -> PartitionReport:
     """Run all measurements. Raises BenchError; all started processes are stopped."""
-    shutil.rmtree(folder, ignore_errors=True)
-    members = Members(folder.resolve(), 1, 1, PROPERTIES)
+    shutil.rmtree(directory, ignore_errors=True)
+    members = Members(directory.resolve(), 1, 1, PROPERTIES)
     try:
         members.start(NODE)
         _wait_for_leader(members)
@@ -165,7 +165,7 @@ def measure_partitions(
         measured = _run("measure", members, topics)
     finally:
         members.stop()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return PartitionReport(package, built, daemon, measured)
 
 
@@ -217,7 +217,7 @@ def _wait_for_leader(members: Members) -> None:
 
 def _run(job: str, members: Members, number: int) -> dict[str, Any]:
     """Run `partition_image`. Raises BenchError."""
-    job = json.dumps({"do": job, "folder": str(members.data_folder(NODE)), "number": number})
+    job = json.dumps({"do": job, "directory": str(members.data_directory(NODE)), "number": number})
     result = subprocess.run([sys.executable, str(PROGRAM), job], capture_output=True, text=True)
     if result.returncode:
         raise BenchError(f"partition_image {job} failed: {result.stdout}{result.stderr}")

@@ -158,7 +158,7 @@ class AuditReport:
 
 
 def measure_audit(
-    folder: Path,
+    directory: Path,
     rounds: int,
     echo: Callable[[str], None],
     records: int | None = None,
@@ -173,31 +173,31 @@ def measure_audit(
     for batch_records, usual in sizes.items():
         requested = records if batch_records > 1 else None
         wanted = usual if requested is None else requested
-        shutil.rmtree(folder, ignore_errors=True)
-        copies = _copies(folder, wanted, batch_records, requested is not None and linked, echo)
-        folders, count, size = copies.folders, copies.records, copies.bytes
+        shutil.rmtree(directory, ignore_errors=True)
+        copies = _copies(directory, wanted, batch_records, requested is not None and linked, echo)
+        directories, count, size = copies.directories, copies.records, copies.bytes
         is_from_disk = copies.distinct_bytes > _memory_bytes() * MEMORY_SHARE
         if is_from_disk:
             echo(f"reading {size / 1e9:.1f} GB from the disk")
             with ProcessPoolExecutor(os.cpu_count()) as pool:
-                _forget(folders)
-                plain = _plain_seconds(folders, pool)
-            _forget(folders)
-        echo(f"auditing {len(folders)} copies, {size / 1e9:.1f} GB")
-        cold, cpu = _command(folders)
-        turns = [Turn(cold, plain)] if is_from_disk else _turns(folders, rounds)
-        shapes.append(Shape(batch_records, len(folders), count, size, cold, cpu, is_from_disk, turns))
+                _forget(directories)
+                plain = _plain_seconds(directories, pool)
+            _forget(directories)
+        echo(f"auditing {len(directories)} copies, {size / 1e9:.1f} GB")
+        cold, cpu = _command(directories)
+        turns = [Turn(cold, plain)] if is_from_disk else _turns(directories, rounds)
+        shapes.append(Shape(batch_records, len(directories), count, size, cold, cpu, is_from_disk, turns))
         shape = shapes[-1]
         echo(f"{count / shape.seconds / 1e6:.1f} M records/s, cold command {cold:.1f} s")
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     return AuditReport(shapes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """Create data folders by node; returns them with their content."""
+    """Create data directories by node; returns them with their content."""
 
-    folders: dict[int, Path]
+    directories: dict[int, Path]
     records: int
     bytes: int
     distinct_bytes: int
@@ -205,15 +205,15 @@ class _Copies:
 
 
 def _copies(
-    folder: Path, records: int, batch_records: int, linked: bool, echo: Callable[[str], None]
+    directory: Path, records: int, batch_records: int, linked: bool, echo: Callable[[str], None]
 ) -> _Copies:
     """Run the measurements of one log. Raises BenchError."""
     copies = LINKED_COPIES if linked else COPIES
     each = -(-records // copies)
-    folder.mkdir(parents=True)
-    room = (shutil.disk_usage(folder).free - SPARE_BYTES) // (each * RECORD_BYTES[batch_records])
+    directory.mkdir(parents=True)
+    room = (shutil.disk_usage(directory).free - SPARE_BYTES) // (each * RECORD_BYTES[batch_records])
     if room < 1:
-        raise BenchError(f"no space for one copy of {each:,} records on the disk of {folder}")
+        raise BenchError(f"no space for one copy of {each:,} records on the disk of {directory}")
     own = 1 if linked else min(copies, room)
 
     parsed = 0
@@ -225,33 +225,33 @@ def _copies(
             echo(f"generated {end_offset:,} of {each:,} records, {batch_records} a batch, {own} copies")
 
     shape = LogShape(each, batch_records, segment_bytes=SEGMENT_BYTES, nodes=own)
-    log = generate(folder, shape, written)
-    folders = dict(log.folders)
+    log = generate(directory, shape, written)
+    directories = dict(log.directories)
     for node in range(own + 1, copies + 1):
-        folders[node] = folder / f"node-{node}"
-        shutil.copytree(folders[1], folders[node], copy_function=os.link)
-    return _Copies(folders, copies * log.end_offset, copies * log.size, own * log.size)
+        directories[node] = directory / f"node-{node}"
+        shutil.copytree(directories[1], directories[node], copy_function=os.link)
+    return _Copies(directories, copies * log.end_offset, copies * log.size, own * log.size)
 
 
 def _memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _forget(folders: Mapping[int, Path]) -> None:
+def _forget(directories: Mapping[int, Path]) -> None:
     """Drop these files from the page cache."""
-    for path in _logs(folders):
+    for path in _logs(directories):
         with open(path, "rb+", buffering=0) as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _logs(folders: Mapping[int, str] | Mapping[int, Path]) -> list[str]:
-    return sorted(str(path) for folder in folders.values() for path in Path(folder).rglob("*.log"))
+def _logs(directories: Mapping[int, str] | Mapping[int, Path]) -> list[str]:
+    return sorted(str(path) for directory in directories.values() for path in Path(directory).rglob("*.log"))
 
 
-def _command(folders: Mapping[int, Path]) -> tuple[float, float]:
+def _command(directories: Mapping[int, Path]) -> tuple[float, float]:
     """Wall-clock and CPU seconds."""
-    nodes = [f"{node}={path}" for node, path in folders.items()]
+    nodes = [f"{node}={path}" for node, path in directories.items()]
     began, used = time.monotonic(), 0.0
     command = [sys.executable, "-m", "quorumd", "pipeline", "audit", *nodes, "--no-progress"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -266,9 +266,9 @@ def _command(folders: Mapping[int, Path]) -> tuple[float, float]:
     return seconds, used
 
 
-def _turns(folders: Mapping[int, Path], rounds: int) -> list[Turn]:
+def _turns(directories: Mapping[int, Path], rounds: int) -> list[Turn]:
     """Run audits in a separate process, which ends with its session."""
-    nodes = [f"{node}={path}" for node, path in folders.items()]
+    nodes = [f"{node}={path}" for node, path in directories.items()]
     command = [sys.executable, "-m", "scripts.bench.pipeline_audit", "--rounds", str(rounds), *nodes]
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()}
@@ -289,8 +289,8 @@ def read_plain(paths: list[str]) -> int:
     return size
 
 
-def _plain_seconds(folders: Mapping[int, str] | Mapping[int, Path], pool: ProcessPoolExecutor) -> float:
-    paths = _logs(folders)
+def _plain_seconds(directories: Mapping[int, str] | Mapping[int, Path], pool: ProcessPoolExecutor) -> float:
+    paths = _logs(directories)
     cores = os.cpu_count() or 1
     began = time.monotonic()
     list(pool.map(read_plain, [paths[core::cores] for core in range(cores)]))
@@ -299,14 +299,14 @@ def _plain_seconds(folders: Mapping[int, str] | Mapping[int, Path], pool: Proces
 
 @click.command()
 @click.option("--rounds", default=3, show_default=True)
-@click.argument("folders", nargs=-1, required=True)
-def main(rounds: int, folders: tuple[str, ...]) -> None:
-    """Audit these folders repeatedly in one session; prints the rounds as JSON."""
+@click.argument("directories", nargs=-1, required=True)
+def main(rounds: int, directories: tuple[str, ...]) -> None:
+    """Audit these directories repeatedly in one session; prints the rounds as JSON."""
     from quorumd.pipeline.audit.audit import audit
-    from quorumd.pipeline.copies.log_files import parse_folders
+    from quorumd.pipeline.copies.log_files import parse_directories
     from quorumd.pipeline.spark.session import spark_session
 
-    by_node = parse_folders(",".join(folders))
+    by_node = parse_directories(",".join(directories))
     turns: list[dict[str, Any]] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         # Fork the workers now: later ones would keep the pipe open whose end stops Java.

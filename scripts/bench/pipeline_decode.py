@@ -135,7 +135,7 @@ class DecodeReport:
 
 
 def measure_decode(
-    folder: Path,
+    directory: Path,
     package: str,
     echo: Callable[[str], None],
     records: int = RECORDS,
@@ -143,12 +143,12 @@ def measure_decode(
     repeat: int = REPEAT,
 ) -> DecodeReport:
     """Run all measurements. Raises BenchError."""
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     shapes = {}
     for name, batch_records in SHAPES.items():
         echo(f"{records:,} records, {batch_records:,} a batch")
-        file = _log(folder / name, records, batch_records)
-        small = _log(folder / f"{name}-dumped", dumped, batch_records)
+        file = _log(directory / name, records, batch_records)
+        small = _log(directory / f"{name}-dumped", dumped, batch_records)
         passes = {do: _pass(file, do, repeat) for do in ("headers", "scan", "decode", "ids")}
         shapes[name] = ShapeFigures(
             batch_records,
@@ -159,13 +159,15 @@ def measure_decode(
         )
         figures = shapes[name]
         echo(f"{figures.decode.records:,.0f} records/s decoded, {figures.ratio:.1f} times `log dump`")
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return DecodeReport(package, shapes)
 
 
-def _log(folder: Path, records: int, batch_records: int) -> Path:
+def _log(directory: Path, records: int, batch_records: int) -> Path:
     (file,) = (
-        generate(folder, LogShape(records, batch_records, segment_bytes=1 << 30)).folders[1].rglob("*.log")
+        generate(directory, LogShape(records, batch_records, segment_bytes=1 << 30))
+        .directories[1]
+        .rglob("*.log")
     )
     return file
 

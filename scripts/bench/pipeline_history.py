@@ -18,7 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.pipeline.history.build import build
 from quorumd.pipeline.history.tables import read_manifest
 from quorumd.pipeline.spark.session import spark_session
@@ -98,20 +98,20 @@ class HistoryReport:
 
 
 def measure_history(
-    folder: Path, rounds: int, echo: Callable[[str], None], records: int = RECORDS
+    directory: Path, rounds: int, echo: Callable[[str], None], records: int = RECORDS
 ) -> HistoryReport:
-    """Run all measurements in a folder that is deleted afterwards."""
-    shutil.rmtree(folder, ignore_errors=True)
-    log = generate(folder / "log", LogShape(records))
-    small = generate(folder / "small", LogShape(min(records, WARM_UP)))
-    source, warm_up = ({"path": f"1={each.folders[1]}"} for each in (log, small))
+    """Run all measurements in a directory that is deleted afterwards."""
+    shutil.rmtree(directory, ignore_errors=True)
+    log = generate(directory / "log", LogShape(records))
+    small = generate(directory / "small", LogShape(min(records, WARM_UP)))
+    source, warm_up = ({"path": f"1={each.directories[1]}"} for each in (log, small))
     rates, size, cpu_rate = {}, 0, 0.0
     for cores in (1, 2):
         with _on_cores(cores), spark_session(f"local[{cores}]", "thin") as session:
-            build(session, warm_up, folder / "warm-up")
+            build(session, warm_up, directory / "warm-up")
             seconds, cpu_seconds = [], []
             for turn in range(rounds):
-                history = folder / f"history-{cores}-{turn}"
+                history = directory / f"history-{cores}-{turn}"
                 began, cpu = time.monotonic(), tree_cpu_seconds(os.getpid())
                 build(session, source, history)
                 seconds.append(time.monotonic() - began)
@@ -120,11 +120,11 @@ def measure_history(
                 shutil.rmtree(history)
             rates[cores], cpu_rate = log.end_offset / min(seconds), log.end_offset / min(cpu_seconds)
             echo(f"history, {cores} cores: {rates[cores]:,.0f} records/s")
-            shutil.rmtree(folder / "warm-up")
+            shutil.rmtree(directory / "warm-up")
             if cores == 2:
-                delays = _delays(session, folder / "growing")
+                delays = _delays(session, directory / "growing")
                 echo(f"history, followed: seen after {statistics.median(delays):.2f} s")
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     load = os.getloadavg()[0]
     sizes = size / log.end_offset, log.size / log.end_offset
     return HistoryReport(log.end_offset, rates, cpu_rate, *sizes, delays, load)
@@ -141,24 +141,24 @@ def _on_cores(count: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _delays(session: SparkSession, folder: Path) -> list[float]:
+def _delays(session: SparkSession, directory: Path) -> list[float]:
     """Seconds from the write of some batches to their presence in the history of a followed log."""
-    log = folder / "log" / PARTITION_FOLDER
+    log = directory / "log" / PARTITION_DIRECTORY
     log.mkdir(parents=True)
     parts = list(chunks(LogShape(20_000, epoch_records=1_000)))[: APPENDS + 2]
     segment = log / f"{0:020d}.log"
     segment.write_bytes(parts[0].data)
     stop = threading.Event()
-    arguments = (session, {"path": f"1={folder / 'log'}"}, folder / "history", True, stop)
+    arguments = (session, {"path": f"1={directory / 'log'}"}, directory / "history", True, stop)
     follower = threading.Thread(target=build, args=arguments)
     follower.start()
     delays = []
     try:
-        _seen(folder / "history", parts[0].end_offset)
+        _seen(directory / "history", parts[0].end_offset)
         for part in parts[1:]:
             with segment.open("ab") as stream:
                 stream.write(part.data)
-            delays.append(_seen(folder / "history", part.end_offset))
+            delays.append(_seen(directory / "history", part.end_offset))
     finally:
         stop.set()
         follower.join()

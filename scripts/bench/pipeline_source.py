@@ -117,7 +117,7 @@ class SourceReport:
 
 
 def measure_source(
-    folder: Path,
+    directory: Path,
     package: str,
     rounds: int,
     echo: Callable[[str], None],
@@ -125,30 +125,32 @@ def measure_source(
     cores_of_passes: Sequence[int] = CORES,
 ) -> SourceReport:
     """Run all measurements. Raises BenchError."""
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     echo(f"{records:,} records")
-    log = generate(folder / "log", LogShape(records, segment_bytes=32 << 20))
-    streamed = generate(folder / "streamed", LogShape(min(records, STREAMED_RECORDS), segment_bytes=32 << 20))
-    small = generate(folder / "dumped", LogShape(min(records, DUMPED_RECORDS), segment_bytes=1 << 30))
+    log = generate(directory / "log", LogShape(records, segment_bytes=32 << 20))
+    streamed = generate(
+        directory / "streamed", LogShape(min(records, STREAMED_RECORDS), segment_bytes=32 << 20)
+    )
+    small = generate(directory / "dumped", LogShape(min(records, DUMPED_RECORDS), segment_bytes=1 << 30))
     rates: dict[int, dict[str, Rate]] = {}
     for cores in cores_of_passes:
-        passes = _passes(folder, cores, rounds)
+        passes = _passes(directory, cores, rounds)
         rates[cores] = {
             name: Rate(read / each["seconds"], read / each["cpu_seconds"])
             for name, each in passes.items()
             for read in [streamed.end_offset if name in STREAMS else log.end_offset]
         }
         echo(f"on {cores} of the cores: {rates[cores]['records'].wall:,.0f} records/s with all columns")
-    dump = small.end_offset / (_dump_seconds(small.folders[1]) - _dump_seconds(None))
-    shutil.rmtree(folder)
+    dump = small.end_offset / (_dump_seconds(small.directories[1]) - _dump_seconds(None))
+    shutil.rmtree(directory)
     return SourceReport(package, log.end_offset, log.size, rates, dump)
 
 
-def _passes(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
+def _passes(directory: Path, cores: int, rounds: int) -> dict[str, Any]:
     job = {
-        "log": str((folder / "log" / "node-1").resolve()),
-        "streamed": str((folder / "streamed" / "node-1").resolve()),
-        "to": str((folder / "to").resolve()),
+        "log": str((directory / "log" / "node-1").resolve()),
+        "streamed": str((directory / "streamed" / "node-1").resolve()),
+        "to": str((directory / "to").resolve()),
         "cores": cores,
         "repeat": max(1, min(rounds, 3)),
     }
@@ -159,9 +161,9 @@ def _passes(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
     return parsed
 
 
-def _dump_seconds(folder: Path | None) -> float:
-    """CPU seconds of `log dump`; without a folder, of the start of the command only."""
-    arguments = ["log", "dump", "--help"] if folder is None else ["log", "dump", str(folder)]
+def _dump_seconds(directory: Path | None) -> float:
+    """CPU seconds of `log dump`; without a directory, of the start of the command only."""
+    arguments = ["log", "dump", "--help"] if directory is None else ["log", "dump", str(directory)]
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "quorumd", *arguments],

@@ -89,12 +89,12 @@ class StartReport:
 
 
 def measure_start(
-    folder: Path, package: str, echo: Callable[[str], None], rounds: int = ROUNDS
+    directory: Path, package: str, echo: Callable[[str], None], rounds: int = ROUNDS
 ) -> StartReport:
     """Run all measurements. Raises BenchError."""
-    shutil.rmtree(folder, ignore_errors=True)
-    log = generate(folder / "log", LogShape(RECORDS, nodes=1)).folders[1].resolve()
-    cache = {name: str((folder / name).resolve()) for name in ("cold", "warm")}
+    shutil.rmtree(directory, ignore_errors=True)
+    log = generate(directory / "log", LogShape(RECORDS, nodes=1)).directories[1].resolve()
+    cache = {name: str((directory / name).resolve()) for name in ("cold", "warm")}
     echo("quorumd pipeline warm")
     archive = _run(["pipeline", "warm"], cache["warm"])
     took: dict[str, list[Timing]] = {"cold": [], "warm": [], "help": []}
@@ -104,7 +104,7 @@ def measure_start(
             took[name].append(_run(["pipeline", "audit", f"1={log}"], cache[name]))
         latest = {name: runs[-1].wall_s for name, runs in took.items()}
         echo(f"round {turn + 1} of {rounds}: {latest['cold']:.1f} s cold, {latest['warm']:.1f} s warm")
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     best = {
         name: Timing(min(t.wall_s for t in runs), min(t.cpu_s for t in runs)) for name, runs in took.items()
     }

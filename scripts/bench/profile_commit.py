@@ -64,16 +64,16 @@ class Measured:
 @click.option(
     "--interpreted", is_flag=True, help="Measure the sources instead of the output of `make compile`."
 )
-@click.option("--package", type=click.Path(path_type=Path), help="Measure the quorumd in this folder.")
+@click.option("--package", type=click.Path(path_type=Path), help="Measure the quorumd in this directory.")
 def main(
     loads: tuple[str, ...], seconds: float, profiler: str | None, interpreted: bool, package: Path | None
 ) -> None:
     """Load three daemons, print a table, and update build/bench/profile.json."""
-    folder = (BUILD / "tmp-profile").resolve()
+    directory = (BUILD / "tmp-profile").resolve()
     console = Console(width=130)
     try:
         described = choose_package(Path.cwd() if interpreted else (package or COMPILED).resolve())
-        measured = [measure(folder, load, seconds, profiler) for load in loads or [*CONFIGS, *LOADS]]
+        measured = [measure(directory, load, seconds, profiler) for load in loads or [*CONFIGS, *LOADS]]
     except (BenchError, RequestFailed) as error:
         console.print(f"error: {error}", markup=False, style="red")
         sys.exit(1)
@@ -105,23 +105,23 @@ def main(
     (BUILD / "profile.json").write_text(json.dumps(report, indent=2) + "\n")
 
 
-def measure(folder: Path, load: str, seconds: float, profiler: str | None) -> Measured:
+def measure(directory: Path, load: str, seconds: float, profiler: str | None) -> Measured:
     """Start three nodes and run one load. Raises BenchError."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    members = Members(folder, NODES, NODES, PROPERTIES)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    members = Members(directory, NODES, NODES, PROPERTIES)
     try:
         for node_id in range(NODES):
             members.start(node_id)
-        measured = uvloop.run(_measure(members, folder, load, seconds, profiler))
+        measured = uvloop.run(_measure(members, directory, load, seconds, profiler))
     finally:
         members.stop()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return measured
 
 
 async def _measure(
-    members: Members, folder: Path, load: str, seconds: float, profiler: str | None
+    members: Members, directory: Path, load: str, seconds: float, profiler: str | None
 ) -> Measured:
     async with members.admin() as admin:
         leader_id = (await admin.describe_quorum()).leader_id
@@ -130,13 +130,13 @@ async def _measure(
             "follower": members.processes[(leader_id + 1) % NODES],
         }
         if load in CONFIGS:
-            return await _sampled(load, _configs(members, CONFIGS[load]), nodes, folder, seconds, profiler)
+            return await _sampled(load, _configs(members, CONFIGS[load]), nodes, directory, seconds, profiler)
         kind = LOADS[load]
         cluster_id = (await admin.describe_cluster()).cluster_id
         fleet = await Fleet.register(*members.addresses[leader_id], cluster_id, kind.brokers)
         try:
             work = await kind.prepare(fleet, admin)
-            return await _sampled(load, work, nodes, folder, seconds, profiler)
+            return await _sampled(load, work, nodes, directory, seconds, profiler)
         finally:
             fleet.close()
 
@@ -152,11 +152,11 @@ def _configs(members: Members, in_flight: int) -> Work:
 
 
 async def _sampled(
-    load: str, work: Work, nodes: Mapping[str, Process], folder: Path, seconds: float, profiler: str | None
+    load: str, work: Work, nodes: Mapping[str, Process], directory: Path, seconds: float, profiler: str | None
 ) -> Measured:
     await work(WARM_UP_S)
     before = {name: node.cpu_seconds() for name, node in nodes.items()}
-    stacks = {name: folder / f"{name}.{profiler}" for name in nodes if profiler}
+    stacks = {name: directory / f"{name}.{profiler}" for name in nodes if profiler}
     samplers = [_start_sampler(str(profiler), nodes[name], path, seconds) for name, path in stacks.items()]
     counts = await work(seconds)
     used_us = {name: (node.cpu_seconds() - before[name]) * 1e6 for name, node in nodes.items()}

@@ -38,10 +38,10 @@ PROBE = "bench-probe"
 
 
 class QuorumdCluster:
-    """Format and start the nodes in `folder`; if `is_encrypted`, they speak mutual TLS to each other."""
+    """Format and start the nodes in `directory`; if `is_encrypted`, they speak mutual TLS to each other."""
 
-    def __init__(self, folder: Path, *, is_encrypted: bool = False) -> None:
-        self._cluster = _format(folder, is_encrypted)
+    def __init__(self, directory: Path, *, is_encrypted: bool = False) -> None:
+        self._cluster = _format(directory, is_encrypted)
         self.processes = _start(self._cluster)
         offset = CLIENTS_OFFSET if is_encrypted else 0
         self._addresses = [("127.0.0.1", node.port + offset) for node in self._cluster.nodes]
@@ -104,7 +104,7 @@ class QuorumdCluster:
                 partition = reply.topics[0].partitions[0]
                 if partition.error_code == ErrorCode.NONE:
                     return partition
-        raise BenchError(f"no leader; the logs are in {self._cluster.folder}")
+        raise BenchError(f"no leader; the logs are in {self._cluster.directory}")
 
 
 def run_load(
@@ -124,9 +124,9 @@ def run_load(
     return Run(row["writesPerSecond"], Latency(row["writes"], row["p50Ms"], row["p99Ms"]), connections)
 
 
-def cold_start(folder: Path) -> float:
-    """Seconds from starting three daemons on formatted, empty folders to the first acknowledged write."""
-    cluster = _format(folder)
+def cold_start(directory: Path) -> float:
+    """Seconds from starting three daemons on formatted, empty directories to the first acknowledged write."""
+    cluster = _format(directory)
     began = time.perf_counter()
     processes = _start(cluster)
     try:
@@ -141,7 +141,7 @@ def cold_start(folder: Path) -> float:
             process.stop()
 
 
-def _format(folder: Path, is_encrypted: bool = False) -> LocalCluster:
+def _format(directory: Path, is_encrypted: bool = False) -> LocalCluster:
     ports = PORTS_BELOW_EPHEMERAL
     for base in range(ports.start + 5000, ports.stop, METRICS_PORT_OFFSET):
         used = (
@@ -151,7 +151,7 @@ def _format(folder: Path, is_encrypted: bool = False) -> LocalCluster:
             break
     else:
         raise BenchError(f"no free ports in {ports}")
-    cluster = LocalCluster.open_or_plan(folder, NODES, base)
+    cluster = LocalCluster.open_or_plan(directory, NODES, base)
     if is_encrypted:
         _encrypt(cluster)
     cluster.create()
@@ -160,8 +160,8 @@ def _format(folder: Path, is_encrypted: bool = False) -> LocalCluster:
 
 def _encrypt(cluster: LocalCluster) -> None:
     """Write properties in which the listener of the nodes has mutual TLS, and one for clients has not."""
-    folder = cluster.folder / "security"
-    LocalSecurity(cluster.folder, NODES).create()
+    directory = cluster.directory / "security"
+    LocalSecurity(cluster.directory, NODES).create()
     for node in cluster.nodes:
         own = f"CONTROLLER://127.0.0.1:{node.port}"
         both = f"{own},CLIENTS://127.0.0.1:{node.port + CLIENTS_OFFSET}"
@@ -170,8 +170,8 @@ def _encrypt(cluster: LocalCluster) -> None:
             cluster.properties(node).replace(f"listeners={own}", f"listeners={both}")
             + "controller.listener.names=CONTROLLER,CLIENTS\n"
             "listener.security.protocol.map=CONTROLLER:SSL,CLIENTS:PLAINTEXT\n"
-            f"ssl.client.auth=required\nssl.truststore.location={folder / 'ca.pem'}\n"
-            f"ssl.keystore.location={folder / node_name(node.id)}.pem\n"
+            f"ssl.client.auth=required\nssl.truststore.location={directory / 'ca.pem'}\n"
+            f"ssl.keystore.location={directory / node_name(node.id)}.pem\n"
         )
 
 
@@ -179,7 +179,7 @@ def _start(cluster: LocalCluster) -> list[Process]:
     return [
         Process(
             [sys.executable, "-m", "quorumd", "start", "--config", str(node.config)],
-            cluster.folder / f"quorumd-{node.id}.log",
+            cluster.directory / f"quorumd-{node.id}.log",
         )
         for node in cluster.nodes
     ]

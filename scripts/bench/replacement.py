@@ -94,11 +94,11 @@ class ReplacementReport:
 
 
 def measure_replacements(
-    folder: Path, package: str, rounds: int, echo: Callable[[str], None]
+    directory: Path, package: str, rounds: int, echo: Callable[[str], None]
 ) -> ReplacementReport:
     """Run two replacements per round, there and back. Raises BenchError; all started processes are stopped."""
-    shutil.rmtree(folder, ignore_errors=True)
-    members = Members(folder.resolve(), len(SETS[0]) + len(SETS[1]), len(SETS[0]), {})
+    shutil.rmtree(directory, ignore_errors=True)
+    members = Members(directory.resolve(), len(SETS[0]) + len(SETS[1]), len(SETS[0]), {})
     echo("starting six quorumd daemons, three of them voters")
     try:
         for node_id in (*SETS[0], *SETS[1]):
@@ -106,7 +106,7 @@ def measure_replacements(
         done = asyncio.run(_replacements(members, rounds * 2, echo))
     finally:
         members.stop()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return ReplacementReport(package, done)
 
 

@@ -175,7 +175,7 @@ class SnapshotReport:
 
 
 def measure_snapshots(
-    folder: Path,
+    directory: Path,
     package: str,
     seconds: float,
     rounds: int,
@@ -183,8 +183,8 @@ def measure_snapshots(
     records: int = RECORDS,
 ) -> SnapshotReport:
     """Run all measurements. Raises BenchError; all started processes are stopped."""
-    shutil.rmtree(folder, ignore_errors=True)
-    members = Members(folder.resolve(), VOTERS + 1, VOTERS, PROPERTIES)
+    shutil.rmtree(directory, ignore_errors=True)
+    members = Members(directory.resolve(), VOTERS + 1, VOTERS, PROPERTIES)
     try:
         empty_start = statistics.median(members.start(node_id) for node_id in range(VOTERS))
         echo(f"filling three quorumd daemons with {records:,} configs")
@@ -204,7 +204,7 @@ def measure_snapshots(
             echo(f"node {leader} started in {starts[-1]:.1f} s")
     finally:
         members.stop()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return SnapshotReport(
         package,
         built.records,
@@ -254,8 +254,8 @@ def _many_configs(number: int) -> IncrementalAlterConfigsRequest:
 def build(members: Members) -> tuple[float, BuiltSnapshot]:
     """Build a snapshot at the leader's high watermark; returns seconds and result. Raises BenchError."""
     quorum = members.describe()
-    folder = str(members.data_folder(quorum.leader_id))
-    job = partial(build_snapshot, data_directory=folder, end_offset=quorum.high_watermark, token="bench")
+    directory = str(members.data_directory(quorum.leader_id))
+    job = partial(build_snapshot, data_directory=directory, end_offset=quorum.high_watermark, token="bench")
     began = time.perf_counter()
     command = [sys.executable, "-P", "-m", "quorumd.runtime.job_process"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -267,7 +267,7 @@ def build(members: Members) -> tuple[float, BuiltSnapshot]:
         response = process.stdout.read()
     built = pickle.loads(response)[0] if response else None
     if not isinstance(built, BuiltSnapshot) or not built.is_new:
-        raise BenchError(f"no snapshot was built in {folder}: {built}")
+        raise BenchError(f"no snapshot was built in {directory}: {built}")
     return time.perf_counter() - began, built
 
 
@@ -301,17 +301,17 @@ def _measure_impact(
 
 
 def _catch_up(members: Members, echo: Callable[[str], None]) -> CatchUp:
-    shutil.rmtree(members.data_folder(OBSERVER), ignore_errors=True)
+    shutil.rmtree(members.data_directory(OBSERVER), ignore_errors=True)
     committed = members.describe().high_watermark
-    folder = members.log_folder(OBSERVER)
+    directory = members.partition_directory(OBSERVER)
     began = time.perf_counter()
     members.start(OBSERVER)
     processes = list(members.processes.values())
     wait_until(
-        "the first piece of a snapshot", lambda: any(folder.glob("*.checkpoint*")), processes, FETCHED_S
+        "the first piece of a snapshot", lambda: any(directory.glob("*.checkpoint*")), processes, FETCHED_S
     )
     first = time.perf_counter()
-    wait_until("the whole snapshot", lambda: any(folder.glob("*.checkpoint")), processes, FETCHED_S)
+    wait_until("the whole snapshot", lambda: any(directory.glob("*.checkpoint")), processes, FETCHED_S)
     whole = time.perf_counter()
 
     def is_level() -> bool:

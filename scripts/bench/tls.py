@@ -82,15 +82,15 @@ class TlsReport:
 
 
 def measure_tls(
-    folder: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
+    directory: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
 ) -> TlsReport:
     """Run all measurements. Raises BenchError; all started processes are stopped."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
     echo("starting three quorumd daemons without and three with TLS")
-    plain = QuorumdCluster(folder.resolve() / "plain")
+    plain = QuorumdCluster(directory.resolve() / "plain")
     try:
-        encrypted = QuorumdCluster(folder.resolve() / "tls", is_encrypted=True)
+        encrypted = QuorumdCluster(directory.resolve() / "tls", is_encrypted=True)
         try:
             levels = [_level(plain, encrypted, each, seconds, rounds, echo) for each in IN_FLIGHT]
             encrypted.check_replicas(VALUE_BYTES)
@@ -98,7 +98,7 @@ def measure_tls(
             encrypted.stop()
     finally:
         plain.stop()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return TlsReport(package, levels)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 PAGE = "docs/decisions.md"
 WALKS = "docs/architecture.md"
-FOLDERS = ("quorumd", "tests", "docs", "scripts", "config")
+DIRECTORIES = ("quorumd", "tests", "docs", "scripts", "config")
 SUFFIXES = (".py", ".toml", ".txt", ".md")
 GENERATED = "quorumd/protocol/messages/"
 
@@ -91,13 +91,13 @@ def _unresolved_walks(root: Path) -> References:
     functions = {
         name for file in modules for name in _FUNCTION_DEFINED.findall(file.read_text(encoding="utf-8"))
     }
-    folders = ("quorumd", "quorumd/node", "quorumd/broker", "quorumd/simulator", "quorumd/protocol")
+    directories = ("quorumd", "quorumd/node", "quorumd/broker", "quorumd/simulator", "quorumd/protocol")
     for line, content in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         for path in _MODULE.findall(content):
-            if not any((root / folder / path).exists() for folder in ("quorumd", ".")):
+            if not any((root / directory / path).exists() for directory in ("quorumd", ".")):
                 yield WALKS, line, f"{path} does not exist"
         for path in _ROOM.findall(content):
-            if not any((root / folder / path).is_dir() for folder in folders):
+            if not any((root / directory / path).is_dir() for directory in directories):
                 yield WALKS, line, f"there is no package {path}"
         for name in _FUNCTION.findall(content):
             if name not in functions:
@@ -105,8 +105,8 @@ def _unresolved_walks(root: Path) -> References:
 
 
 def _files(root: Path) -> Iterator[tuple[str, Path]]:
-    for folder in FOLDERS:
-        for file in sorted((root / folder).rglob("*")):
+    for directory in DIRECTORIES:
+        for file in sorted((root / directory).rglob("*")):
             path = file.relative_to(root).as_posix()
             if file.suffix in SUFFIXES and not path.startswith(GENERATED):
                 yield path, file

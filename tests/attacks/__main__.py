@@ -39,25 +39,25 @@ def row(attacked: Row) -> str:
 @click.command()
 @click.option("--only", multiple=True, help="Only these attacks, by name.")
 @click.option("--scale", default=1.0, show_default=True, help="Factor of the duration of each.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Keep the data folders and logs here.")
-def main(only: tuple[str, ...], scale: float, folder: Path | None) -> None:
+@click.option("--directory", type=click.Path(path_type=Path), help="Keep the data directories and logs here.")
+def main(only: tuple[str, ...], scale: float, directory: Path | None) -> None:
     """Attack a cluster of three daemons, print a table."""
     unknown = set(only) - {attack.name for attack in ATTACKS}
     if unknown:
         raise click.UsageError(f"no attack {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as temporary:
-        rows = attack_all(folder or Path(temporary), only, scale)
+        rows = attack_all(directory or Path(temporary), only, scale)
     sys.exit(1 if any(each.harm for each in rows) else 0)
 
 
-def attack_all(folder: Path, only: tuple[str, ...], scale: float) -> list[Row]:
+def attack_all(directory: Path, only: tuple[str, ...], scale: float) -> list[Row]:
     """Execute the attacks one after the other."""
 
     def prepare(cluster: Cluster) -> None:
         asyncio.run(create_huge_topic(cluster))
 
     rows = []
-    with field(folder, prepare) as attacked:
+    with field(directory, prepare) as attacked:
         print(HEADER, flush=True)
         for attack in ATTACKS:
             if not only or attack.name in only:

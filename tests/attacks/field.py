@@ -160,9 +160,9 @@ async def create_huge_topic(cluster: Cluster) -> None:
         await admin.create_topic(HUGE_TOPIC, assignments=everywhere)
 
 
-def secure(cluster: Cluster, folder: Path) -> dict[str, list[Address]]:
+def secure(cluster: Cluster, directory: Path) -> dict[str, list[Address]]:
     """Give every node a listener with TLS and one with SASL; returns their addresses."""
-    certificates = Certificates(folder / "certificates")
+    certificates = Certificates(directory / "certificates")
     certificates.issue("node")
     secured: dict[str, list[Address]] = {"TLS": [], "SASL": []}
     for daemon in cluster:
@@ -176,10 +176,10 @@ def secure(cluster: Cluster, folder: Path) -> dict[str, list[Address]]:
 
 
 @contextmanager
-def field(folder: Path, prepare: Callable[[Cluster], None]) -> Iterator[Field]:
+def field(directory: Path, prepare: Callable[[Cluster], None]) -> Iterator[Field]:
     """Three daemons with the usual limit of open files."""
-    cluster = Cluster(folder)
-    secured = secure(cluster, folder)
+    cluster = Cluster(directory)
+    secured = secure(cluster, directory)
     try:
         for daemon in cluster:
             daemon.start(limits=limit_descriptors)

@@ -8,8 +8,8 @@ read, and a fleet of brokers without data registers, fails, shrinks ISRs and mov
 histories are checked, and logs and images are compared, here and by `quorumd pipeline audit`. With --reassign
 (`make chaos-reassign`) every round makes a random set of nodes the voters, while processes are killed. The output
 is in build/chaos/ or build/chaos-reassign/: report.md, timeline.svg, rounds.json, audit.json, with --keep-data the
-nodes' folders and commands to inspect them, and during the run (or after an anomaly) the folder of the run. The exit
-code is 0, or 1 for an anomaly.
+nodes' directories and commands to inspect them, and during the run (or after an anomaly) the directory of the run.
+The exit code is 0, or 1 for an anomaly.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def main() -> int:
     parser.add_argument(
         "--keep-data",
         action="store_true",
-        help="copy the nodes' folders to `data` next to the report, and print `quorumd pipeline` commands for them",
+        help="copy the nodes' directories to `data` next to the report, and print `quorumd pipeline` commands for "
+        "them",
     )
     given = parser.parse_args()
     if given.reassign and given.fault:
@@ -78,10 +79,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     seed = secrets.randbelow(MANY) if given.seed is None else given.seed
     output = OUTPUT_OF_REASSIGNMENTS if given.reassign else OUTPUT
-    folder = output / f"run-{os.getpid()}"
-    folder.mkdir(parents=True)
+    directory = output / f"run-{os.getpid()}"
+    directory.mkdir(parents=True)
     run = run_chaos(
-        folder.absolute(),
+        directory.absolute(),
         seconds,
         rounds,
         nodes,
@@ -90,19 +91,19 @@ def main() -> int:
         show,
         partial(audit_by_command, output, given.keep_data),
     )
-    return conclude(run, folder, output, given.keep_data)
+    return conclude(run, directory, output, given.keep_data)
 
 
-def conclude(run: Run, folder: Path, output: Path, keeps_data: bool) -> int:
-    """Write the report, print the verdict and return the exit code; the run's folder is kept after an anomaly."""
+def conclude(run: Run, directory: Path, output: Path, keeps_data: bool) -> int:
+    """Write the report, print the verdict and return the exit code; the run's directory is kept after an anomaly."""
     write_report(run, output)
     show(f"report: {output / 'report.md'}")
     for anomaly in run.verdict.anomalies:
         show(f"ANOMALY: {anomaly}")
     if run.verdict.anomalies:
-        show(f"logs and histories are kept in {folder}")
+        show(f"logs and histories are kept in {directory}")
         return 1
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     ambiguous = ambiguous_writes(run.histories)
     show(
         f"no anomaly in {len(run.rounds)} rounds; {len(run.histories.entries)} operations, {ambiguous} ambiguous"

@@ -17,7 +17,7 @@ from quorumd.pipeline.spark.java import find_java, need_extra
 TIMEOUT_S = 300.0
 REPORT = "audit.json"
 DATA, HISTORY, PLAN = "data", "history", "plan"
-"""Folders of one run: the nodes' data, and the output of `pipeline_commands`."""
+"""Directories of one run: the nodes' data, and the output of `pipeline_commands`."""
 NOT_CLEAN = 1
 
 
@@ -37,45 +37,46 @@ class Audit:
         return [f"the audit {what}: {line}" for line in self.text.splitlines() if line and line[0] != "I"]
 
 
-def audit_in_process(data_folders: Mapping[int, Path]) -> Audit:
+def audit_in_process(data_directories: Mapping[int, Path]) -> Audit:
     """Audits without Spark, in a second instead of twenty."""
-    report = audit_here({node: str(path) for node, path in data_folders.items()})
+    report = audit_here({node: str(path) for node, path in data_directories.items()})
     lines = [f"{each.severity.name} {each.code} node {each.node}: {each.detail}" for each in report.findings]
     return Audit("\n".join(lines), 0 if report.is_clean else NOT_CLEAN)
 
 
-def pipeline_commands(folder: Path) -> list[str]:
+def pipeline_commands(directory: Path) -> list[str]:
     """Commands that show the kept data: a history, a plan, a report."""
-    data = folder / DATA
+    data = directory / DATA
     nodes = ",".join(f"{path.name}={path}" for path in sorted(data.iterdir()))
-    history, plan, page = folder / HISTORY, folder / PLAN, folder / "report.html"
+    history, plan, page = directory / HISTORY, directory / PLAN, directory / "report.html"
     return [
         f"  quorumd pipeline history build --from {nodes} --to {history}",
         f"  quorumd pipeline history top isr-churn --history {history}",
         f"  quorumd pipeline history show brokers --history {history}",
         f'  quorumd pipeline history sql --history {history} "select * from reassignments"',
         f"  quorumd pipeline plan make --state {history} --replace 102=105 --rack 105=b --out {plan}",
-        f"  quorumd pipeline report --history {history} --plan {plan} --audit {folder / REPORT} --out {page}",
+        f"  quorumd pipeline report --history {history} --plan {plan} --audit {directory / REPORT} --out {page}",
     ]
 
 
-def audit_by_command(folder: Path, keep_data: bool, data_folders: Mapping[int, Path]) -> Audit:
-    """Audit the folders of stopped nodes, and write the report to `folder` as JSON.
+def audit_by_command(directory: Path, keep_data: bool, data_directories: Mapping[int, Path]) -> Audit:
+    """Audit the directories of stopped nodes, and write the report to `directory` as JSON.
 
-    With `keep_data`, copies of the data folders are kept there too: one of them may be on a disk that is unmounted.
+    With `keep_data`, copies of the data directories are kept there too: one of them may be on a disk that is
+    unmounted.
     """
     if keep_data:
         for name in (DATA, HISTORY, PLAN):
-            shutil.rmtree(folder / name, ignore_errors=True)
-        for node, path in data_folders.items():
-            shutil.copytree(path, folder / DATA / str(node), ignore=shutil.ignore_patterns(".lock"))
+            shutil.rmtree(directory / name, ignore_errors=True)
+        for node, path in data_directories.items():
+            shutil.copytree(path, directory / DATA / str(node), ignore=shutil.ignore_patterns(".lock"))
     try:
         need_extra()
         find_java(os.environ)
     except JobFailed as missing:
         return Audit(f"not audited: {missing}")
-    nodes = [f"{node}={path}" for node, path in data_folders.items()]
+    nodes = [f"{node}={path}" for node, path in data_directories.items()]
     command = [sys.executable, "-m", "quorumd", "pipeline", "audit", *nodes, "--no-progress"]
-    command += ["--report", str(folder / REPORT), "--spark-log", str(folder / "spark.log")]
+    command += ["--report", str(directory / REPORT), "--spark-log", str(directory / "spark.log")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     return Audit(done.stdout + done.stderr, done.returncode)

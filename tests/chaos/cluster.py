@@ -35,13 +35,15 @@ DISK = {"metadata.log.segment.bytes": "256KiB", "metadata.log.reserve.bytes": "1
 class ChaosDaemon(Daemon):
     """One node and its proxy. Only a node that runs has an open proxy."""
 
-    def __init__(self, folder: Path, node_id: int, fronts: dict[int, int], voters: int, links: Links) -> None:
+    def __init__(
+        self, directory: Path, node_id: int, fronts: dict[int, int], voters: int, links: Links
+    ) -> None:
         self.front = fronts[node_id]
         votes = node_id <= voters
         servers = ",".join(f"127.0.0.1:{port}" for port in fronts.values())
         self.finds_others = "" if votes else f"bootstrap.servers={servers}\n"
         first = {node: port for node, port in fronts.items() if node <= voters}
-        super().__init__(folder, node_id, free_port(), first if votes else {})
+        super().__init__(directory, node_id, free_port(), first if votes else {})
         self.links = links
         self.disk: SmallDisk | None = None
         self.expected_exit: int | None = None
@@ -130,11 +132,11 @@ class ChaosCluster(Cluster):
     The first `voters` of them start as voters. The others only know the addresses of the nodes.
     """
 
-    def __init__(self, folder: Path, size: int, voters: int, links: Links) -> None:
+    def __init__(self, directory: Path, size: int, voters: int, links: Links) -> None:
         self.links = links
         self.fronts = {node_id: free_port() for node_id in range(1, size + 1)}
         self.nodes = {
-            node_id: ChaosDaemon(folder / f"node-{node_id}", node_id, self.fronts, voters, links)
+            node_id: ChaosDaemon(directory / f"node-{node_id}", node_id, self.fronts, voters, links)
             for node_id in self.fronts
         }
         self.daemons = dict(self.nodes)
@@ -165,10 +167,10 @@ class ChaosCluster(Cluster):
 
 
 @contextmanager
-def chaos_cluster(folder: Path, size: int, voters: int) -> Iterator[ChaosCluster]:
+def chaos_cluster(directory: Path, size: int, voters: int) -> Iterator[ChaosCluster]:
     """A running cluster, which is stopped at the end, and its disk unmounted."""
     links = Links()
-    cluster = ChaosCluster(folder, size, voters, links)
+    cluster = ChaosCluster(directory, size, voters, links)
     try:
         cluster.start()
         yield cluster

@@ -55,11 +55,11 @@ def reported_statistics(daemon: Daemon, end_offset: int) -> ImageStatistics:
     return wait_for(f"node {daemon.node_id} to apply what is below {end_offset}", read, STATISTICS_TIMEOUT_S)
 
 
-def fold(log_folder: Path, offsets: Collection[int]) -> FoldedLog:
+def fold(partition_directory: Path, offsets: Collection[int]) -> FoldedLog:
     """Fold the log up to the last of these offsets, each the end of a batch."""
     folded = FoldedLog()
     last = max(offsets)
-    for path in sorted(log_folder.glob("*.log")):
+    for path in sorted(partition_directory.glob("*.log")):
         for batch in batches(path):
             if batch.end_offset > last:
                 return folded

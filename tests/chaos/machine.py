@@ -41,10 +41,10 @@ class Look:
 class MachineWatch:
     """Takes samples in a thread: sleeps briefly, and flushes a file like a node that saves its vote."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self.late: list[Look] = []
         """Samples that took longer than normal, in the order of time."""
-        self._path = folder / "flushed"
+        self._path = directory / "flushed"
         self._began = self._look_began = time.monotonic()
         self._stop = Event()
         self._thread = Thread(target=self._watch, name="machine", daemon=True)
@@ -109,11 +109,11 @@ class MachineWatch:
         finally:
             os.close(descriptor)
         temporary.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
+        directory = os.open(self._path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            os.fsync(directory)
         finally:
-            os.close(folder)
+            os.close(directory)
 
 
 class Patience:

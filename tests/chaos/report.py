@@ -49,13 +49,13 @@ class Run:
     """The result of `quorumd pipeline audit` on the logs."""
 
 
-def write_report(run: Run, folder: Path) -> None:
-    """Write all files of the report into a folder."""
-    (folder / "report.md").write_text(report(run), encoding="utf-8")
+def write_report(run: Run, directory: Path) -> None:
+    """Write all files of the report into a directory."""
+    (directory / "report.md").write_text(report(run), encoding="utf-8")
     acknowledged = run.histories.acknowledged_between(run.began_ms, float("inf"))
     seconds = [(moment - run.began_ms) / 1000 for moment in acknowledged]
-    (folder / "timeline.svg").write_text(timeline_svg(run.rounds, seconds), encoding="utf-8")
-    (folder / "rounds.json").write_text(json.dumps([asdict(each) for each in run.rounds], indent=1))
+    (directory / "timeline.svg").write_text(timeline_svg(run.rounds, seconds), encoding="utf-8")
+    (directory / "rounds.json").write_text(json.dumps([asdict(each) for each in run.rounds], indent=1))
 
 
 def report(run: Run) -> str:

@@ -56,15 +56,15 @@ class Round:
 
 
 @contextmanager
-def client_processes(folder: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[Histories]:
+def client_processes(directory: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[Histories]:
     """Running client processes, which are stopped at the end."""
-    files = [folder / f"history-{number}.jsonl" for number in range(1, CLIENT_PROCESSES + 1)]
+    files = [directory / f"history-{number}.jsonl" for number in range(1, CLIENT_PROCESSES + 1)]
     nodes = [f"{host}:{port}" for host, port in addresses]
     children = []
     try:
         for number, file in enumerate(files, 1):
             arguments = ["--name", f"client-{number}", "--seed", str(seed), "--history", str(file), *nodes]
-            with (folder / f"client-{number}.log").open("wb") as output:
+            with (directory / f"client-{number}.log").open("wb") as output:
                 command = [sys.executable, "-m", "tests.chaos.client", *arguments]
                 children.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT))
         histories = Histories(files)
@@ -75,7 +75,7 @@ def client_processes(folder: Path, addresses: list[tuple[str, int]], seed: int) 
         codes = [child.wait(120) for child in children]
     histories.poll()
     if any(codes):
-        raise Anomaly(f"client processes ended with {codes}: see client-*.log in {folder}")
+        raise Anomaly(f"client processes ended with {codes}: see client-*.log in {directory}")
 
 
 class Chaos(ABC):

@@ -23,7 +23,7 @@ FIRST_VOTERS = 3
 
 
 def run_chaos(
-    folder: Path,
+    directory: Path,
     seconds: float,
     most_rounds: int,
     nodes: int,
@@ -32,7 +32,7 @@ def run_chaos(
     show: Callable[[str], None],
     audit: Callable[[Mapping[int, Path]], Audit] = audit_in_process,
 ) -> Run:
-    """Run in a new folder; without `kinds` of faults, reassign voters. `audit` checks the nodes' data folders by id.
+    """Run in a new directory; without `kinds` of faults, reassign voters. `audit` checks the data of each node by id.
 
     Anomalies are in the verdict and raise no exception.
     """
@@ -41,13 +41,13 @@ def run_chaos(
     disk_kind = ""
     audited = Audit("")
     began = time.monotonic()
-    machine = MachineWatch(folder)
+    machine = MachineWatch(directory)
     try:
-        with chaos_cluster(folder, nodes, FIRST_VOTERS if kinds is None else nodes) as cluster:
+        with chaos_cluster(directory, nodes, FIRST_VOTERS if kinds is None else nodes) as cluster:
             disk_kind = cluster.disk.kind
             show(f"{nodes} nodes run, the disk of node {cluster.small.node_id} is {disk_kind}; seed {seed}")
-            with fleet_process(folder, cluster.front_addresses, seed) as fleet:
-                with client_processes(folder, cluster.front_addresses, seed) as histories:
+            with fleet_process(directory, cluster.front_addresses, seed) as fleet:
+                with client_processes(directory, cluster.front_addresses, seed) as histories:
                     random = Random(seed)
                     if kinds is None:
                         chaos = Reassignments(cluster, histories, random, machine, show)
@@ -58,9 +58,9 @@ def run_chaos(
                 show("all rounds are complete: checking histories and logs")
                 verdict = judge(cluster, histories)
             judge_fleet(verdict, fleet.history)
-            data_folders = {daemon.node_id: daemon.data for daemon in cluster}
+            data_directories = {daemon.node_id: daemon.data for daemon in cluster}
             show("auditing the logs")
-            audited = audit(data_folders)
+            audited = audit(data_directories)
             verdict.anomalies += audited.anomalies
     except (Anomaly, AssertionError) as anomaly:
         verdict = Verdict([f"{type(anomaly).__name__}: {anomaly}"])

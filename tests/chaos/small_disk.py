@@ -16,18 +16,18 @@ LAST_BYTES = 96 * 1024
 
 
 class SmallDisk:
-    """A tmpfs mounted at `folder`, which is shrunk to its content and grown again.
+    """A tmpfs mounted at `directory`, which is shrunk to its content and grown again.
 
     Where mounting is not allowed (not root, a container), the shim of `tests/support/processes/full_disk` takes its
     place, in the node's own process. `kind` names the one in use.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._flag = folder.with_name("full")
-        folder.mkdir(parents=True)
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._flag = directory.with_name("full")
+        directory.mkdir(parents=True)
         refusal = _run(
-            "mount", "-t", "tmpfs", "-o", f"size={ROOM_BYTES},mode=755", "quorumd-chaos", str(folder)
+            "mount", "-t", "tmpfs", "-o", f"size={ROOM_BYTES},mode=755", "quorumd-chaos", str(directory)
         )
         self.is_mounted = refusal is None
         self.kind = "a tmpfs" if refusal is None else f"a shim, as no tmpfs could be mounted ({refusal})"
@@ -45,32 +45,32 @@ class SmallDisk:
             self._flag.touch()
             return
         for _ in range(100):
-            status = os.statvfs(self._folder)
+            status = os.statvfs(self._directory)
             used = (status.f_blocks - status.f_bfree) * status.f_frsize
             # The node writes meanwhile, and a size below the content is rejected.
             if self._resize(used + LAST_BYTES) is None:
                 return
-        raise OSError(f"{self._folder} could not be shrunk")
+        raise OSError(f"{self._directory} could not be shrunk")
 
     def give_room(self) -> None:
         """Restore the free space."""
         if not self.is_mounted:
             self._flag.unlink(missing_ok=True)
         elif (refusal := self._resize(ROOM_BYTES)) is not None:
-            raise OSError(f"{self._folder} could not be grown: {refusal}")
+            raise OSError(f"{self._directory} could not be grown: {refusal}")
 
     def close(self) -> None:
-        """Unmount, and keep the content in an ordinary folder to investigate anomalies."""
+        """Unmount, and keep the content in an ordinary directory to investigate anomalies."""
         if self.is_mounted:
-            kept = self._folder.with_name("kept")
-            shutil.copytree(self._folder, kept)
-            _run("umount", str(self._folder))
-            self._folder.rmdir()
-            kept.rename(self._folder)
+            kept = self._directory.with_name("kept")
+            shutil.copytree(self._directory, kept)
+            _run("umount", str(self._directory))
+            self._directory.rmdir()
+            kept.rename(self._directory)
             self.is_mounted = False
 
     def _resize(self, size: int) -> str | None:
-        return _run("mount", "-o", f"remount,size={size}", str(self._folder))
+        return _run("mount", "-o", f"remount,size={size}", str(self._directory))
 
 
 def _run(*command: str) -> str | None:

@@ -148,11 +148,11 @@ def write_history(path: Path) -> FleetHistory:
     return FleetHistory.read(path)
 
 
-def write_log(folder: Path, *made: Message) -> int:
+def write_log(directory: Path, *made: Message) -> int:
     """Write one batch per record; returns the end offset."""
     values = [encode_record(record, record_version(record, METADATA_VERSION)) for record in made]
     encoded = [encode_batch(offset, 1, 0, [value]) for offset, value in enumerate(values)]
-    (folder / f"{0:020}.log").write_bytes(b"".join(encoded))
+    (directory / f"{0:020}.log").write_bytes(b"".join(encoded))
     return len(encoded)
 
 
@@ -220,7 +220,7 @@ def test_fleet_works_with_a_real_node_across_its_death(tmp_path: Path) -> None:
     finally:
         machine.stop()
         cluster.stop()
-    folded = fold(cluster[1].log_folder, [figures.applied_offset])
+    folded = fold(cluster[1].partition_directory, [figures.applied_offset])
     assert folded.hashes == {figures.applied_offset: figures.hash}
     assert is_whole(folded.image, sorted(folded.image.brokers))
     assert len(folded.image.brokers) == 4

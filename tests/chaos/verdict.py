@@ -87,16 +87,16 @@ async def _last_reads(cluster: ChaosCluster, keys: list[str]) -> list[Entry]:
 def _differences(cluster: ChaosCluster, verdict: Verdict) -> list[str]:
     """Nodes whose log differs from that of node 1 below the high watermark of all."""
     first, *others = cluster
-    expected = bytes_below(first.log_folder, verdict.high_watermark)
+    expected = bytes_below(first.partition_directory, verdict.high_watermark)
     verdict.log_bytes = len(expected)
-    verdict.segments = len(list(first.log_folder.glob("*.log")))
+    verdict.segments = len(list(first.partition_directory.glob("*.log")))
     found = []
     if not _reaches(first, verdict.high_watermark):
         found.append(
             f"the log of node {first.node_id} ends below the high watermark {verdict.high_watermark}"
         )
     for other in others:
-        data = bytes_below(other.log_folder, verdict.high_watermark)
+        data = bytes_below(other.partition_directory, verdict.high_watermark)
         if data != expected:
             position = next(
                 (at for at, (one, two) in enumerate(zip(expected, data, strict=False)) if one != two),
@@ -110,15 +110,15 @@ def _differences(cluster: ChaosCluster, verdict: Verdict) -> list[str]:
 
 
 def _reaches(daemon: ChaosDaemon, end_offset: int) -> bool:
-    folder = daemon.log_folder
-    last = max(folder.glob("*.log"))
+    directory = daemon.partition_directory
+    last = max(directory.glob("*.log"))
     return max((batch.end_offset for batch in batches(last)), default=int(last.stem)) >= end_offset
 
 
 def _images(cluster: ChaosCluster, reported: dict[int, ImageStatistics], verdict: Verdict) -> list[str]:
     """Differences between the images of logs and nodes."""
     offsets = {verdict.high_watermark, *(figures.applied_offset for figures in reported.values())}
-    folded = {daemon.node_id: fold(daemon.log_folder, offsets) for daemon in cluster}
+    folded = {daemon.node_id: fold(daemon.partition_directory, offsets) for daemon in cluster}
     verdict.folded = folded[min(folded)]
     return list(image_differences(reported, folded, verdict.high_watermark))
 
@@ -135,7 +135,7 @@ def _lost_or_duplicated(cluster: ChaosCluster, histories: Histories, high_waterm
     first = next(iter(cluster))
     stored = Counter(
         (resource, (value or "").rstrip(PADDING))
-        for resource, _, value in config_changes(first.log_folder, high_watermark)
+        for resource, _, value in config_changes(first.partition_directory, high_watermark)
         if not resource.startswith(LIST_KEY)
     )
     found = [

@@ -19,7 +19,7 @@ from tests.fuzz.campaign import BLOCK_INPUTS, Finding, Tally, prepare_process, r
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 
-FOLDER = Path("build/fuzz")
+DIRECTORY = Path("build/fuzz")
 
 
 @click.command()
@@ -94,14 +94,14 @@ def _first_of_each(findings: list[Finding]) -> list[Finding]:
 
 
 def _keep(finding: Finding, seed: int) -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
     stem = f"{finding.target}-{seed}-{finding.block}-{finding.index}".replace(" ", "_").replace(",", "")
-    (FOLDER / f"{stem}.bin").write_bytes(finding.data)
+    (DIRECTORY / f"{stem}.bin").write_bytes(finding.data)
     again = f'python -m tests.fuzz --seed {seed} --target "{finding.target}" --block {finding.block}'
-    (FOLDER / f"{stem}.txt").write_text(
+    (DIRECTORY / f"{stem}.txt").write_text(
         f"{finding.signature}\ninput {finding.index} of: {again}\n\n{finding.details}"
     )
-    click.echo(f"  - {finding.signature}: {FOLDER / stem}.bin, again with: {again}")
+    click.echo(f"  - {finding.signature}: {DIRECTORY / stem}.bin, again with: {again}")
 
 
 if __name__ == "__main__":

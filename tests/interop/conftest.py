@@ -16,7 +16,7 @@ NO_IDLE_RECORDS = "metadata.max.idle.interval.ms=0\n"
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three daemons that the tests of this folder share; a test that kills one restarts it."""
+    """Three daemons that the tests of this directory share; a test that kills one restarts it."""
 
     def all_known(daemon: Daemon) -> bool:
         with daemon.connect() as wire:

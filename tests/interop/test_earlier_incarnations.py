@@ -45,10 +45,10 @@ class Race(NamedTuple):
     second_epoch: int
 
     def isr(self) -> tuple[int, ...]:
-        return partition_states(self.cluster[1].log_folder, "events")[-1].isr
+        return partition_states(self.cluster[1].partition_directory, "events")[-1].isr
 
     def partition_epoch(self) -> int:
-        return partition_states(self.cluster[1].log_folder, "events")[-1].partition_epoch
+        return partition_states(self.cluster[1].partition_directory, "events")[-1].partition_epoch
 
     def fetch(self, broker_epoch: int) -> int:
         """Fetch as a follower at the end of the leader's log; returns the error of the partition."""
@@ -90,7 +90,7 @@ class Race(NamedTuple):
 def broker_epochs(cluster: Cluster) -> dict[int, int]:
     """The newest epoch of every broker."""
     epochs = {}
-    for record in metadata_records(cluster[1].log_folder):
+    for record in metadata_records(cluster[1].partition_directory):
         if isinstance(record, RegisterBrokerRecord):
             epochs[record.broker_id] = record.broker_epoch
     return epochs
@@ -111,7 +111,7 @@ def race(tmp_path: Path) -> Iterator[Race]:
             first.stop(unregister=False)
 
             def is_alone() -> bool:
-                return partition_states(cluster[1].log_folder, "events")[-1].isr == (LEADER,)
+                return partition_states(cluster[1].partition_directory, "events")[-1].isr == (LEADER,)
 
             wait_for("the follower to be fenced", is_alone)
             second = BrokerStandIn(FOLLOWER, cluster, leader.address)
@@ -137,7 +137,7 @@ def create_topic(cluster: Cluster, leader: BrokerDaemon) -> KafkaUuid:
     wait_for("the broker to know both brokers", has_both)
     topic = NewTopic("events", 1, replica_assignment=[[LEADER, FOLLOWER]])
     admin.create_topics([topic])["events"].result(PATIENCE_S)
-    records = metadata_records(cluster[1].log_folder)
+    records = metadata_records(cluster[1].partition_directory)
     return next(each.topic_id for each in records if isinstance(each, TopicRecord))
 
 

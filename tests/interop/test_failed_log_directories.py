@@ -65,9 +65,9 @@ def test_acknowledged_records_survive_failing_directories(tmp_path: Path) -> Non
             break_directory(second.first)
             cluster.await_isrs(isrs_without(second, missing))
             break_directory(second.second)
-            assert second.wait(PATIENCE_S) == ExitCode.DATA_FOLDER
+            assert second.wait(PATIENCE_S) == ExitCode.DATA_DIRECTORY
             second.start()
-            assert second.wait(PATIENCE_S) == ExitCode.DATA_FOLDER
+            assert second.wait(PATIENCE_S) == ExitCode.DATA_DIRECTORY
             mend_directory(second.second)
             second.restart()
             cluster.await_isrs(isrs_without(second, missing))
@@ -85,6 +85,6 @@ def test_node_stops_without_its_metadata_log(tmp_path: Path, fails_at_start: boo
             node.start()
         else:
             break_directory(node.data)
-        assert node.wait(PATIENCE_S) == ExitCode.DATA_FOLDER
+        assert node.wait(PATIENCE_S) == ExitCode.DATA_DIRECTORY
         mend_directory(node.data)
         node.restart()

@@ -68,7 +68,7 @@ def test_observer_copies_the_log_byte_for_byte(
             copied += partition.records
             offset, last_epoch = end_of(partition.records)
     cluster.wait_until_level()
-    assert bytes_below(leader.log_folder, offset) == copied
+    assert bytes_below(leader.partition_directory, offset) == copied
 
 
 @pytest.mark.parametrize("version", VERSIONS)

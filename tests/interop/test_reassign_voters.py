@@ -30,10 +30,10 @@ ANOTHER_DISK = uuid.UUID(int=77)
 @pytest.fixture(scope="module")
 def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three voters and an observer."""
-    folder = tmp_path_factory.mktemp("voters")
-    with running_cluster(folder) as started:
+    directory = tmp_path_factory.mktemp("voters")
+    with running_cluster(directory) as started:
         extra = f"bootstrap.servers={started.bootstrap}\n"
-        newcomer = Daemon(folder / "newcomer", NEWCOMER, free_port(), {}, extra)
+        newcomer = Daemon(directory / "newcomer", NEWCOMER, free_port(), {}, extra)
         newcomer.start()
         started.daemons[NEWCOMER] = newcomer
         try:

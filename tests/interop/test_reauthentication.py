@@ -22,17 +22,17 @@ TOPIC = "orders"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A secure node with both roles, at which an authentication is valid for two seconds."""
-    folder = tmp_path_factory.mktemp("reauthentication") / "c"
-    local = LocalCluster.open_or_plan(folder, 1, free_base_port(), brokers=True, secure=True)
+    directory = tmp_path_factory.mktemp("reauthentication") / "c"
+    local = LocalCluster.open_or_plan(directory, 1, free_base_port(), brokers=True, secure=True)
     local.create()
     with local.nodes[0].config.open("a") as config:
         config.write("connections.max.reauth.ms=2s\nnum.partitions=1\n")
     try:
-        started = run_quorumd("cluster", "up", "--dir", folder, "--detach")
+        started = run_quorumd("cluster", "up", "--dir", directory, "--detach")
         assert started.returncode == 0, started.stderr
         yield local
     finally:
-        run_quorumd("cluster", "down", "--dir", folder)
+        run_quorumd("cluster", "down", "--dir", directory)
 
 
 def login(local: LocalCluster) -> tuple[str, str]:
@@ -56,7 +56,7 @@ def counts(local: LocalCluster) -> tuple[float, float]:
 
 
 def authority(local: LocalCluster) -> Path:
-    return local.folder / "security/ca.pem"
+    return local.directory / "security/ca.pem"
 
 
 def test_librdkafka_authenticates_again_while_it_produces(cluster: LocalCluster) -> None:

@@ -27,12 +27,12 @@ TOPIC, PASSWORD, MECHANISM = "orders", "alice-secret", "SCRAM-SHA-512"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A node with both roles, a topic, and the user alice, who may write and read it with any group."""
-    folder = tmp_path_factory.mktemp("secure") / "c"
+    directory = tmp_path_factory.mktemp("secure") / "c"
     up = (
         "cluster",
         "up",
         "--dir",
-        folder,
+        directory,
         "--secure",
         "--brokers",
         "--nodes",
@@ -43,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     try:
         started = run_quorumd(*up, "--detach")
         assert started.returncode == 0, started.stderr
-        local = LocalCluster.open(folder)
+        local = LocalCluster.open(directory)
         quorumd(local, "topics", "create", TOPIC, "--partitions", "1")
         for user in ("alice", "mallory"):
             quorumd(local, "users", "add", user, "--password", PASSWORD)
@@ -52,7 +52,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         quorumd(local, *acl, "--resource", "group", "--name", "*")
         yield local
     finally:
-        run_quorumd("cluster", "down", "--dir", folder)
+        run_quorumd("cluster", "down", "--dir", directory)
 
 
 def quorumd(local: LocalCluster, *arguments: str) -> str:
@@ -65,7 +65,7 @@ def quorumd(local: LocalCluster, *arguments: str) -> str:
 
 
 def authority(local: LocalCluster) -> Path:
-    return local.folder / "security/ca.pem"
+    return local.directory / "security/ca.pem"
 
 
 def librdkafka(local: LocalCluster, user: str = "alice", password: str = PASSWORD) -> dict[str, str]:

@@ -25,8 +25,8 @@ from pathlib import Path
 
 from tests.mutants.code_edit import NotFound, lines_before, replace_code
 
-FOLDER = Path(__file__).resolve().parent
-PACKAGE = FOLDER.parent.parent / "quorumd"
+DIRECTORY = Path(__file__).resolve().parent
+PACKAGE = DIRECTORY.parent.parent / "quorumd"
 
 
 class DoesNotApply(Exception):
@@ -96,7 +96,7 @@ class Mutant:
 def load_mutants() -> list[Mutant]:
     """All mutants, in the order of files and of their place in them."""
     mutants = []
-    for path in sorted(FOLDER.glob("*.toml")):
+    for path in sorted(DIRECTORY.glob("*.toml")):
         with path.open("rb") as file:
             entries = tomllib.load(file)["mutant"]
         for entry in entries:

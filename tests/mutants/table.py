@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from tests.mutants.catalogue import FOLDER, Mutant
+from tests.mutants.catalogue import DIRECTORY, Mutant
 
-README = FOLDER.parent / "README.md"
-RESULTS = FOLDER / "hunts.json"
+README = DIRECTORY.parent / "README.md"
+RESULTS = DIRECTORY / "hunts.json"
 
 BEGIN = "<!-- mutants: written by `make mutants` -->"
 END = "<!-- end of mutants -->"

@@ -14,7 +14,14 @@ import time
 
 import click
 
-from tests.mutation.covered_lines import FOLDER, PACKAGES, ROOT, CoveredLines, judging_files, measured_files
+from tests.mutation.covered_lines import (
+    DIRECTORY,
+    PACKAGES,
+    ROOT,
+    CoveredLines,
+    judging_files,
+    measured_files,
+)
 from tests.mutation.judge import KILLED, SURVIVED, Verdict, judge_all, module_of
 from tests.mutation.operators import Mutation, mutations
 from tests.mutation.reached_seeds import FILE as REACHED
@@ -47,7 +54,7 @@ def main(
 ) -> None:
     """Judge a sample of mutations and print the survivors."""
     chosen = sample(all_mutations(packages or SAMPLED, place), size, seed)
-    results = Results(FOLDER / "results.jsonl")
+    results = Results(DIRECTORY / "results.jsonl")
     if not report:
         number, count = map(int, part.split("/"))
         judge_missing(chosen[number - 1 :: count], results, seeds, again)

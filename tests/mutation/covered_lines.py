@@ -18,8 +18,8 @@ import pytest
 from coverage import Coverage
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "build" / "mutation"
-FILE = FOLDER / "tests.json"
+DIRECTORY = ROOT / "build" / "mutation"
+FILE = DIRECTORY / "tests.json"
 PACKAGES = ("raft", "log", "node", "controller", "broker", "security")
 TESTS = tuple(
     ROOT / "tests" / name
@@ -124,7 +124,7 @@ class Recorder:
 
 def judging_files() -> list[Path]:
     """The files of all tests that judge."""
-    found = [path for folder in TESTS for path in sorted(folder.rglob("test_*.py"))]
+    found = [path for directory in TESTS for path in sorted(directory.rglob("test_*.py"))]
     return [path for path in found if path.name not in LEFT_OUT]
 
 

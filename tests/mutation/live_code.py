@@ -15,10 +15,10 @@ _Key = tuple[str, str, int]
 class LiveFunctions:
     """The functions of some files that exist at present."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, directory: str) -> None:
         self._by_key: defaultdict[_Key, list[FunctionType]] = defaultdict(list)
         for each in gc.get_objects():
-            if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(folder):
+            if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(directory):
                 self._by_key[_key(each.__code__)].append(each)
 
     def replace(self, tree: ast.Module, path: str) -> int:

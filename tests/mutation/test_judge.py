@@ -117,12 +117,12 @@ def test_always_fails(): assert False
 """
 
 
-def judged(folder: Path, *tests: str) -> object:
-    file = folder / "test_example.py"
+def judged(directory: Path, *tests: str) -> object:
+    file = directory / "test_example.py"
     file.write_text(TESTS)
     command = [sys.executable, "-c", SCRIPT, str(file), *tests]
-    # Otherwise the ids of the tests depend on where this repository and the temporary folder are.
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": f"--rootdir={folder}"}
+    # Otherwise the ids of the tests depend on where this repository and the temporary directory are.
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": f"--rootdir={directory}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -74,7 +74,7 @@ def test_equal_code_changes_nothing(module: ModuleType) -> None:
     assert functions.replace(ast.parse(SOURCE), str(module.__file__)) == 0
 
 
-def test_functions_of_other_folders_are_left_alone(module: ModuleType) -> None:
+def test_functions_of_other_directories_are_left_alone(module: ModuleType) -> None:
     tree = ast.parse(SOURCE.replace("x < 3", "x > 3"))
     assert LiveFunctions("/elsewhere/").replace(tree, str(module.__file__)) == 0
 

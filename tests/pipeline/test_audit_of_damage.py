@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorumd.pipeline.audit.audit import FOLD_RECORDS, audit_here, judge
-from quorumd.pipeline.copies.log_files import read_folders
+from quorumd.pipeline.copies.log_files import read_directories
 from scripts.log_generator import LogShape, generate
 from tests.support.log import damaged_logs
 
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 
 def test_audit_finds_all_kinds_of_damage(spark: SparkSession, tmp_path: Path) -> None:
     log = generate(tmp_path, LogShape(records=80_000, batch_records=8, segment_bytes=1 << 20, nodes=3))
-    folders = {node: str(folder) for node, folder in log.folders.items()}
-    spoilt = damaged_logs.spoil(log.folders[1], 70_000)
-    flipped = damaged_logs.flip_bit(log.folders[1], 10_000)
-    dropped = damaged_logs.drop_batch(log.folders[2], 30_000)
-    changed = damaged_logs.change_silently(log.folders[3], 50_000)
-    plain = audit_here(folders)
+    directories = {node: str(directory) for node, directory in log.directories.items()}
+    spoilt = damaged_logs.spoil(log.directories[1], 70_000)
+    flipped = damaged_logs.flip_bit(log.directories[1], 10_000)
+    dropped = damaged_logs.drop_batch(log.directories[2], 30_000)
+    changed = damaged_logs.change_silently(log.directories[3], 50_000)
+    plain = audit_here(directories)
 
     source = spark.read.format("quorumd").option("level", "audit").option("splitBytes", 70_000)
-    path = ",".join(f"{node}={folder}" for node, folder in folders.items())
+    path = ",".join(f"{node}={directory}" for node, directory in directories.items())
     rows = source.option("path", path).option("onCorrupt", "report").load().toArrow()
-    report = judge({folder.node: folder for folder in read_folders(folders)}, rows, FOLD_RECORDS)
+    report = judge(
+        {directory.node: directory for directory in read_directories(directories)}, rows, FOLD_RECORDS
+    )
 
     assert report.document() == plain.document()
     reported = [(f.code, f.node, f.offset_lo, f.offset_hi) for f in report.findings if f.severity > 0]

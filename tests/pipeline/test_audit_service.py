@@ -40,11 +40,11 @@ def command(unit: str, environment: dict[str, str]) -> list[str]:
 @LINUX
 def test_scheduled_audit_runs_under_its_system_call_filter(tmp_path: Path) -> None:
     log = generate(tmp_path / "log", LogShape(records=5000, batch_records=8, nodes=2))
-    damaged_logs.flip_bit(log.folders[2], 3000)
+    damaged_logs.flip_bit(log.directories[2], 3000)
     textfile = tmp_path / "quorumd_audit.prom"
     given = settings((CONFIG / "quorumd-audit.env").read_text())
     assert given.keys() == {"DIRECTORIES", "TEXTFILE"}
-    given |= {"DIRECTORIES": " ".join(f"{node}={folder}" for node, folder in log.folders.items())}
+    given |= {"DIRECTORIES": " ".join(f"{node}={directory}" for node, directory in log.directories.items())}
     given |= {"TEXTFILE": str(textfile)}
 
     program, *arguments = command(UNIT, given)

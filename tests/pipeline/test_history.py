@@ -57,26 +57,26 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> GeneratedLog:
 def built(spark: SparkSession, log: GeneratedLog, tmp_path_factory: pytest.TempPathFactory) -> History:
     """A history of the whole log, built by two runs. The first run died after publishing a micro-batch that was
     not yet checkpointed, in a power failure: Spark's own checkpoint is torn."""
-    folder = tmp_path_factory.mktemp("history")
-    path = ",".join(f"{node}={folder}" for node, folder in log.folders.items())
+    directory = tmp_path_factory.mktemp("history")
+    path = ",".join(f"{node}={directory}" for node, directory in log.directories.items())
     source = {"path": path, "maxOffsetsPerTrigger": "2500"}
     published = writer.write_manifest
 
-    def publish_and_die(folder: Path, manifest: Manifest) -> None:
-        published(folder, manifest)
+    def publish_and_die(directory: Path, manifest: Manifest) -> None:
+        published(directory, manifest)
         if manifest.end > SHAPE.records // 2:
             raise Died
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "write_manifest", publish_and_die)
         with pytest.raises(PySparkException, match="Died"):
-            build(spark, source, folder)
-    assert SHAPE.records // 2 < open_history(folder).manifest.end < SHAPE.records
+            build(spark, source, directory)
+    assert SHAPE.records // 2 < open_history(directory).manifest.end < SHAPE.records
     for name in ("metadata", "offsets/0", "commits/0"):
-        (folder / CHECKPOINT / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / CHECKPOINT / name).touch()
-    build(spark, source, folder)
-    return open_history(folder)
+        (directory / CHECKPOINT / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / CHECKPOINT / name).touch()
+    build(spark, source, directory)
+    return open_history(directory)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def views(spark: SparkSession, built: History) -> SparkSession:
 
 def test_history_of_log_equals_reference_state_machine(log: GeneratedLog, built: History) -> None:
     naive = NaiveHistory()
-    records = read_log(log.folders[1])
+    records = read_log(log.directories[1])
     naive.apply(records)
     found = plain_states(built.read("partition_states"))
     assert by(found, *KEY) == by(naive.closed, *KEY)
@@ -106,8 +106,8 @@ def test_followed_history_continues_after_deleted_records(spark: SparkSession, t
     270."""
     whole, _ = history(11, 300)
     for begin, end in ((180, 240), (270, 300)):
-        folder = write_segment(tmp_path / f"from-{begin}", whole[begin:end])
-        write_snapshot_of(folder, history(11, begin)[1], whole[begin - 1])
+        directory = write_segment(tmp_path / f"from-{begin}", whole[begin:end])
+        write_snapshot_of(directory, history(11, begin)[1], whole[begin - 1])
     place, reported, stop = tmp_path / "node", list[str](), threading.Event()
     place.symlink_to("from-180")
     run = partial(build, spark, {"path": f"1={place}"}, tmp_path / "history", True, stop, reported.append)
@@ -142,10 +142,10 @@ def test_followed_history_continues_after_deleted_records(spark: SparkSession, t
 
 def test_damaged_copy_is_skipped_and_reported(spark: SparkSession, tmp_path: Path) -> None:
     log, _ = history(5, 120)
-    folders = {node: write_segment(tmp_path / f"node-{node}", log) for node in (1, 2)}
-    damage_middle(folders[1])
+    directories = {node: write_segment(tmp_path / f"node-{node}", log) for node in (1, 2)}
+    damage_middle(directories[1])
     reported = list[str]()
-    path = ",".join(f"{node}={folder}" for node, folder in folders.items())
+    path = ",".join(f"{node}={directory}" for node, directory in directories.items())
     summary = build(spark, {"path": path}, tmp_path / "history", report=reported.append)
     assert (summary.records, summary.end) == (120, log[-1].offset + 1)
     (warning,) = reported
@@ -158,10 +158,10 @@ def test_damaged_copy_is_skipped_and_reported(spark: SparkSession, tmp_path: Pat
         assert found[table] == expected[table]
 
 
-def wait_for(folder: Path, offset: int, following: Future[Summary]) -> None:
+def wait_for(directory: Path, offset: int, following: Future[Summary]) -> None:
     """Wait until the history reaches an offset; raise the error that ended the run, if any."""
     ends = time.monotonic() + PATIENCE_S
-    while (manifest := read_manifest(folder)) is None or manifest.end < offset:
+    while (manifest := read_manifest(directory)) is None or manifest.end < offset:
         if following.done():
             following.result()
         assert time.monotonic() < ends
@@ -230,7 +230,7 @@ def test_sql_prints_the_documented_columns(
 ) -> None:
     monkeypatch.setattr(SparkOptions, "session", lambda self, profile: nullcontext(spark))
     (step,) = documented_outputs("quorumd pipeline history sql")
-    assert root.run([*shlex.split(step.command)[1:], "--history", str(built.folder)]) == 0
+    assert root.run([*shlex.split(step.command)[1:], "--history", str(built.directory)]) == 0
     assert_as_documented("quorumd pipeline history sql", capsys.readouterr().out)
 
 

@@ -24,11 +24,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureExample]
 
 def test_history_is_built_over_tls_with_a_login(cluster: SecureExample, tmp_path: Path) -> None:
     cluster.quorumd("quotas", "set", "producer_byte_rate=1", "--user", "alice")
-    folder = tmp_path / "history"
-    build = ("pipeline", "history", "build", "--to", str(folder), "--no-progress", "--output", "json")
+    directory = tmp_path / "history"
+    build = ("pipeline", "history", "build", "--to", str(directory), "--no-progress", "--output", "json")
     (summary,) = json.loads(cluster.quorumd(*build))
     assert summary["records"] > 0
-    assert list(folder.iterdir())
+    assert list(directory.iterdir())
 
 
 def test_history_is_not_built_without_a_login(cluster: SecureExample, tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from quorumd.pipeline.spark.java import find_java
 from tests.support.history.logs import history, write_segment
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
-FOLDERS = "1=/srv/n1,2=/srv/n2,3=/srv/n3"
+DIRECTORIES = "1=/srv/n1,2=/srv/n2,3=/srv/n3"
 
 
 def test_cells_of_notebook_run(tmp_path: Path) -> None:
     cells = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S))
-    assert FOLDERS in cells
+    assert DIRECTORIES in cells
     log, _ = history(11, 40)
     copies = [f"{node}={write_segment(tmp_path / str(node), log)}" for node in (1, 2, 3)]
     environment = {name: value for name, value in os.environ.items() if name in ("HOME", "PATH")}
@@ -31,7 +31,7 @@ def test_cells_of_notebook_run(tmp_path: Path) -> None:
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
     done = subprocess.run(
-        [sys.executable, "-c", cells.replace(FOLDERS, ",".join(copies))],
+        [sys.executable, "-c", cells.replace(DIRECTORIES, ",".join(copies))],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -126,12 +126,12 @@ def test_invalid_query_is_reported_in_one_line(spark: SparkSession) -> None:
     assert "\n" not in str(failure_of(raised.value, None))
 
 
-def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program with its own session, and temporary files in `folder`."""
+def run(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program with its own session, and temporary files in `directory`."""
     environment = {
         name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "XDG_CACHE_HOME")
     }
-    environment |= {"TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment |= {"TMPDIR": str(directory), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
 

@@ -18,8 +18,8 @@ import os, signal, sys
 from quorumd.cli.root import run
 from quorumd.pipeline.history import writer
 published = writer.write_manifest
-def publish_and_terminate(folder, manifest):
-    published(folder, manifest)
+def publish_and_terminate(directory, manifest):
+    published(directory, manifest)
     (os.killpg if sys.argv[1] == "group" else os.kill)(os.getpid(), signal.SIGTERM)
 writer.write_manifest = publish_and_terminate
 sys.exit(run(["pipeline", "history", "build", "--no-progress", "--output", "csv", *sys.argv[2:]]))
@@ -53,6 +53,7 @@ def test_sigterm_ends_build(receiver: str, option: str, code: int, errors: str, 
     found = open_history(tmp_path / "history")
     assert sorted(found.read("events", ["offset"])["offset"].to_pylist()) == [each.offset for each in log]
     assert (
-        sorted(path.name for path in found.folder.iterdir() if path.name in ("staging", "checkpoint")) == []
+        sorted(path.name for path in found.directory.iterdir() if path.name in ("staging", "checkpoint"))
+        == []
     )
     assert list(scratch.glob("quorumd-spark-*")) == []

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.audit.audit import audit, audit_here, judge
-from quorumd.pipeline.copies.log_files import read_folders
+from quorumd.pipeline.copies.log_files import read_directories
 from quorumd.pipeline.decode import decode_records
 from quorumd.pipeline.scan.batches import read_pieces
 from quorumd.pipeline.spark.failures import failure_of
@@ -29,7 +29,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> GeneratedLog:
 
 
 def path_of(log: GeneratedLog) -> str:
-    return ",".join(f"{node}={folder}" for node, folder in log.folders.items())
+    return ",".join(f"{node}={directory}" for node, directory in log.directories.items())
 
 
 def load(spark: SparkSession, path: str, schema: str | None = None, **options: str | int) -> DataFrame:
@@ -42,9 +42,9 @@ def load(spark: SparkSession, path: str, schema: str | None = None, **options: s
 def decoded(log: GeneratedLog) -> pa.Table:
     """All rows, decoded without Spark."""
     return pa.Table.from_batches(
-        decode_records(data, scanned.batches, folder.node, segment.name, position)
-        for folder in read_folders({node: str(path) for node, path in log.folders.items()})
-        for segment in folder.segments
+        decode_records(data, scanned.batches, directory.node, segment.name, position)
+        for directory in read_directories({node: str(path) for node, path in log.directories.items()})
+        for segment in directory.segments
         for data, position, scanned in read_pieces(segment.path)
     )
 
@@ -98,19 +98,19 @@ def test_pushed_filter_returns_same_rows(spark: SparkSession, log: GeneratedLog,
 
 
 def test_offset_options_apply_within_batches(spark: SparkSession, log: GeneratedLog) -> None:
-    rows = load(spark, f"1={log.folders[1]}", "offset BIGINT", startingOffset=4_321, endingOffset=9_876)
+    rows = load(spark, f"1={log.directories[1]}", "offset BIGINT", startingOffset=4_321, endingOffset=9_876)
     assert sorted(row.offset for row in rows.collect()) == list(range(4_321, 9_876))
-    batches = load(spark, f"1={log.folders[1]}", level="batches").collect()
+    batches = load(spark, f"1={log.directories[1]}", level="batches").collect()
     (middle,) = [batch for batch in batches if batch.base_offset <= 9_999 < batch.end_offset]
     at = int(middle.ts.timestamp() * 1000)
-    later = load(spark, f"1={log.folders[1]}", "offset BIGINT", startingTimestamp=at).collect()
+    later = load(spark, f"1={log.directories[1]}", "offset BIGINT", startingTimestamp=at).collect()
     assert min(row.offset for row in later) == middle.base_offset
     assert len(later) == log.end_offset - middle.base_offset
 
 
 def test_batches_cover_log_without_gaps(spark: SparkSession, log: GeneratedLog) -> None:
     rows = (
-        load(spark, f"2={log.folders[2]}", level="batches", splitBytes=50_000)
+        load(spark, f"2={log.directories[2]}", level="batches", splitBytes=50_000)
         .orderBy("base_offset")
         .collect()
     )
@@ -121,7 +121,9 @@ def test_batches_cover_log_without_gaps(spark: SparkSession, log: GeneratedLog) 
 
 
 def test_source_as_sql_view(spark: SparkSession, log: GeneratedLog) -> None:
-    spark.sql(f"CREATE TEMPORARY VIEW log USING quorumd OPTIONS (path '{log.folders[1]}', level 'batches')")
+    spark.sql(
+        f"CREATE TEMPORARY VIEW log USING quorumd OPTIONS (path '{log.directories[1]}', level 'batches')"
+    )
     try:
         assert spark.sql("SELECT max(end_offset) FROM log").first() == (log.end_offset,)
     finally:
@@ -131,9 +133,9 @@ def test_source_as_sql_view(spark: SparkSession, log: GeneratedLog) -> None:
 @pytest.fixture
 def damaged(log: GeneratedLog, tmp_path: Path) -> tuple[Path, int, int]:
     """A copy of node 1 with a flipped bit in a record, and the position and base offset of its batch."""
-    folder = tmp_path / "node-1"
-    shutil.copytree(log.folders[1], folder)
-    (read,) = read_folders({1: str(folder)})
+    directory = tmp_path / "node-1"
+    shutil.copytree(log.directories[1], directory)
+    (read,) = read_directories({1: str(directory)})
     segment = Path(read.segments[2].path)
     _, position, scanned = next(iter(read_pieces(segment)))
     at = position + int(scanned.batches.position[7])
@@ -178,10 +180,10 @@ def test_missing_input_is_reported_in_one_line(spark: SparkSession, tmp_path: Pa
 
 
 def test_audit_does_not_depend_on_splits(spark: SparkSession, log: GeneratedLog) -> None:
-    folders = {node: str(path) for node, path in log.folders.items()}
-    plain = audit_here(folders)
+    directories = {node: str(path) for node, path in log.directories.items()}
+    plain = audit_here(directories)
     assert plain.is_clean
     rows = load(spark, path_of(log), level="audit", splitBytes=60_000).toArrow()
-    found = judge({folder.node: folder for folder in read_folders(folders)}, rows, 100_000)
+    found = judge({directory.node: directory for directory in read_directories(directories)}, rows, 100_000)
     assert found.document() == plain.document()
-    assert audit(spark, folders).document() == plain.document()
+    assert audit(spark, directories).document() == plain.document()

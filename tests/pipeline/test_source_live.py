@@ -47,15 +47,15 @@ def write(cluster: Cluster, seconds: float) -> int:
     return cluster.wait_until_level()
 
 
-def test_live_rows_equal_rows_of_folders(cluster: Cluster) -> None:
+def test_live_rows_equal_rows_of_directories(cluster: Cluster) -> None:
     end = write(cluster, 0.3)
     leader = cluster.leader()
     follower = cluster.others(leader)[0]
     address = f"127.0.0.1:{follower.port}"
     live = read_table(None, RECORD_COLUMNS, bootstrap=address)
     start = min(live.column("offset").to_pylist())
-    folder = read_table(leader.data, RECORD_COLUMNS, startingOffset=start, endingOffset=end)
-    assert rows(live) == rows(folder)
+    directory = read_table(leader.data, RECORD_COLUMNS, startingOffset=start, endingOffset=end)
+    assert rows(live) == rows(directory)
     assert sorted(live.column("offset").to_pylist()) == list(range(start, end))
     places = read_table(None, ("node", "segment", "position"), bootstrap=address, endingOffset=start + 1)
     assert places.to_pylist() == [{"node": leader.node_id, "segment": None, "position": None}]

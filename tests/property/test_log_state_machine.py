@@ -20,7 +20,7 @@ from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.support.log.snapshots import write_snapshot
 
-FOLDER = "log"
+DIRECTORY = "log"
 SETTINGS = LogSettings(
     segment_bytes=700, segment_ms=500, index_interval_bytes=150, allocate_bytes=256, reserve_bytes=600
 )
@@ -33,7 +33,7 @@ class LogModel:
         self.random = Random(seed)
         self.disk = SimulatedDisk(EventHeap(), Random(seed))
         self.disk.mount(Process("test"))
-        self.disk.make_directory(FOLDER)
+        self.disk.make_directory(DIRECTORY)
         self.disk.sync_directory(".")
         self.batches: list[tuple[BatchHeader, bytes]] = []
         self.may_be_there = self.batches
@@ -47,7 +47,7 @@ class LogModel:
         self.requested_start = 0
         """The log must start at or before it."""
         self.installing: OffsetAndEpoch | None = None
-        self.log = SegmentedLog.open(self.disk, FOLDER, SETTINGS)[0]
+        self.log = SegmentedLog.open(self.disk, DIRECTORY, SETTINGS)[0]
 
     @property
     def end_offset(self) -> int:
@@ -108,7 +108,7 @@ class LogModel:
             self.snapshots.add(snapshot)
             with suppress(DiskFull):
                 # A builder may be killed right after the rename.
-                write_snapshot(self.disk, FOLDER, snapshot, synced=self.random.random() < 0.7)
+                write_snapshot(self.disk, DIRECTORY, snapshot, synced=self.random.random() < 0.7)
             self.disk.capacity = DEFAULT_CAPACITY_BYTES
             self.log.snapshots.rescan()
 
@@ -128,7 +128,7 @@ class LogModel:
         offset = self.random.randint(least, self.end_offset) + self.random.randint(1, 9)
         snapshot = OffsetAndEpoch(offset, self.epoch + later)
         self.installing = snapshot
-        write_snapshot(self.disk, FOLDER, snapshot)
+        write_snapshot(self.disk, DIRECTORY, snapshot)
         self.log.snapshots.rescan()
         self.log.reset_to_snapshot(snapshot)
         self.installed(snapshot)
@@ -148,7 +148,7 @@ class LogModel:
     def close_and_open(self) -> None:
         self.disk.capacity = DEFAULT_CAPACITY_BYTES
         self.log.close()
-        self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, self.end_offset)
+        self.log, report = SegmentedLog.open(self.disk, DIRECTORY, SETTINGS, self.end_offset)
         assert report == RecoveryReport(self.end_offset)
         self.durable_end = self.end_offset
 
@@ -156,7 +156,7 @@ class LogModel:
         """Kill the process; its writes stay in the page cache."""
         self.disk.capacity = DEFAULT_CAPACITY_BYTES
         self.disk.mount(Process("test"))
-        self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, self.end_offset)
+        self.log, report = SegmentedLog.open(self.disk, DIRECTORY, SETTINGS, self.end_offset)
         assert report == RecoveryReport(self.end_offset)
         self.durable_end = self.end_offset
 
@@ -176,7 +176,7 @@ class LogModel:
             self.disk.lose_power_within(self.random.randint(1, 6))
         known = self.durable_end if self.installing is None else min(self.durable_end, self.installing.offset)
         try:
-            self.log, report = SegmentedLog.open(self.disk, FOLDER, SETTINGS, known)
+            self.log, report = SegmentedLog.open(self.disk, DIRECTORY, SETTINGS, known)
         except PowerLost:
             self.lose_power()
             return

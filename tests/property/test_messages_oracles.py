@@ -57,8 +57,10 @@ MILLISECOND = datetime.timedelta(milliseconds=1)
 def kio_class(name: str, version: int) -> type | None:
     """kio's class of one version of a message."""
     kind = schema(name)["type"]
-    folder = name.removesuffix("Request" if kind == "request" else "Response" if kind == "response" else "")
-    package = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", folder).lower()
+    directory = name.removesuffix(
+        "Request" if kind == "request" else "Response" if kind == "response" else ""
+    )
+    package = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", directory).lower()
     try:
         module = importlib.import_module(f"kio.schema.{package}.v{version}.{kind}")
     except ModuleNotFoundError:

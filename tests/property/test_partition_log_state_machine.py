@@ -24,7 +24,7 @@ from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.support.log.data_batches import Record, produced
 
-FOLDER = "log"
+DIRECTORY = "log"
 SETTINGS = PartitionLogSettings(
     segment_bytes=900,
     segment_ms=500,
@@ -52,7 +52,7 @@ class LogModel:
         self.random = Random(seed)
         self.disk = SimulatedDisk(EventHeap(), Random(seed))
         self.disk.mount(Process("test"))
-        self.disk.make_directory(FOLDER)
+        self.disk.make_directory(DIRECTORY)
         self.disk.sync_directory(".")
         self.batches: list[Batch] = []
         self.may_be_there = self.batches
@@ -71,7 +71,7 @@ class LogModel:
         self.floor = 0
         """The log end in a compacted log whose active segment is empty."""
         self.is_compacting = self.was_compacted = False
-        self.log = PartitionLog.open(self.disk, FOLDER, SETTINGS)[0]
+        self.log = PartitionLog.open(self.disk, DIRECTORY, SETTINGS)[0]
 
     @property
     def end_offset(self) -> int:
@@ -261,7 +261,7 @@ class LogModel:
     def open(self, is_clean: bool = False) -> None:
         self.log, report = PartitionLog.open(
             self.disk,
-            FOLDER,
+            DIRECTORY,
             SETTINGS,
             recovery_point=self.recovery_point,
             start_offset=self.start_offset,

@@ -1,4 +1,4 @@
-"""Every scenario in this folder is replayed and compared with its transcript.
+"""Every scenario in this directory is replayed and compared with its transcript.
 
 A transcript is a claim. After an intended change, `REWRITE_SCENARIOS=1 pytest tests/scenarios` writes the new
 ones; read them like code before you commit them. The language is described in `tests.support.scenarios.language`.
@@ -14,8 +14,8 @@ import pytest
 
 from tests.support.scenarios.language import replay
 
-FOLDER = Path(__file__).parent
-FILES = sorted(FOLDER.glob("*.txt"))
+DIRECTORY = Path(__file__).parent
+FILES = sorted(DIRECTORY.glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

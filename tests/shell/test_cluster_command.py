@@ -26,32 +26,32 @@ def base_port() -> int:
 class Started(NamedTuple):
     """A running, detached cluster of three nodes."""
 
-    folder: Path
+    directory: Path
     output: str
     """What the command printed that started it."""
 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    folder = tmp_path_factory.mktemp("cluster")
+    directory = tmp_path_factory.mktemp("cluster")
 
     def up() -> str:
-        result = run_quorumd("cluster", "up", "--dir", folder, "--base-port", base_port(), "--detach")
+        result = run_quorumd("cluster", "up", "--dir", directory, "--base-port", base_port(), "--detach")
         assert result.returncode == 0 or "no leader within" in result.stderr, result.stderr
         if result.returncode:
-            run_quorumd("cluster", "down", "--dir", folder)
+            run_quorumd("cluster", "down", "--dir", directory)
         return result.stdout if result.returncode == 0 else ""
 
     try:
-        yield Started(folder, wait_for("a start of the cluster within its timeout", up))
+        yield Started(directory, wait_for("a start of the cluster within its timeout", up))
     finally:
-        stopped = run_quorumd("cluster", "down", "--dir", folder)
+        stopped = run_quorumd("cluster", "down", "--dir", directory)
     assert_as_documented("quorumd cluster down", stopped.stdout)
 
 
 @pytest.fixture
-def folder(started: Started) -> Path:
-    return started.folder
+def directory(started: Started) -> Path:
+    return started.directory
 
 
 def run(*arguments: object) -> str:
@@ -69,9 +69,9 @@ def test_up_prints_the_documented_output(started: Started) -> None:
     assert_as_documented("quorumd cluster up", started.output)
 
 
-def test_up_returns_with_a_leader_and_status_shows_it(folder: Path) -> None:
+def test_up_returns_with_a_leader_and_status_shows_it(directory: Path) -> None:
     def shown() -> tuple[list[str], set[str], int] | None:
-        result = run_quorumd("cluster", "status", "--dir", folder, "--output", "json")
+        result = run_quorumd("cluster", "status", "--dir", directory, "--output", "json")
         if result.returncode:
             return None
         rows = json.loads(result.stdout)
@@ -84,11 +84,11 @@ def test_up_returns_with_a_leader_and_status_shows_it(folder: Path) -> None:
         {"running"},
         1,
     )
-    assert "already running" in run("cluster", "up", "--dir", folder, "--detach")
+    assert "already running" in run("cluster", "up", "--dir", directory, "--detach")
 
 
 @pytest.mark.parametrize("node", range(3))
-def test_any_node_describes_the_quorum(folder: Path, node: int) -> None:
+def test_any_node_describes_the_quorum(directory: Path, node: int) -> None:
     def agree() -> bool:
         """The leader may change between two commands, and a new one has the high watermark -1 at first."""
         status = dict(line.split(":") for line in run("quorum", "describe", *server(node)).splitlines())
@@ -100,7 +100,7 @@ def test_any_node_describes_the_quorum(folder: Path, node: int) -> None:
     wait_for("both commands to agree", agree)
 
 
-def test_config_is_set_read_through_another_node_and_deleted(folder: Path) -> None:
+def test_config_is_set_read_through_another_node_and_deleted(directory: Path) -> None:
     orders = ("--type", "group", "--name", "orders")
     key = "consumer.session.timeout.ms"
     run("configs", "set", *server(0), *orders, f"{key}=45000")
@@ -110,9 +110,9 @@ def test_config_is_set_read_through_another_node_and_deleted(folder: Path) -> No
     assert run_quorumd("configs", "get", *server(2), *orders, key).returncode == 1
 
 
-def test_log_of_a_running_node_can_be_dumped(folder: Path) -> None:
+def test_log_of_a_running_node_can_be_dumped(directory: Path) -> None:
     run("configs", "set", *server(0), "--type", "client-metrics", "--name", "dumped", "metrics=a")
-    pieces = json.loads(run("log", "dump", "--output", "json", folder / "node-0" / "data"))
+    pieces = json.loads(run("log", "dump", "--output", "json", directory / "node-0" / "data"))
     records = [record for piece in pieces for record in piece.get("records", ())]
     assert records[0]["type"] == "LeaderChangeMessage" or "VotersRecord" in {
         record["type"] for record in records
@@ -120,7 +120,7 @@ def test_log_of_a_running_node_can_be_dumped(folder: Path) -> None:
     assert any(record["data"].get("resourceName") == "dumped" for record in records)
 
 
-def test_short_bench_commits(folder: Path) -> None:
+def test_short_bench_commits(directory: Path) -> None:
     def bench() -> list[dict[str, float]] | None:
         options = ("--in-flight", "1,8", "--duration", "500ms", "--output", "json")
         result = run_quorumd("bench", *server(0), *options)
@@ -134,7 +134,7 @@ def test_short_bench_commits(folder: Path) -> None:
     assert all(row["writesPerSecond"] > 0 and row["p50Ms"] <= row["p99Ms"] for row in rows)
 
 
-def test_address_in_use_is_reported_before_any_node_starts(folder: Path, tmp_path: Path) -> None:
+def test_address_in_use_is_reported_before_any_node_starts(directory: Path, tmp_path: Path) -> None:
     result = run_quorumd("cluster", "up", "--dir", tmp_path, "--base-port", str(base_port() + 2), "--detach")
     assert result.returncode == 5
     assert f"127.0.0.1:{base_port() + 2}" in result.stderr

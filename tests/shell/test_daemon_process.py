@@ -149,7 +149,7 @@ def test_log_dump_finds_every_batch_of_every_node_valid(own_cluster: Cluster) ->
         daemon.signal(signal.SIGTERM)
     for daemon in cluster:
         assert daemon.wait() == 0
-        files = sorted(daemon.log_folder.glob("*.log"))
+        files = sorted(daemon.partition_directory.glob("*.log"))
         result = run_quorumd("log", "dump", *files)
         assert result.returncode == 0, result.stderr
         assert "dumped-9" in result.stdout
@@ -157,7 +157,7 @@ def test_log_dump_finds_every_batch_of_every_node_valid(own_cluster: Cluster) ->
         assert result.returncode == 0, result.stderr
         assert "dumped-9" in json.dumps(json.loads(result.stdout))
 
-    damaged = sorted(cluster[1].log_folder.glob("*.log"))[-1]
+    damaged = sorted(cluster[1].partition_directory.glob("*.log"))[-1]
     last = batches(damaged)[-1]
     data = bytearray(damaged.read_bytes())
     data[last.position + len(last.data) - 2] ^= 0xFF

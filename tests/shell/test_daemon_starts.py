@@ -52,7 +52,7 @@ def test_remedy_is_added_to_errors_without_one() -> None:
     assert with_remedy(3, "absent: run `quorumd format`") == "absent: run `quorumd format`"
 
 
-class Folder:
+class NodeDirectory:
     """The files of one node, and the processes started on them."""
 
     def __init__(self, path: Path) -> None:
@@ -81,10 +81,10 @@ class Folder:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
-    folder = Folder(tmp_path)
-    yield folder
-    for process in folder.processes:
+def directory(tmp_path: Path) -> Iterator[NodeDirectory]:
+    directory = NodeDirectory(tmp_path)
+    yield directory
+    for process in directory.processes:
         process.kill()
         process.communicate()
 
@@ -112,9 +112,9 @@ def status_of(url: str) -> int:
         return error.code
 
 
-def test_node_serves_metrics_and_shuts_down_gracefully(folder: Folder) -> None:
-    folder.write("PLAINTEXT://127.0.0.1:0", "metrics.listener=127.0.0.1:0")
-    process = folder.start("--format-if-needed")
+def test_node_serves_metrics_and_shuts_down_gracefully(directory: NodeDirectory) -> None:
+    directory.write("PLAINTEXT://127.0.0.1:0", "metrics.listener=127.0.0.1:0")
+    process = directory.start("--format-if-needed")
     endpoint = lines_until(process, "/metrics")[-1].split("http://")[1].split("/")[0]
     lines_until(process, "leader in epoch 1")
     wait_for("the node to be ready", lambda: status_of(f"http://{endpoint}/readyz") == 200)
@@ -133,22 +133,22 @@ def test_node_serves_metrics_and_shuts_down_gracefully(folder: Folder) -> None:
 
 @pytest.mark.parametrize(("host", "is_exposed"), [("0.0.0.0", True), ("127.0.0.1", False)])
 def test_node_that_others_reach_without_tls_warns_in_one_line(
-    folder: Folder, host: str, is_exposed: bool
+    directory: NodeDirectory, host: str, is_exposed: bool
 ) -> None:
-    folder.write(f"PLAINTEXT://{host}:0", "advertised.listeners=PLAINTEXT://127.0.0.1:0")
-    process = folder.start("--format-if-needed")
+    directory.write(f"PLAINTEXT://{host}:0", "advertised.listeners=PLAINTEXT://127.0.0.1:0")
+    process = directory.start("--format-if-needed")
     lines = lines_until(process, "leader in epoch 1")
     process.send_signal(signal.SIGTERM)
     end_of(process)
     assert len([line for line in lines if "PLAINTEXT://0.0.0.0" in line and "TLS" in line]) == is_exposed
 
 
-def test_systemd_is_notified_of_each_step(folder: Folder) -> None:
-    address = str(folder.path / "notify")
+def test_systemd_is_notified_of_each_step(directory: NodeDirectory) -> None:
+    address = str(directory.path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(address)
         receiver.settimeout(PATIENCE_S)
-        process = folder.start("--format-if-needed", NOTIFY_SOCKET=address, WATCHDOG_USEC="200000")
+        process = directory.start("--format-if-needed", NOTIFY_SOCKET=address, WATCHDOG_USEC="200000")
         messages: list[str] = []
 
         def hear(words: str) -> None:
@@ -164,34 +164,34 @@ def test_systemd_is_notified_of_each_step(folder: Folder) -> None:
         assert end_of(process)[0] == 0
 
 
-def test_missing_folder_is_an_error(folder: Folder) -> None:
-    exit_code, text = end_of(folder.start())
+def test_missing_directory_is_an_error(directory: NodeDirectory) -> None:
+    exit_code, text = end_of(directory.start())
     assert exit_code == 3
-    assert shows(text, "cannot start", f"{folder.path}/data", "`quorumd format`")
+    assert shows(text, "cannot start", f"{directory.path}/data", "`quorumd format`")
     assert "Traceback" not in text
 
 
-def test_failed_flush_of_any_file_stops_the_node_and_it_restarts_from_disk(folder: Folder) -> None:
+def test_failed_flush_of_any_file_stops_the_node_and_it_restarts_from_disk(directory: NodeDirectory) -> None:
     named = set()
     for flushes in range(1, 6):
-        folder.write("PLAINTEXT://127.0.0.1:0", f"internal.fail.flush.after={flushes}")
-        exit_code, text = end_of(folder.start("--format-if-needed"))
+        directory.write("PLAINTEXT://127.0.0.1:0", f"internal.fail.flush.after={flushes}")
+        exit_code, text = end_of(directory.start("--format-if-needed"))
         assert exit_code == 4
         assert "Traceback" not in text
         named.add(text.split(" could not be flushed")[0].rsplit("/", 1)[-1])
-        shutil.rmtree(folder.path / "data")
+        shutil.rmtree(directory.path / "data")
     assert named == {"quorum-state", "00000000000000000000.log", "leader-epoch-checkpoint", "meta.properties"}
 
 
-def test_folder_and_address_in_use_are_errors(folder: Folder, tmp_path: Path) -> None:
-    first = folder.start("--format-if-needed")
+def test_directory_and_address_in_use_are_errors(directory: NodeDirectory, tmp_path: Path) -> None:
+    first = directory.start("--format-if-needed")
     line = lines_until(first, "serves")[-1]
     listener = line.split("serves ")[1].split(",")[0]
-    exit_code, text = end_of(folder.start())
+    exit_code, text = end_of(directory.start())
     assert (exit_code, shows(text, "in use")) == (3, True)
 
     (tmp_path / "other").mkdir()
-    other = Folder(tmp_path / "other")
+    other = NodeDirectory(tmp_path / "other")
     other.write(listener)
     exit_code, text = end_of(other.start("--format-if-needed"))
     assert exit_code == 5
@@ -227,7 +227,7 @@ class StubbornNode:
 def stubborn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Daemon, StubbornNode]]:
     monkeypatch.setattr("quorumd.runtime.daemon.SHUTDOWN_TIMEOUT_S", 0.01)
     loop = uvloop.new_event_loop()
-    daemon = Daemon(load(str(Folder(tmp_path).properties)), loop)
+    daemon = Daemon(load(str(NodeDirectory(tmp_path).properties)), loop)
     node = StubbornNode()
     daemon.node = node  # type: ignore[assignment]  # only what a stop needs
     yield daemon, node

@@ -24,7 +24,7 @@ def _write(cluster: Cluster, count: int) -> None:
 
 
 def _newest_segment(daemon: Daemon) -> Path:
-    return max(daemon.log_folder.glob("*.log"))
+    return max(daemon.partition_directory.glob("*.log"))
 
 
 def _cut_inside_last_batch(segment: Path) -> None:
@@ -60,7 +60,7 @@ def test_torn_tail_of_a_killed_voter_is_truncated_logged_and_fetched_again(
     follower.start()
     _write(cluster, 5)
     high_watermark = cluster.wait_until_level()
-    assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
+    assert len({bytes_below(daemon.partition_directory, high_watermark) for daemon in cluster}) == 1
     new_lines = follower.log_text()[length_before:]
     assert _newest_segment(follower).name in new_lines, new_lines
     assert any(word in new_lines for word in ("cut", "truncated")), new_lines
@@ -89,7 +89,7 @@ def test_node_does_not_start_with_a_corrupt_quorum_state(cluster: Cluster) -> No
     """It may hold a vote; a node that forgets its vote can help to elect a second leader."""
     follower = cluster.others(cluster.leader())[0]
     follower.stop()
-    file = follower.log_folder / "quorum-state"
+    file = follower.partition_directory / "quorum-state"
     text = file.read_text()
     for damaged in (text[: len(text) // 2], "", "{}", text.replace("{", "[", 1)):
         file.write_text(damaged)
@@ -102,7 +102,7 @@ def test_node_does_not_start_with_a_corrupt_quorum_state(cluster: Cluster) -> No
     cluster.wait_until_level()
 
 
-def test_folder_of_another_node_is_refused(single: Cluster) -> None:
+def test_directory_of_another_node_is_refused(single: Cluster) -> None:
     daemon = single[1]
     daemon.stop()
     daemon.config.write_text(daemon.config.read_text().replace("node.id=1", "node.id=2"))
@@ -112,7 +112,7 @@ def test_folder_of_another_node_is_refused(single: Cluster) -> None:
     assert "node 2" in result.stderr
 
 
-def test_folder_in_use_is_refused(single: Cluster) -> None:
+def test_directory_in_use_is_refused(single: Cluster) -> None:
     daemon = single[1]
     twin = Daemon(daemon.config.with_name("twin"), 1, free_port(), {1: free_port()})
     twin.config.write_text(twin.config.read_text().replace(str(twin.data), str(daemon.data)))
@@ -122,7 +122,7 @@ def test_folder_in_use_is_refused(single: Cluster) -> None:
     assert daemon.await_quorum().leader == 1
 
 
-def test_unformatted_folder_is_refused_with_the_format_command(single: Cluster) -> None:
+def test_unformatted_directory_is_refused_with_the_format_command(single: Cluster) -> None:
     daemon = single[1]
     daemon.stop()
     shutil.rmtree(daemon.data)
@@ -131,7 +131,7 @@ def test_unformatted_folder_is_refused_with_the_format_command(single: Cluster) 
     assert "quorumd format" in result.stderr
 
 
-def test_emptied_folder_of_a_voter_is_another_replica_without_a_vote(own_cluster: Cluster) -> None:
+def test_emptied_directory_of_a_voter_is_another_replica_without_a_vote(own_cluster: Cluster) -> None:
     """The disk had acknowledged records: with a new directory id the node is an observer (KIP-853)."""
     cluster = own_cluster
     _write(cluster, 10)
@@ -150,7 +150,7 @@ def test_emptied_folder_of_a_voter_is_another_replica_without_a_vote(own_cluster
 
     wait_for("the emptied node to catch up", has_all)
     high_watermark = cluster.leader_quorum().high_watermark
-    assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
+    assert len({bytes_below(daemon.partition_directory, high_watermark) for daemon in cluster}) == 1
 
     other.kill()
     with leader.connect() as wire, pytest.raises((Refused, OSError)):

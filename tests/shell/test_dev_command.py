@@ -84,7 +84,7 @@ def test_dev_serves_producers_and_consumer_groups(dev: Dev, tmp_path: Path) -> N
 
 
 def test_killed_node_keeps_acknowledged_records(tmp_path: Path) -> None:
-    with KafkaCluster(folder=tmp_path / "kafka", properties={"num.partitions": "2"}) as kafka:
+    with KafkaCluster(directory=tmp_path / "kafka", properties={"num.partitions": "2"}) as kafka:
         produce(kafka.bootstrap_servers, "orders", b"1", b"2")
         assert {each.name for each in (tmp_path / "kafka").glob("*/*/orders-*")} == {"orders-0", "orders-1"}
         kafka.kill(0)

@@ -71,10 +71,10 @@ def is_written(step: Step) -> bool:
     return step.command.startswith("cat ")
 
 
-def blank_node(folder: Path, number: int) -> Path:
-    """A properties file whose folder is not formatted."""
-    config = folder / f"blank-{number}.properties"
-    data = folder / f"blank-{number}"
+def blank_node(directory: Path, number: int) -> Path:
+    """A properties file whose directory is not formatted."""
+    config = directory / f"blank-{number}.properties"
+    data = directory / f"blank-{number}"
     config.write_text(
         f"node.id=1\nlisteners=CONTROLLER://127.0.0.1:9192\nquorum.voters=1@127.0.0.1:9192\nlog.dirs={data}\n"
     )
@@ -88,7 +88,7 @@ def replaced(text: str, cluster: Cluster, blank: Path) -> str:
         "address": "{}:{}".format(*node.address),
         "blank": blank,
         "config": node.config,
-        "snapshots": " ".join(map(str, node.log_folder.glob("*.checkpoint"))),
+        "snapshots": " ".join(map(str, node.partition_directory.glob("*.checkpoint"))),
     }
     for old, new in INSTEAD.items():
         text = text.replace(old, new.format(**places))

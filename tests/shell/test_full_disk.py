@@ -57,8 +57,8 @@ def test_leader_with_a_full_disk_hands_over_serves_reads_and_recovers(filling: C
         )
     high_watermark = filling.wait_until_level()
     for daemon in filling:
-        assert lost_writes(load, daemon.log_folder, high_watermark) == {}
-    assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in filling}) == 1
+        assert lost_writes(load, daemon.partition_directory, high_watermark) == {}
+    assert len({bytes_below(daemon.partition_directory, high_watermark) for daemon in filling}) == 1
     assert all("Traceback" not in daemon.log_text() for daemon in filling)
 
 

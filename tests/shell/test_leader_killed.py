@@ -42,8 +42,8 @@ def test_no_acknowledged_write_is_lost_when_leaders_are_killed(
 
     high_watermark = cluster.wait_until_level()
     for daemon in cluster:
-        assert lost_writes(load, daemon.log_folder, high_watermark) == {}
-    logs = {bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}
+        assert lost_writes(load, daemon.partition_directory, high_watermark) == {}
+    logs = {bytes_below(daemon.partition_directory, high_watermark) for daemon in cluster}
     assert len(logs) == 1, "the logs differ below the high watermark"
 
     with capsys.disabled():

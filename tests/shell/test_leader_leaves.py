@@ -47,7 +47,7 @@ def test_resumed_leader_serves_no_stale_reads(cluster: Cluster) -> None:
     value = cluster.at_leader(lambda wire: get_registers(wire, "paused"))["paused"]
     if written is None:
         assert value == "by the resumed node", "acknowledged, but lost"
-    assert len({bytes_below(daemon.log_folder, high_watermark) for daemon in cluster}) == 1
+    assert len({bytes_below(daemon.partition_directory, high_watermark) for daemon in cluster}) == 1
 
 
 def test_leader_paused_under_load_loses_no_acknowledged_write(cluster: Cluster) -> None:
@@ -63,7 +63,7 @@ def test_leader_paused_under_load_loses_no_acknowledged_write(cluster: Cluster) 
         wait_for("writes to go on", lambda: load.acknowledged > before + 100)
     high_watermark = cluster.wait_until_level()
     for daemon in cluster:
-        assert lost_writes(load, daemon.log_folder, high_watermark) == {}
+        assert lost_writes(load, daemon.partition_directory, high_watermark) == {}
 
 
 def test_graceful_stop_hands_over_without_waiting_for_a_timeout(
@@ -84,7 +84,7 @@ def test_graceful_stop_hands_over_without_waiting_for_a_timeout(
             wait_for("writes to go on", lambda: load.acknowledged > before + 100)
         high_watermark = cluster.leader_quorum().high_watermark
         for daemon in cluster.others(old):
-            assert lost_writes(load, daemon.log_folder, high_watermark) == {}
+            assert lost_writes(load, daemon.partition_directory, high_watermark) == {}
     with capsys.disabled():
         print(f"\nhanded over in {took:.3f} s")
 
@@ -103,7 +103,7 @@ def test_all_killed_at_once_keep_every_acknowledged_write(cluster: Cluster) -> N
         wait_for("writes to flow again", lambda: load.acknowledged > before + 100)
     high_watermark = cluster.wait_until_level()
     for daemon in cluster:
-        assert lost_writes(load, daemon.log_folder, high_watermark) == {}
+        assert lost_writes(load, daemon.partition_directory, high_watermark) == {}
     for writer in load.writers:
         values = cluster.at_leader(lambda wire, name=writer.name: get_registers(wire, name))
         value = int(values[writer.name])

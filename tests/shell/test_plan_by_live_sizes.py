@@ -47,22 +47,22 @@ def plan(*arguments: str | Path, exits: int = 0) -> Any:
 
 
 def test_plan_balances_bytes_that_brokers_report(cluster: KafkaCluster, tmp_path: Path) -> None:
-    folder, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap_servers)
-    made = plan("make", *live, "--live-sizes", "--out", folder)
+    directory, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap_servers)
+    made = plan("make", *live, "--live-sizes", "--out", directory)
     assert made["before"]["bytes_max_to_mean"] > 2.7
     assert made["after"]["bytes_max_to_mean"] < 1.7
     sizes = {(row["topic"], row["partition"]): row["bytes"]
-             for row in pq.read_table(folder / "sizes.parquet").to_pylist()}  # fmt: skip
+             for row in pq.read_table(directory / "sizes.parquet").to_pylist()}  # fmt: skip
     assert sizes.keys() == KILOBYTES.keys()
     for where, kilobytes in KILOBYTES.items():
         assert 1000 * kilobytes < sizes[where] < 1100 * kilobytes
-    moves = plan("show", folder, "--moves")
+    moves = plan("show", directory, "--moves")
     assert moves
     for move in moves:
         assert move["bytes"] == len(move["adds"]) * sizes[move["topic"], move["partition"]]
     assert made["bytes"] == sum(move["bytes"] for move in moves) >= made["lower_bound_bytes"] > 0
 
-    again = plan("make", *live, "--sizes", folder / "sizes.parquet", "--out", tmp_path / "again")
+    again = plan("make", *live, "--sizes", directory / "sizes.parquet", "--out", tmp_path / "again")
     assert {**again, "made_from": None} == {**made, "made_from": None}
     assert plan("show", tmp_path / "again", "--moves") == moves
 

@@ -52,34 +52,34 @@ def rows(*arguments: str | Path, exits: int = 0) -> Any:
 def test_plan_is_applied_in_waves_and_rolled_back(
     cluster: Cluster, stand_ins: list[BrokerStandIn], tmp_path: Path
 ) -> None:
-    folder, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap)
-    made = rows("make", *live, "--remove", "103", "--move-limit", "2", "--out", folder)
+    directory, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap)
+    made = rows("make", *live, "--remove", "103", "--move-limit", "2", "--out", directory)
     assert made["moves"] == made["lower_bound"] == 16
     assert made["waves"] > 1
     before = placed(cluster)
-    shown = rows("apply", folder, *live)
+    shown = rows("apply", directory, *live)
     assert sum(row["to_do"] for row in shown) == made["changed_partitions"]
     assert placed(cluster) == before, "not executed without --execute"
-    assert all(row["not_begun"] == row["partitions"] for row in rows("verify", folder, *live, exits=1))
+    assert all(row["not_begun"] == row["partitions"] for row in rows("verify", directory, *live, exits=1))
     with copying(cluster, stand_ins):
-        rows("apply", folder, *live, "--execute", "--wave", "1")
-        assert rows("verify", folder, *live, exits=1)[0]["done"]
-        done = rows("apply", folder, *live, "--execute")
+        rows("apply", directory, *live, "--execute", "--wave", "1")
+        assert rows("verify", directory, *live, exits=1)[0]["done"]
+        done = rows("apply", directory, *live, "--execute")
         assert all(row["done"] == row["partitions"] for row in done), "the remaining waves"
-        rows("verify", folder, *live)
+        rows("verify", directory, *live)
         assert not any(103 in replicas for replicas in placed(cluster).values())
         again = rows("make", *live, "--remove", "103", "--out", tmp_path / "again")
         assert (again["moves"], again["changed_partitions"], again["waves"]) == (0, 0, 0)
-        rows("rollback", folder, *live, "--execute")
+        rows("rollback", directory, *live, "--execute")
     assert placed(cluster) == before
 
 
 def test_partitions_changed_since_the_plan_are_not_touched(
     cluster: Cluster, stand_ins: list[BrokerStandIn], tmp_path: Path
 ) -> None:
-    folder, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap)
-    rows("make", *live, "--out", folder)
-    changed = json.loads((folder / "waves" / "0001.json").read_text())["partitions"][0]
+    directory, live = tmp_path / "plan", ("--bootstrap-server", cluster.bootstrap)
+    rows("make", *live, "--out", directory)
+    changed = json.loads((directory / "waves" / "0001.json").read_text())["partitions"][0]
     other = [broker for broker in BROKERS if broker not in changed["replicas"]][:2]
     (tmp_path / "other.json").write_text(
         json.dumps(
@@ -97,13 +97,13 @@ def test_partitions_changed_since_the_plan_are_not_touched(
             *("--bootstrap-server", cluster.bootstrap),
         )
         assert moved.returncode == 0, moved
-        refused = plan("apply", folder, *live, "--execute", exits=1)
+        refused = plan("apply", directory, *live, "--execute", exits=1)
         name = f"{changed['topic']}-{changed['partition']}"
         assert shows(refused.stderr, "changed", name)
-        found = rows("verify", folder, *live, "--differences", exits=1)
+        found = rows("verify", directory, *live, "--differences", exits=1)
         assert [row["now"] for row in found if row["verdict"] == "superseded"] == [other]
-        rows("apply", folder, *live, "--execute", "--force")
-        rows("verify", folder, *live)
+        rows("apply", directory, *live, "--execute", "--force")
+        rows("verify", directory, *live)
 
 
 @pytest.mark.usefixtures("stand_ins")
@@ -113,7 +113,7 @@ def test_live_cluster_and_its_log_give_the_same_state(cluster: Cluster) -> None:
             return await state_of_cluster(admin)
 
     live = asyncio.run(describe())
-    logged = state_of_logs({1: str(cluster.leader().log_folder.parent)})
+    logged = state_of_logs({1: str(cluster.leader().partition_directory.parent)})
     assert live.names == logged.names == ("orders", "payments")
     assert live.replicas.tolist() == logged.replicas.tolist()
     assert live.leaders.tolist() == logged.leaders.tolist()

@@ -15,7 +15,7 @@ LAST = re.compile(r"last epoch of the log (\d+)")
 
 
 def state_file(daemon: Daemon) -> QuorumStateFile:
-    return QuorumStateFile(OsDisk(lambda callback: None), str(daemon.log_folder))
+    return QuorumStateFile(OsDisk(lambda callback: None), str(daemon.partition_directory))
 
 
 def epoch_of(daemon: Daemon) -> int:
@@ -35,7 +35,7 @@ def test_quorum_with_exhausted_epochs_elects_a_leader_after_recovery(tmp_path: P
     try:
         cluster.start()
         end = cluster.wait_until_level()
-        recover(cluster[1], exit_code=ExitCode.DATA_FOLDER)
+        recover(cluster[1], exit_code=ExitCode.DATA_DIRECTORY)
         cluster.stop()
         sane = epoch_of(cluster[1])
         recover(cluster[1], "--epoch", str(sane + 1), "--yes", exit_code=ExitCode.FAILED)

@@ -24,15 +24,15 @@ SECURE_ONLY = ("SECURE",)
 class ChangingCluster(SecuredCluster):
     """Nodes that listen on CONTROLLER without, and on SECURE with TLS, as `configure` says."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, extra=QUICK)
-        self.certificates = Certificates(folder / "certificates")
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, extra=QUICK)
+        self.certificates = Certificates(directory / "certificates")
         self.secure_ports = {daemon.node_id: free_port() for daemon in self}
         for daemon in self:
             self.certificates.issue(f"node-{daemon.node_id}")
         self.certificates.issue("client")
         self.context = ssl.create_default_context(cafile=str(self.certificates.trusted))
-        self.context.load_cert_chain(self.certificates.folder / "client.pem")
+        self.context.load_cert_chain(self.certificates.directory / "client.pem")
 
     def configure(self, daemon: Daemon, names: tuple[str, ...]) -> None:
         """Give a node these listeners; it connects to others by the first one."""
@@ -88,4 +88,4 @@ def test_quorum_changes_to_tls_without_downtime(cluster: ChangingCluster) -> Non
 
 def missing(load: Workload, daemon: Daemon) -> dict[str, list[int]]:
     """Acknowledged writes that the log of a node lacks."""
-    return lost_writes(load, daemon.log_folder, 2**62)
+    return lost_writes(load, daemon.partition_directory, 2**62)

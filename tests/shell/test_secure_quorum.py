@@ -1,4 +1,4 @@
-"""The files of config/three-nodes-secure with other ports and folders: nodes that log in at each other over TLS."""
+"""The files of config/three-nodes-secure with other ports and paths: nodes that log in at each other over TLS."""
 
 from __future__ import annotations
 

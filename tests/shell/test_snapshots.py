@@ -48,11 +48,11 @@ def configs(daemon: Daemon) -> dict[str, str]:
 
 
 def snapshots(daemon: Daemon) -> list[Path]:
-    return sorted(daemon.log_folder.glob("[0-9]*-[0-9]*.checkpoint"))
+    return sorted(daemon.partition_directory.glob("[0-9]*-[0-9]*.checkpoint"))
 
 
 def segments(daemon: Daemon) -> list[Path]:
-    return sorted(daemon.log_folder.glob("*.log"))
+    return sorted(daemon.partition_directory.glob("*.log"))
 
 
 def builders(daemon: Daemon) -> list[int]:
@@ -145,7 +145,7 @@ def test_killed_builder_costs_only_its_snapshot(node: Cluster) -> None:
     os.kill(builder, signal.SIGKILL)
     wait_for("the failure in the log", lambda: "no snapshot was built" in daemon.log_text())
     assert "signal 9" in daemon.log_text()
-    wait_for("the removal of its files", lambda: not list(daemon.log_folder.glob("*.building")))
+    wait_for("the removal of its files", lambda: not list(daemon.partition_directory.glob("*.building")))
     write(daemon, 60, 1)
     assert "quorumd_snapshot_build_failures_total 1.0" in _metrics(daemon)
     wait_for("the next attempt", lambda: snapshots(daemon), PATIENT_S)

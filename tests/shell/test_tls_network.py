@@ -29,7 +29,7 @@ pytestmark = pytest.mark.parametrize(
 
 
 def settings(certificates: Certificates, name: str, client_auth: str = "required") -> TlsSettings:
-    path = certificates.folder / f"{name}.pem"
+    path = certificates.directory / f"{name}.pem"
     return TlsSettings(
         KeyStore(str(path), "", "", "", ""),
         TrustStore(str(certificates.trusted), "", ""),
@@ -77,7 +77,7 @@ async def serving(tls: TlsSettings) -> AsyncIterator[Server]:
 def client_context(certificates: Certificates, name: str = "client") -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(certificates.trusted))
     if name:
-        context.load_cert_chain(certificates.folder / f"{name}.pem")
+        context.load_cert_chain(certificates.directory / f"{name}.pem")
     return context
 
 
@@ -194,7 +194,7 @@ def test_broken_key_file_leaves_the_old_certificate_in_force(
         async with serving(settings(certificates, "server")) as server:
             context = client_context(certificates)
             _, before = await exchange(server.port, context, b"1")
-            (certificates.folder / "server.pem").write_text("-----BEGIN CERTIFICATE-----\nno\n")
+            (certificates.directory / "server.pem").write_text("-----BEGIN CERTIFICATE-----\nno\n")
             with caplog.at_level(logging.ERROR):
                 server.tls.reload()
             assert "listener TLS keeps" in caplog.text

@@ -2,7 +2,7 @@
 
     python -m tests.simulation.audited_histories [--seeds 1000] [--first 0]        or `make audit-histories`
 
-Each seed gives two histories: the folders of all nodes at a moment in the middle of the faults, with uncommitted
+Each seed gives two histories: the directories of all nodes at a moment in the middle of the faults, with uncommitted
 tails, snapshots under way and nodes that lost power; and at the end. They must be audited clean. Then one fault of
 each kind is planted separately into the final history, and must be reported at its offset.
 """
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.pipeline.audit.audit import AuditReport, audit_here
 from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.simulator.profiles.draw import draw_options
@@ -30,7 +30,7 @@ from quorumd.simulator.simulation import Simulation
 from tests.support.log import damaged_logs
 from tests.support.log.log_files import Batch, batches
 
-DATA_FOLDER = "/data/"
+DATA_DIRECTORY = "/data/"
 FAULTS: dict[str, tuple[Callable[[Path, int], Batch], set[str]]] = {
     "bit flip": (damaged_logs.flip_bit, {"BAD_CRC"}),
     "missing batch": (damaged_logs.drop_batch, {"GAP"}),
@@ -63,57 +63,59 @@ def audit_seed(seed: int, tally: Tally) -> None:
     report = simulation.run()
     assert report.ok, f"seed {seed}: {report.violations}"
     for moment, files in ((f"{moment_ms:.0f} ms", halfway), ("the end", simulation.stored_files())):
-        with written(files) as folders:
-            if folders:
-                _audit(f"seed {seed} at {moment}", folders, tally)
-            if folders and files is not halfway:
-                _plant(f"seed {seed}", folders, Random(seed), tally)
+        with written(files) as directories:
+            if directories:
+                _audit(f"seed {seed} at {moment}", directories, tally)
+            if directories and files is not halfway:
+                _plant(f"seed {seed}", directories, Random(seed), tally)
 
 
 @contextmanager
 def written(files: Mapping[int, Mapping[str, bytes]]) -> Iterator[dict[int, Path]]:
-    """Write the data folders of nodes with a log to disk."""
+    """Write the data directories of nodes with a log to disk."""
     with tempfile.TemporaryDirectory(prefix="quorumd-history-") as name:
-        folders = {}
+        directories = {}
         for node, contents in files.items():
             for path, data in contents.items():
-                target = Path(name, str(node), path.removeprefix(DATA_FOLDER))
+                target = Path(name, str(node), path.removeprefix(DATA_DIRECTORY))
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(data)
             if any(path.endswith(".log") for path in contents):
-                folders[node] = Path(name, str(node))
-        yield folders
+                directories[node] = Path(name, str(node))
+        yield directories
 
 
-def audited(folders: Mapping[int, Path]) -> AuditReport:
-    return audit_here({node: str(folder) for node, folder in folders.items()})
+def audited(directories: Mapping[int, Path]) -> AuditReport:
+    return audit_here({node: str(directory) for node, directory in directories.items()})
 
 
 def alarms(report: AuditReport) -> list[Finding]:
     return [finding for finding in report.findings if finding.severity > Severity.INFO]
 
 
-def _audit(name: str, folders: Mapping[int, Path], tally: Tally) -> None:
-    report = audited(folders)
+def _audit(name: str, directories: Mapping[int, Path], tally: Tally) -> None:
+    report = audited(directories)
     tally.histories += 1
-    tally.copies += len(folders)
+    tally.copies += len(directories)
     tally.records += sum(copy.records for copy in report.copies.values())
     tally.findings.update(f"{finding.severity.name} {finding.code}" for finding in report.findings)
     tally.false_alarms += [f"{name}: {finding.row()}" for finding in alarms(report)]
 
 
-def _plant(seed: str, folders: Mapping[int, Path], random: Random, tally: Tally) -> None:
+def _plant(seed: str, directories: Mapping[int, Path], random: Random, tally: Tally) -> None:
     """Plant one fault of each kind into a copy that can be compared with another one."""
-    places = list(_places(audited(folders), folders))
+    places = list(_places(audited(directories), directories))
     if not places:
         return
     for kind, (damage, codes) in FAULTS.items():
         node, offset = random.choice(places)
-        partition = folders[node] / PARTITION_FOLDER
+        partition = directories[node] / PARTITION_DIRECTORY
         kept = partition.with_name("kept")
         shutil.copytree(partition, kept)
-        batch = damage(folders[node], offset)
-        found = [finding for finding in alarms(audited(folders)) if finding.offset_lo == batch.base_offset]
+        batch = damage(directories[node], offset)
+        found = [
+            finding for finding in alarms(audited(directories)) if finding.offset_lo == batch.base_offset
+        ]
         tally.planted[kind] += 1
         # If two copies differ, the audit cannot know which one is right.
         if not any(finding.code in codes and node in (finding.node, finding.peer) for finding in found):
@@ -122,13 +124,13 @@ def _plant(seed: str, folders: Mapping[int, Path], random: Random, tally: Tally)
         kept.rename(partition)
 
 
-def _places(report: AuditReport, folders: Mapping[int, Path]) -> Iterator[tuple[int, int]]:
+def _places(report: AuditReport, directories: Mapping[int, Path]) -> Iterator[tuple[int, int]]:
     """Return nodes and base offsets of data batches, except the last one, that another copy also has."""
     # The independent reader, which says where batches lie, reads no damage.
     sound = [node for node, copy in report.copies.items() if copy.batches and not copy.damages]
     for node in sound:
         peers = [pair for (one, _), pair in report.pairs.items() if one == node and pair.two in sound]
-        *but_last, _ = (b for segment in damaged_logs.segments(folders[node]) for b in batches(segment))
+        *but_last, _ = (b for segment in damaged_logs.segments(directories[node]) for b in batches(segment))
         for batch in but_last:
             in_both = any(p.start <= batch.base_offset and batch.end_offset <= p.parts_at for p in peers)
             if in_both and not batch.is_control:

@@ -24,8 +24,8 @@ from coverage import Coverage
 from scripts.check_coverage import EXCLUDED, function_lines, missing_in, module_name
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "build" / "reached"
-SEEDS_FILE = FOLDER / "seeds.json"
+DIRECTORY = ROOT / "build" / "reached"
+SEEDS_FILE = DIRECTORY / "seeds.json"
 PACKAGES = ("raft", "log", "node", "controller")
 NOT_SIMULATED = ("cli", "client", "observability", "pipeline", "runtime", "testing")
 
@@ -74,9 +74,9 @@ def main(seeds: int, first: int, profile: str, functions: int) -> None:
 
 def new_coverage() -> Coverage:
     """Coverage of the measured packages, without data."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
     coverage = Coverage(
-        data_file=str(FOLDER / "data"),
+        data_file=str(DIRECTORY / "data"),
         branch=True,
         config_file=False,
         include=[f"{ROOT}/quorumd/{package}/*" for package in PACKAGES],
@@ -166,7 +166,7 @@ def cover(lines: Mapping[str, Mapping[int, Sequence[int]]]) -> list[int]:
 def report_of(coverage: Coverage, package: str) -> dict[Path, dict[str, Any]]:
     """The entries of coverage.py's JSON report for every file of a package."""
     paths = sorted((ROOT / "quorumd" / package).rglob("*.py"))
-    report = FOLDER / f"{package}.json"
+    report = DIRECTORY / f"{package}.json"
     coverage.json_report(morfs=[str(path) for path in paths], outfile=str(report))
     files = json.loads(report.read_text())["files"]
     return {(Path.cwd() / name).resolve(): file for name, file in files.items()}

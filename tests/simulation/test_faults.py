@@ -140,9 +140,9 @@ EFFECTS = {
     "slow process": ("waits for a busy process",),
     "corrupt segment": ("damage noticed",),
     "replaced disk": ("disks replaced", "voters lost"),
-    "wrong cluster id": ("wrong folders refused",),
-    "swapped folders": ("wrong folders refused",),
-    "copied folder": ("wrong folders refused",),
+    "wrong cluster id": ("wrong directories refused",),
+    "swapped directories": ("wrong directories refused",),
+    "copied directory": ("wrong directories refused",),
 }
 
 

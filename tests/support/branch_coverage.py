@@ -60,7 +60,7 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Trace a test if it is in one of MEASURED."""
-    if not any(item.path.is_relative_to(folder) for folder in MEASURED):
+    if not any(item.path.is_relative_to(directory) for directory in MEASURED):
         return (yield)
     _coverage.start()
     try:

@@ -16,7 +16,7 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process
 
 @pytest.fixture(params=["files", "simulated"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
-    """The Disk port, twice; paths below `folder` can be used on both."""
+    """The Disk port, twice; paths below `directory` can be used on both."""
     if request.param == "files":
         on_files = OsDisk(lambda callback: callback())
         yield on_files
@@ -36,8 +36,8 @@ def memory_disk() -> SimulatedDisk:
 
 
 @pytest.fixture
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A folder that is there, on the disk that the test uses."""
+def directory(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A directory that is there, on the disk that the test uses."""
     path = f"{tmp_path}/data"
     for name in ("disk", "memory_disk"):
         if name in request.fixturenames:

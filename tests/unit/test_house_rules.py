@@ -83,8 +83,8 @@ def test_good_sample_has_no_findings(name: str) -> None:
 
 
 def test_stray_file_at_the_top_or_in_tests_is_found(tmp_path: Path) -> None:
-    for folder in ("quorumd", "docs", "tests/unit", "tests/misc", ".venv", "build", "x.egg-info"):
-        (tmp_path / folder).mkdir(parents=True)
+    for directory in ("quorumd", "docs", "tests/unit", "tests/misc", ".venv", "build", "x.egg-info"):
+        (tmp_path / directory).mkdir(parents=True)
     for name in ("notes.txt", "CONTRIBUTING.md"):
         (tmp_path / name).write_text("")
     found = house_rules.check_layout(tmp_path)
@@ -103,9 +103,9 @@ def test_wording_of_pages_is_checked(tmp_path: Path, page: str) -> None:
 
 
 PACKAGES = sorted(
-    folder.parent.relative_to(ROOT).as_posix()
-    for folder in (ROOT / "quorumd").rglob("__init__.py")
-    if "messages" not in folder.parts
+    directory.parent.relative_to(ROOT).as_posix()
+    for directory in (ROOT / "quorumd").rglob("__init__.py")
+    if "messages" not in directory.parts
 )
 
 

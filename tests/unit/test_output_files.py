@@ -39,12 +39,12 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_planted_symlink_is_not_followed(tmp_path: Path, name: str) -> None:
-    """In a folder that others may write to it leads to a file of this user."""
+    """In a directory that others may write to it leads to a file of this user."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    planted = folder / name
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    planted = directory / name
     planted.symlink_to(precious)
     try:
         WRITERS[name](planted)
@@ -53,7 +53,7 @@ def test_planted_symlink_is_not_followed(tmp_path: Path, name: str) -> None:
     else:
         assert not planted.is_symlink()
     assert precious.read_text() == "mine"
-    assert list(folder.iterdir()) == [planted]
+    assert list(directory.iterdir()) == [planted]
 
 
 def test_new_file_replaces_the_old_one_when_it_is_whole(tmp_path: Path) -> None:
@@ -95,14 +95,14 @@ def test_pipes_and_devices_are_written_to(tmp_path: Path) -> None:
     assert Path(os.devnull).is_char_device()
 
 
-def test_shared_memory_is_a_folder_like_others() -> None:
+def test_shared_memory_is_a_directory_like_others() -> None:
     assert not _is_stream(Path("/dev/shm/quorumd-page.html"))
     assert not _is_stream(Path("/dev/../tmp/quorumd-page.html"))
     assert _is_stream(Path("/dev/stdout"))
 
 
 ALLOWED = {
-    ("pipeline/spark/session.py", "write_text"),  # in a temporary folder of this process
+    ("pipeline/spark/session.py", "write_text"),  # in a temporary directory of this process
     ("cli/partitions/reassign.py", "open"),  # "x" follows no symlink
 }
 
@@ -110,8 +110,8 @@ ALLOWED = {
 def test_commands_write_files_with_the_functions_of_this_module() -> None:
     found = {
         (str(path.relative_to(PACKAGE)), name)
-        for folder in ("cli", "pipeline")
-        for path in (PACKAGE / folder).rglob("*.py")
+        for directory in ("cli", "pipeline")
+        for path in (PACKAGE / directory).rglob("*.py")
         for name in writing_calls(ast.parse(path.read_text()))
     }
     assert found == ALLOWED

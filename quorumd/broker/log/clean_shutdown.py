@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from quorumd.log.atomic_file import parent_folder, read_small_file, write_atomically
+from quorumd.log.atomic_file import parent_directory, read_small_file, write_atomically
 from quorumd.ports import Disk
 
 FILE_NAME = ".kafka_cleanshutdown"
@@ -47,4 +47,4 @@ def remove_clean_shutdown(disk: Disk, log_directory: str) -> None:
     path = f"{log_directory}/{FILE_NAME}"
     if disk.exists(path):
         disk.remove(path)
-        disk.sync_directory(parent_folder(path))
+        disk.sync_directory(parent_directory(path))

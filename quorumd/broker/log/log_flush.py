@@ -24,13 +24,13 @@ class LogFlush(Flush):
         disk: Disk,
         end_offset: int,
         files: Sequence[tuple[str, File]],
-        folder: str | None,
+        directory: str | None,
         sealed: Sequence[DataSegment],
         epochs: tuple[str, bytes] | None,
         failure: FlushFailed | None,
     ) -> None:
         """`sealed`: segments without index files; `epochs`: path and content of the epoch checkpoint, if changed."""
-        super().__init__(disk, end_offset, files, folder, epochs, failure)
+        super().__init__(disk, end_offset, files, directory, epochs, failure)
         self._sealed = sealed
 
     @property

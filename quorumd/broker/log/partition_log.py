@@ -27,7 +27,7 @@ from quorumd.broker.log.transaction_marker import TransactionMarker, encode_mark
 from quorumd.broker.log.validation import LOG_APPEND_TIME, Origin, validate_produced
 from quorumd.errors import CorruptLog, DiskFull, FlushFailed, StorageError
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.atomic_file import is_disk_full, parent_folder, write_atomically
+from quorumd.log.atomic_file import is_disk_full, parent_directory, write_atomically
 from quorumd.log.flush import flush_failed
 from quorumd.ports import Disk
 
@@ -79,7 +79,7 @@ class PartitionLog:
         try:
             if not disk.exists(directory):
                 disk.make_directory(directory)
-                disk.sync_directory(parent_folder(directory))
+                disk.sync_directory(parent_directory(directory))
             loaded = load_log(
                 disk, directory, settings.index_interval_bytes, recovery_point, start_offset, is_clean
             )
@@ -475,8 +475,8 @@ class PartitionLog:
             (f"{self.directory}/{EPOCH_FILE_NAME}", self._epochs.encode()) if self._epochs_are_dirty else None
         )
         files, sealed = segments.take_dirty_files(), segments.without_index_files()
-        folder = self.directory if segments.folder_is_dirty else None
-        self._flush = LogFlush(self._disk, self.end_offset, files, folder, sealed, epochs, self._failure)
+        directory = self.directory if segments.directory_is_dirty else None
+        self._flush = LogFlush(self._disk, self.end_offset, files, directory, sealed, epochs, self._failure)
         self._epochs_are_dirty = False
         self._unflushed_since_ms = None
         return self._flush

@@ -16,7 +16,7 @@ class SegmentList:
     Empty only while a reset removes all segments with `remove_last`.
     """
 
-    __slots__ = ("_base_offsets", "_directory", "_dirty", "_disk", "_retired", "all", "folder_is_dirty")
+    __slots__ = ("_base_offsets", "_directory", "_dirty", "_disk", "_retired", "all", "directory_is_dirty")
 
     def __init__(self, disk: Disk, directory: str, segments: list[DataSegment]) -> None:
         self._disk = disk
@@ -25,7 +25,7 @@ class SegmentList:
         self._base_offsets = [segment.base_offset for segment in segments]
         self._dirty: list[DataSegment] = []
         self._retired: list[DataSegment] = []
-        self.folder_is_dirty = False
+        self.directory_is_dirty = False
 
     @property
     def active(self) -> DataSegment:
@@ -57,7 +57,7 @@ class SegmentList:
         segment = DataSegment(self._disk, self._directory, base_offset, index_interval_bytes)
         self.all.append(segment)
         self._base_offsets.append(base_offset)
-        self.folder_is_dirty = True
+        self.directory_is_dirty = True
         return segment
 
     def relocate(self, directory: str) -> None:
@@ -75,7 +75,7 @@ class SegmentList:
         """Return (path, file) of everything to sync, and mark it as clean."""
         files = [entry for segment in self._dirty for entry in segment.files()]
         self._dirty = []
-        self.folder_is_dirty = False
+        self.directory_is_dirty = False
         return files
 
     def without_index_files(self) -> list[DataSegment]:

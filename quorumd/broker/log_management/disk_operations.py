@@ -9,7 +9,11 @@ from typing import TypeVar
 
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log_management.directories import LogDirectory
-from quorumd.broker.log_management.log_folders import close_files, remove_folder, rename_for_deletion
+from quorumd.broker.log_management.partition_directory import (
+    close_files,
+    remove_partition_directory,
+    rename_for_deletion,
+)
 from quorumd.errors import DiskFull, StorageError
 from quorumd.log.atomic_file import is_disk_full
 from quorumd.ports import Disk, Entropy
@@ -82,7 +86,7 @@ class DiskOperations:
         def discard() -> None:
             if log is not None:
                 close_files(log)
-            remove_folder(self._disk, rename_for_deletion(self._disk, path, unique_id))
+            remove_partition_directory(self._disk, rename_for_deletion(self._disk, path, unique_id))
 
         def discarded(outcome: object) -> None:
             self.handle_outcome(directory, f"{path} cannot be removed", outcome)

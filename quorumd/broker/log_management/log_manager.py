@@ -10,18 +10,18 @@ from quorumd.broker.log.offset_checkpoint import LOG_START_OFFSETS, RECOVERY_POI
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log_management.directories import DirectorySpace, LogDirectories, LogDirectory
 from quorumd.broker.log_management.disk_operations import DiskOperations
-from quorumd.broker.log_management.log_folders import (
-    FolderKey,
+from quorumd.broker.log_management.partition_directories import PartitionDirectories
+from quorumd.broker.log_management.partition_directory import (
+    DirectoryKey,
     OpenRequest,
     close_files,
     delete_log,
-    folder_name,
+    directory_name,
     future_name,
     name_for_deletion,
     open_log,
-    remove_folder,
+    remove_partition_directory,
 )
-from quorumd.broker.log_management.partition_folders import PartitionFolders
 from quorumd.controller.partition import PartitionId
 from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock, Disk, Entropy
@@ -44,7 +44,7 @@ class LogManager:
         disk: Disk,
         entropy: Entropy,
         directories: LogDirectories,
-        on_free: Callable[[FolderKey], None],
+        on_free: Callable[[DirectoryKey], None],
         on_failure: Callable[[LogDirectory, str], None],
     ) -> None:
         self.directories = directories
@@ -53,18 +53,18 @@ class LogManager:
         self._entropy = entropy
         self._on_free = on_free
         self.operations = DiskOperations(disk, entropy, on_failure)
-        self.folders = PartitionFolders(disk, directories, self.operations)
-        self.preferred_directories: dict[FolderKey, LogDirectory] = {}
+        self.partition_directories = PartitionDirectories(disk, directories, self.operations)
+        self.preferred_directories: dict[DirectoryKey, LogDirectory] = {}
         """The directory that AlterReplicaLogDirs requested for the log of a partition before it was created."""
-        self._busy: dict[FolderKey, None] = {}
+        self._busy: dict[DirectoryKey, None] = {}
 
-    def is_busy(self, key: FolderKey) -> bool:
+    def is_busy(self, key: DirectoryKey) -> bool:
         """Whether the partition directory is being opened or deleted."""
         return key in self._busy
 
-    def directory_of(self, key: FolderKey) -> LogDirectory | None:
+    def directory_of(self, key: DirectoryKey) -> LogDirectory | None:
         """Return the log directory of a partition, None if there is none."""
-        return self.folders.current.get(key)
+        return self.partition_directories.current.get(key)
 
     def space(self, directory: LogDirectory) -> DirectorySpace:
         """Return the size and the free space of the file system of a log directory, both unknown if it is offline."""
@@ -92,18 +92,18 @@ class LogManager:
         Returns False if no log directory can be used for it. The partition must not be busy.
         """
         key = (topic, id.number)
-        directory = self.folders.current.get(key)
+        directory = self.partition_directories.current.get(key)
         is_new = directory is None
-        if directory is None and key not in self.folders.future:
+        if directory is None and key not in self.partition_directories.future:
             directory = self._choose(key, assigned)
         if directory is None or not directory.is_online:
             return False
-        self.folders.current[key] = directory
+        self.partition_directories.current[key] = directory
         self._busy[key] = None
         saved = {} if is_new else directory.checkpoints
         request = OpenRequest(
             directory.path,
-            folder_name(*key),
+            directory_name(*key),
             topic,
             id.number,
             id.topic_id,
@@ -117,30 +117,30 @@ class LogManager:
         def done(outcome: PartitionLog | BaseException) -> None:
             del self._busy[key]
             if isinstance(outcome, BaseException):
-                self.operations.handle_outcome(directory, f"{request.folder} cannot be opened", outcome)
+                self.operations.handle_outcome(directory, f"{request.path} cannot be opened", outcome)
             opened(directory, outcome)
 
         self.operations.run(lambda: open_log(self._disk, request), done)
         return True
 
-    def _choose(self, key: FolderKey, assigned: KafkaUuid) -> LogDirectory | None:
+    def _choose(self, key: DirectoryKey, assigned: KafkaUuid) -> LogDirectory | None:
         preferred = self.preferred_directories.pop(key, None)
         if preferred is not None and preferred.is_online:
             return preferred
         counts: dict[str, int] = {}
-        for used in self.folders.current.values():
+        for used in self.partition_directories.current.values():
             counts[used.path] = counts.get(used.path, 0) + 1
         return self.directories.choose(assigned, counts)
 
-    def delete(self, key: FolderKey, log: PartitionLog, delay_ms: float) -> None:
+    def delete(self, key: DirectoryKey, log: PartitionLog, delay_ms: float) -> None:
         """Rename the directory of an unused log, and remove its files after `delay_ms`."""
-        directory = self.folders.current[key]
+        directory = self.partition_directories.current[key]
         self._busy[key] = None
         unique_id = self._entropy.uuid()
 
         def renamed(outcome: str | BaseException) -> None:
             del self._busy[key]
-            self.folders.current.pop(key, None)
+            self.partition_directories.current.pop(key, None)
             if isinstance(outcome, BaseException):
                 self.operations.handle_outcome(directory, f"{log.directory} cannot be renamed", outcome)
             else:
@@ -177,24 +177,24 @@ class LogManager:
         )
 
         def done(outcome: PartitionLog | BaseException) -> None:
-            self.operations.handle_outcome(directory, f"{request.folder} cannot be opened", outcome)
+            self.operations.handle_outcome(directory, f"{request.path} cannot be opened", outcome)
             opened(outcome)
 
         self.operations.run(lambda: open_log(self._disk, request), done)
 
-    def new_future_name(self, key: FolderKey) -> str | None:
+    def new_future_name(self, key: DirectoryKey) -> str | None:
         """Return a unique directory name for a future replica; None if the topic name is too long for one."""
         return future_name(*key, self._entropy.uuid())
 
     def replace_with_future(
-        self, key: FolderKey, current: PartitionLog, future: PartitionLog, target: LogDirectory
+        self, key: DirectoryKey, current: PartitionLog, future: PartitionLog, target: LogDirectory
     ) -> bool:
         """Replace the current log by the log of the future replica, and remove the current log after a delay.
 
         Not to be called while an operation is running. Returns False, with the current log in place, if a rename
         fails.
         """
-        source, path = self.folders.current[key], f"{target.path}/{folder_name(*key)}"
+        source, path = self.partition_directories.current[key], f"{target.path}/{directory_name(*key)}"
         deleted_path = name_for_deletion(current.directory, self._entropy.uuid())
         if not self._rename(source, current.directory, deleted_path):
             return False
@@ -202,7 +202,7 @@ class LogManager:
             self._rename(source, deleted_path, current.directory)
             return False
         future.relocate(path)
-        self.folders.current[key] = target
+        self.partition_directories.current[key] = target
         delay_ms = current.settings.file_delete_delay_ms
 
         def close() -> None:
@@ -215,7 +215,7 @@ class LogManager:
                 self._clock.now_ms() + delay_ms, lambda: self._remove_files(source, deleted_path)
             )
 
-        # Sync the target directory first: after a crash, both logs exist or only the new one.
+        # Sync the target log directory first: after a crash, both logs exist or only the new one.
         self.operations.run(
             lambda: self._disk.sync_directory(target.path),
             lambda outcome: self.operations.handle_outcome(
@@ -237,7 +237,7 @@ class LogManager:
     def _remove_files(self, directory: LogDirectory, path: str) -> None:
         if directory.is_online:
             self.operations.run(
-                lambda: remove_folder(self._disk, path),
+                lambda: remove_partition_directory(self._disk, path),
                 lambda outcome: self.operations.handle_outcome(
                     directory, f"{path} cannot be removed", outcome
                 ),

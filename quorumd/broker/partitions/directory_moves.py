@@ -139,7 +139,7 @@ class DirectoryMoves:
             if hosted.future is not None:
                 self._drop(hosted, hosted.future)
             return
-        found = self._logs.folders.future.pop((hosted.topic, hosted.id.number), None)
+        found = self._logs.partition_directories.future.pop((hosted.topic, hosted.id.number), None)
         if found is None:
             return
         directory, name = found

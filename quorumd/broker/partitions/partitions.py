@@ -12,8 +12,8 @@ from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.broker.log.validation import Origin
 from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
 from quorumd.broker.log_management.disk_operations import is_disk_failure
-from quorumd.broker.log_management.log_folders import FolderKey
 from quorumd.broker.log_management.log_manager import LogManager
+from quorumd.broker.log_management.partition_directory import DirectoryKey
 from quorumd.broker.log_management.topic_settings import TopicSettings
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.broker.metadata.metadata_delta import MetadataDelta
@@ -60,7 +60,7 @@ class Partitions:
     ) -> None:
         self.directories = directories
         self.metadata = metadata
-        self.logs = LogManager(clock, disk, entropy, directories, self._folder_freed, self.fail_directory)
+        self.logs = LogManager(clock, disk, entropy, directories, self._partition_freed, self.fail_directory)
         self._settings = settings
         self._broker_id = settings.broker_id
         self._clock = clock
@@ -150,8 +150,8 @@ class Partitions:
         `on_ready` is called once their logs are open.
         """
         self._on_ready = on_ready
-        self.logs.folders.scan(
-            lambda folder: self.assigned_directory(PartitionId(folder.topic_id or ZERO_UUID, folder.number)),
+        self.logs.partition_directories.scan(
+            lambda found: self.assigned_directory(PartitionId(found.topic_id or ZERO_UUID, found.number)),
             self._scanned,
         )
 
@@ -231,7 +231,7 @@ class Partitions:
 
     def _open(self, id: PartitionId, topic: str) -> None:
         if self.logs.is_busy((topic, id.number)):
-            return  # `_folder_freed` reconciles it later.
+            return  # `_partition_freed` reconciles it later.
         assigned = self.assigned_directory(id)
         if assigned is None:
             return
@@ -284,7 +284,7 @@ class Partitions:
             del self._offline[id]
             self._reconcile(id, self._clock.now_ms())
 
-    def _folder_freed(self, key: FolderKey) -> None:
+    def _partition_freed(self, key: DirectoryKey) -> None:
         topic_id = self.metadata.image.topic_ids.get(key[0])
         if self._is_active and topic_id is not None:
             self._reconcile(PartitionId(topic_id, key[1]), self._clock.now_ms())

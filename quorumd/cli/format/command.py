@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class FormatResult(NamedTuple):
     """The outcome of formatting a log directory."""
 
-    folder: str
+    directory: str
     outcome: str
     meta: MetaProperties
 
     def row(self) -> JsonObject:
         """The result in `--output json`; `clusterId` is null until the first leader generates it."""
         return {
-            "folder": self.folder,
+            "directory": self.directory,
             "outcome": self.outcome,
             "nodeId": self.meta.node_id,
             "directoryId": str(self.meta.directory_id),
@@ -41,7 +41,7 @@ class FormatResult(NamedTuple):
     def __str__(self) -> str:
         meta, cluster = self.meta, self.meta.cluster_id or "unknown until the first leader generates it"
         ids = f"node.id {meta.node_id}, directory.id {meta.directory_id}, cluster.id {cluster}"
-        return f"{self.folder}: {self.outcome}; {ids}"
+        return f"{self.directory}: {self.outcome}; {ids}"
 
 
 @click.command("format")
@@ -120,14 +120,14 @@ def format_command(
     settings = load(str(config_path))
     founders = founders_for(settings, standalone, controllers, no_initial_controllers)
     bootstrap = bootstrap_content(release, features, credentials)
-    first, *others = format_data_folders(settings, cluster_id, ignore_formatted, founders, bootstrap)
+    first, *others = format_data_directories(settings, cluster_id, ignore_formatted, founders, bootstrap)
     if output == "json":
         print_json(first.row() | ({"logDirectories": [each.row() for each in others]} if others else {}))
     else:
         click.echo("\n".join(map(str, (first, *others))))
 
 
-def format_data_folders(
+def format_data_directories(
     settings: Settings,
     cluster_id: str | None = None,
     ignore_formatted: bool = False,
@@ -141,49 +141,49 @@ def format_data_folders(
     directory; with `skips_unusable` only for the directory of the metadata log and for one in use, since a broker can
     do without the others.
     """
-    from quorumd.errors import FolderInUse, StorageError
+    from quorumd.errors import DirectoryInUse, StorageError
     from quorumd.ids import ZERO_UUID
     from quorumd.runtime.entropy import SystemEntropy
 
     named = [founder.directory_id for founder in founders or () if founder.voter_id == settings.node_id]
     results: list[FormatResult] = []
-    for folder in settings.node_settings().data_directories:
+    for directory in settings.node_settings().data_directories:
         has_metadata = not results
         format_one = partial(
-            format_folder_with_lock,
+            format_directory_with_lock,
             node_id=settings.node_id,
             cluster_id=cluster_id,
             ignore_formatted=ignore_formatted,
         )
         if has_metadata:
             directory_id = next((id for id in named if id != ZERO_UUID), SystemEntropy().uuid())
-            result = format_one(folder, directory_id=directory_id, founders=founders, bootstrap=bootstrap)
+            result = format_one(directory, directory_id=directory_id, founders=founders, bootstrap=bootstrap)
         else:
             try:
-                result = format_one(folder, directory_id=SystemEntropy().uuid(), has_metadata=False)
+                result = format_one(directory, directory_id=SystemEntropy().uuid(), has_metadata=False)
             except StorageError as unusable:
-                if skips_unusable and not isinstance(unusable, FolderInUse):
+                if skips_unusable and not isinstance(unusable, DirectoryInUse):
                     continue
                 raise
         results.append(result)
     return results
 
 
-def format_folder_with_lock(folder: str, **options: Any) -> FormatResult:
-    """Format one directory with the options of `format_folder`, unless a node is running on it."""
-    from quorumd.log.folder_lock import lock_folder
-    from quorumd.log.meta_properties import format_folder, load_meta_properties
+def format_directory_with_lock(directory: str, **options: Any) -> FormatResult:
+    """Format one directory with the options of `format_directory`, unless a node is running on it."""
+    from quorumd.log.directory_lock import lock_directory
+    from quorumd.log.meta_properties import format_directory, load_meta_properties
     from quorumd.runtime.disk import OsDisk
 
     disk = OsDisk(lambda callback: None)
     lock = None
     try:
-        lock = lock_folder(disk, folder) if disk.exists(folder) else None
-        before = load_meta_properties(disk, folder)
-        meta = format_folder(disk, folder, **options)
+        lock = lock_directory(disk, directory) if disk.exists(directory) else None
+        before = load_meta_properties(disk, directory)
+        meta = format_directory(disk, directory, **options)
     finally:
         if lock is not None:
             lock.close()
         disk.close()
     outcome = "formatted" if before is None else "already formatted" if before == meta else "cluster id added"
-    return FormatResult(folder, outcome, meta)
+    return FormatResult(directory, outcome, meta)

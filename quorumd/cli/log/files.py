@@ -116,7 +116,7 @@ def files_of(path: Path) -> list[Path]:
     """
     if path.is_dir():
         inside = [path, *(sub for sub in path.iterdir() if sub.is_dir())]
-        found = [file for folder in inside for file in folder.iterdir() if file_kind(file)]
+        found = [file for directory in inside for file in directory.iterdir() if file_kind(file)]
         if not found:
             raise ConfigError(f"{path}: the directory has no {', '.join(KINDS)} files")
         return sorted(

@@ -25,7 +25,7 @@ _HEADER = ("Severity", "Code", "Node", "Peer", "Offsets", "Epochs", "Committed",
 
 
 @click.command()
-@click.argument("folders", metavar="ID=DIR...", nargs=-1, required=True)
+@click.argument("directories", metavar="ID=DIR...", nargs=-1, required=True)
 @click.option(
     "--report",
     "report_path",
@@ -49,7 +49,7 @@ _HEADER = ("Severity", "Code", "Node", "Peer", "Offsets", "Epochs", "Committed",
 @pipeline_options.spark
 @pipeline_options.output
 def audit(
-    folders: tuple[str, ...],
+    directories: tuple[str, ...],
     report_path: Path | None,
     textfile: Path | None,
     fold_records: int,
@@ -75,15 +75,15 @@ def audit(
       quorumd pipeline audit 1=hdfs://namenode/backup/n1 2=hdfs://namenode/backup/n2
       quorumd pipeline audit --master spark://10.0.0.5:7077 1=/mnt/n1 2=/mnt/n2 3=/mnt/n3
     """
-    from quorumd.pipeline.copies.log_files import parse_folders, read_folders
+    from quorumd.pipeline.copies.log_files import parse_directories, read_directories
     from quorumd.pipeline.spark.progress import doing
-    from quorumd.pipeline.spark.remote_folders import copied_folders, local_folders
+    from quorumd.pipeline.spark.remote_directories import copied_directories, local_directories
 
     _check_files(report_path, textfile)
-    by_node = parse_folders(",".join(folders))
+    by_node = parse_directories(",".join(directories))
     # Report mistakes in the directories before Spark starts.
-    read_folders(local_folders(by_node))
-    with spark.session("thin") as session, copied_folders(session, by_node, spark.master) as copies:
+    read_directories(local_directories(by_node))
+    with spark.session("thin") as session, copied_directories(session, by_node, spark.master) as copies:
         # Imported here because it needs numpy and pyarrow, which are loaded while Java starts.
         from quorumd.pipeline.audit.audit import audit as run_audit
 

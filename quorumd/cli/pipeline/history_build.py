@@ -28,7 +28,7 @@ TIMEOUT_S = 30.0
 @options.timeout(f"{TIMEOUT_S:g}s")
 @click.option(
     "--to",
-    "folder",
+    "directory",
     required=True,
     type=click.Path(path_type=Path),
     help="Write the history to this directory; it is created if it does not exist.",
@@ -41,7 +41,7 @@ def build(
     path: str | None,
     bootstrap: str | None,
     command_config: Path | None,
-    folder: Path,
+    directory: Path,
     follow: bool,
     once: bool,
     spark: SparkOptions,
@@ -64,16 +64,16 @@ def build(
     from dataclasses import asdict
 
     from quorumd.pipeline.history.build import build as build_history
-    from quorumd.pipeline.spark.remote_folders import copied_folders
+    from quorumd.pipeline.spark.remote_directories import copied_directories
 
-    source, folders = _source(path, bootstrap, follow, once)
+    source, directories = _source(path, bootstrap, follow, once)
     if bootstrap is not None and command_config is not None:
         source["commandConfig"] = str(command_config.absolute())
-    with spark.session("thin") as session, copied_folders(session, folders, spark.master) as copies:
-        if folders:
+    with spark.session("thin") as session, copied_directories(session, directories, spark.master) as copies:
+        if directories:
             source["path"] = ",".join(f"{node}={copy}" for node, copy in copies.items())
         summary = build_history(
-            session, source, folder, follow, report=lambda text: click.echo(f"warning: {text}", err=True)
+            session, source, directory, follow, report=lambda text: click.echo(f"warning: {text}", err=True)
         )
     if summary.orphans:
         click.echo(
@@ -93,12 +93,12 @@ def _source(
         raise click.UsageError("--follow cannot be combined with --once")
     if bootstrap is not None:
         return {"bootstrap": bootstrap, "timeoutMs": str(math.ceil(options.timeout_s() * 1000))}, {}
-    from quorumd.pipeline.copies.log_files import parse_folders, read_folders
-    from quorumd.pipeline.spark.remote_folders import local_folders
+    from quorumd.pipeline.copies.log_files import parse_directories, read_directories
+    from quorumd.pipeline.spark.remote_directories import local_directories
 
-    folders = parse_folders(path or "")
-    if follow and local_folders(folders) != folders:
+    directories = parse_directories(path or "")
+    if follow and local_directories(directories) != directories:
         raise click.UsageError("--follow cannot be combined with a URL, which is copied once")
     # Report mistakes in the directories before Spark starts.
-    read_folders(local_folders(folders))
-    return {}, folders
+    read_directories(local_directories(directories))
+    return {}, directories

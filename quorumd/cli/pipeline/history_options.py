@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from quorumd.pipeline.history.history import History
 
 F = TypeVar("F", bound=Callable[..., object])
-DEFAULT_FOLDER = Path("history")
+DEFAULT_DIRECTORY = Path("history")
 
 
 def history_option(command: F) -> F:
-    """`--history DIR`, passed as `folder`."""
+    """`--history DIR`, passed as `directory`."""
     return click.option(
         "--history",
-        "folder",
+        "directory",
         type=click.Path(path_type=Path),
-        default=DEFAULT_FOLDER,
+        default=DEFAULT_DIRECTORY,
         show_default=True,
         help="Read the history in this directory (`history build`).",
     )(command)
 
 
-def opened(folder: Path) -> History:
+def opened(directory: Path) -> History:
     """Open a history. Raises InputIncomplete, ConfigError."""
     from quorumd.pipeline.history.history import open_history
 
-    return open_history(folder)
+    return open_history(directory)
 
 
 def moment(history: History, text: str | None) -> datetime | None:

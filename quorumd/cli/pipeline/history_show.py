@@ -40,7 +40,12 @@ def show() -> None:
 @history_option
 @pipeline_options.output
 def partitions(
-    topic: str | None, partition: int | None, since: str | None, until: str | None, folder: Path, output: str
+    topic: str | None,
+    partition: int | None,
+    since: str | None,
+    until: str | None,
+    directory: Path,
+    output: str,
 ) -> None:
     """Show the leader, ISR and ELR of partitions over time, and the cause of each change.
 
@@ -53,7 +58,7 @@ def partitions(
     """
     from quorumd.pipeline.history.queries import STATE_COLUMNS, partition_rows
 
-    history = opened(folder)
+    history = opened(directory)
     rows = partition_rows(history, topic, partition, moment(history, since), moment(history, until))
     print_rows(rows, output, [*STATE_COLUMNS[:4], "lasted", *STATE_COLUMNS[4:]])
 
@@ -64,11 +69,11 @@ def _show_table(table: str) -> click.Command:
     )
     @history_option
     @pipeline_options.output
-    def command(since: str | None, folder: Path, output: str) -> None:
+    def command(since: str | None, directory: Path, output: str) -> None:
         from quorumd.pipeline.history.queries import table_rows
         from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 
-        history = opened(folder)
+        history = opened(directory)
         names = [name for name in HISTORY_TABLES[table].names if name != "cluster_id"]
         print_rows(table_rows(history, table, moment(history, since)), output, names)
 

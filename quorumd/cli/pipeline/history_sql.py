@@ -17,7 +17,7 @@ from quorumd.cli.pipeline.output import print_rows
 @history_option
 @pipeline_options.spark
 @pipeline_options.output
-def sql(query: str, folder: Path, spark: SparkOptions, output: str) -> None:
+def sql(query: str, directory: Path, spark: SparkOptions, output: str) -> None:
     """Query a history in SQL.
 
     \b
@@ -41,7 +41,7 @@ def sql(query: str, folder: Path, spark: SparkOptions, output: str) -> None:
     from quorumd.pipeline.history.history import register_views
     from quorumd.pipeline.spark.failures import checked_query
 
-    history = opened(folder)
+    history = opened(directory)
     with spark.session("small") as session:
         register_views(session, history)
         print_rows(checked_query(session, query), output)

@@ -25,7 +25,7 @@ from quorumd.cli.pipeline.output import print_rows
 )
 @history_option
 @pipeline_options.output
-def top(what: str, window: str | None, limit: int, folder: Path, output: str) -> None:
+def top(what: str, window: str | None, limit: int, directory: Path, output: str) -> None:
     """Show the partitions with the most leader changes, ISR changes or time below min.insync.replicas.
 
     \b
@@ -41,7 +41,7 @@ def top(what: str, window: str | None, limit: int, folder: Path, output: str) ->
     """
     from quorumd.pipeline.history import queries
 
-    history = opened(folder)
+    history = opened(directory)
     query = {
         "isr-churn": queries.isr_churn,
         "leader-flaps": queries.leader_flaps,

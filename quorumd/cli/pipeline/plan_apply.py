@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @execution_options
 def apply(
-    folder: Path,
+    directory: Path,
     servers: Addresses,
     execute: bool,
     wave: int | None,
@@ -38,6 +38,6 @@ def apply(
     """
     from quorumd.pipeline.plan.files import rollback_file, wave_file
 
-    numbers = wave_numbers(folder, wave)
-    waves = [(number, wave_file(folder, number), rollback_file(folder, number)) for number in numbers]
+    numbers = wave_numbers(directory, wave)
+    waves = [(number, wave_file(directory, number), rollback_file(directory, number)) for number in numbers]
     run_waves(waves, servers, execute, wave_timeout_s, force, output)

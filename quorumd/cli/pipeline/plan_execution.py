@@ -60,21 +60,21 @@ def execution_options(command: click.decorators.FC) -> click.decorators.FC:
             "--execute", is_flag=True, help="Execute the plan; only print its progress if not given."
         ),
         bootstrap(required=True),
-        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path)),
+        click.argument("directory", metavar="DIR", type=click.Path(path_type=Path)),
     ):
         command = option(command)
     return command
 
 
-def wave_numbers(folder: Path, wave: int | None) -> list[int]:
+def wave_numbers(directory: Path, wave: int | None) -> list[int]:
     """Return the waves to execute. Raises ConfigError for one that is not in the plan."""
     from quorumd.pipeline.spark.java import need_extra
 
     need_extra()
-    from quorumd.pipeline.plan.files import read_plan_folder
+    from quorumd.pipeline.plan.files import read_plan_directory
 
-    plan = read_plan_folder(folder)
-    check_wave(plan, folder, wave)
+    plan = read_plan_directory(directory)
+    check_wave(plan, directory, wave)
     return list(range(1, plan.waves + 1)) if wave is None else [wave]
 
 

@@ -120,7 +120,7 @@ CHANGE_OPTIONS = (
 )
 @click.option(
     "--out",
-    "folder",
+    "directory",
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
@@ -132,7 +132,7 @@ def make(
     move_limit: int,
     include_fenced: bool,
     shards: int | None,
-    folder: Path,
+    directory: Path,
     spark: SparkOptions,
     output: str,
     **given: Unpack[_StateAndChanges],
@@ -158,7 +158,7 @@ def make(
     need_extra()
     from quorumd.pipeline.plan.files import check_new, write_plan
 
-    check_new(folder)
+    check_new(directory)
     if given["live_sizes"] and given["sizes_path"]:
         raise click.UsageError("--live-sizes cannot be combined with --sizes")
     state, source = chosen_state(given)
@@ -166,10 +166,10 @@ def make(
     _check_brokers(state, changes, include_fenced)
     made_from: dict[str, object] = {"state": source, "options": given_options()}
     made = _make(state, changes, move_limit or None, shards, spark, made_from)
-    write_plan(made, folder)
+    write_plan(made, directory)
     show_figures(made, output)
     if output == "text":
-        click.echo(f"written to {folder}", err=True)
+        click.echo(f"written to {directory}", err=True)
 
 
 def _changes(state: ClusterState, given: _StateAndChanges) -> Changes:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @execution_options
 def rollback(
-    folder: Path,
+    directory: Path,
     servers: Addresses,
     execute: bool,
     wave: int | None,
@@ -33,6 +33,6 @@ def rollback(
     """
     from quorumd.pipeline.plan.files import rollback_file, wave_file
 
-    numbers = wave_numbers(folder, wave)[::-1]
-    waves = [(number, rollback_file(folder, number), wave_file(folder, number)) for number in numbers]
+    numbers = wave_numbers(directory, wave)[::-1]
+    waves = [(number, rollback_file(directory, number), wave_file(directory, number)) for number in numbers]
     run_waves(waves, servers, execute, wave_timeout_s, force, output)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--brokers", is_flag=True, help="Show the brokers before and after.")
 @click.option("--moves", is_flag=True, help="Show the moves of each partition.")
 @click.option("--wave", type=click.IntRange(min=1), metavar="N", help="Show only this wave, with --moves.")
 @pipeline_options.output
-def show(folder: Path, brokers: bool, moves: bool, wave: int | None, output: str) -> None:
+def show(directory: Path, brokers: bool, moves: bool, wave: int | None, output: str) -> None:
     """Show a plan: its figures, its brokers, or its moves.
 
     \b
@@ -39,10 +39,10 @@ def show(folder: Path, brokers: bool, moves: bool, wave: int | None, output: str
     from quorumd.pipeline.spark.java import need_extra
 
     need_extra()
-    from quorumd.pipeline.plan.files import read_plan_folder
+    from quorumd.pipeline.plan.files import read_plan_directory
 
-    found = read_plan_folder(folder)
-    check_wave(found, folder, wave)
+    found = read_plan_directory(directory)
+    check_wave(found, directory, wave)
     if brokers:
         print_rows(found.brokers, output)
     elif moves:

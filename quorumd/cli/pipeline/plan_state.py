@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., object])
 class StateSource(TypedDict):
     """The values of `state_options`: exactly one is given."""
 
-    folders: str | None
+    directories: str | None
     servers: Addresses | None
     history: Path | None
 
@@ -42,7 +42,7 @@ def state_options(command: F) -> F:
     for option in (
         click.option(
             "--from",
-            "folders",
+            "directories",
             metavar="ID=DIR,...",
             help="Read the state at the end of the logs in these directories.",
         ),
@@ -82,10 +82,10 @@ def request_cluster(servers: Addresses, request: Callable[[AdminClient], Awaitab
 
 def chosen_state(where: StateSource) -> tuple[ClusterState, str]:
     """Return the state that the values of `state_options` name, and a name for its source."""
-    from quorumd.pipeline.copies.log_files import parse_folders
+    from quorumd.pipeline.copies.log_files import parse_directories
     from quorumd.pipeline.plan import loading
 
-    given = [name for name in ("history", "servers", "folders") if where[name]]
+    given = [name for name in ("history", "servers", "directories") if where[name]]
     source = click.get_current_context().get_parameter_source("servers")
     if len(given) > 1 and source is ParameterSource.ENVIRONMENT:
         # Options on the command line take precedence over the environment.
@@ -94,8 +94,8 @@ def chosen_state(where: StateSource) -> tuple[ClusterState, str]:
         raise click.UsageError("use exactly one of --state, --bootstrap-server and --from")
     if where["history"]:
         return loading.state_of_history(where["history"]), f"history {where['history']}"
-    if where["folders"]:
-        return loading.state_of_logs(parse_folders(where["folders"])), f"logs {where['folders']}"
+    if where["directories"]:
+        return loading.state_of_logs(parse_directories(where["directories"])), f"logs {where['directories']}"
     servers = where["servers"] or ()
     names = ",".join(f"{host}:{port}" for host, port in servers)
     return request_cluster(servers, loading.state_of_cluster), f"cluster {names}"
@@ -109,7 +109,7 @@ def live_sizes(state: ClusterState, where: StateSource) -> Ints:
     from quorumd.pipeline.plan.live_sizes import Reported, request_sizes, sizes_of_partitions
 
     servers = where["servers"]
-    if where["history"] or where["folders"] or not servers:
+    if where["history"] or where["directories"] or not servers:
         raise click.UsageError("--live-sizes requires --bootstrap-server, whose brokers report them")
     brokers = [broker.id for broker in state.brokers.values() if broker.registered and not broker.fenced]
 
@@ -125,7 +125,7 @@ def live_sizes(state: ClusterState, where: StateSource) -> Ints:
     return sizes
 
 
-def check_wave(plan: Plan, folder: Path, wave: int | None) -> None:
+def check_wave(plan: Plan, directory: Path, wave: int | None) -> None:
     """Raise ConfigError if the plan does not have this wave."""
     if wave is not None and wave > plan.waves:
-        raise ConfigError(f"--wave {wave}: the plan in {folder} has {plan.waves} waves")
+        raise ConfigError(f"--wave {wave}: the plan in {directory} has {plan.waves} waves")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @state_options
 @click.option(
     "--differences",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @pipeline_options.output
 def verify(
-    folder: Path, differences: bool, wiped: int | None, output: str, **where: Unpack[StateSource]
+    directory: Path, differences: bool, wiped: int | None, output: str, **where: Unpack[StateSource]
 ) -> None:
     """Compare a cluster, or its recorded state, with a plan.
 
@@ -54,9 +54,9 @@ def verify(
 
     need_extra()
     from quorumd.pipeline.plan.comparison import VERDICTS, compared, of_waves, replicas_on
-    from quorumd.pipeline.plan.files import read_plan_folder
+    from quorumd.pipeline.plan.files import read_plan_directory
 
-    plan = read_plan_folder(folder)
+    plan = read_plan_directory(directory)
     state, _ = chosen_state(where)
     if wiped is not None:
         _report_replicas(wiped, replicas_on(wiped, state), output)

@@ -7,6 +7,6 @@ local_session        the session of requests to the active controller in this pr
 broker_client        requests to other brokers
 metadata_feed        committed batches and snapshots of the metadata log
 clients              the listener for clients, and the APIs on it
-log_folders          identity and locks of the log directories
+log_directories      identity and locks of the log directories
 counters             counters for metrics
 """

@@ -16,7 +16,7 @@ from quorumd.node.broker.clients import ClientListeners
 from quorumd.node.broker.controlled_shutdown import ControlledShutdown
 from quorumd.node.broker.controller_channel import ControllerAccess, NodeControllerChannel
 from quorumd.node.broker.counters import BrokerCounters
-from quorumd.node.broker.log_folders import record_cluster_id
+from quorumd.node.broker.log_directories import record_cluster_id
 from quorumd.node.broker.metadata_feed import MetadataFeed
 from quorumd.node.broker_settings import BrokerRoleSettings
 from quorumd.node.lifecycle import Lifecycle
@@ -98,7 +98,7 @@ class NodeBroker:
             self._clock, self._disk, self._entropy, self._client, self.open_channel, scheduler.begin
         )
         try:
-            # The node itself records it in the folder of the metadata log.
+            # The node itself records it in the directory of the metadata log.
             record_cluster_id(self._disk, self._access.node.settings.data_directories[1:], cluster_id)
             broker = self.broker = Broker(settings, ports, self)
             self._client.metadata = broker.metadata
@@ -130,7 +130,7 @@ class NodeBroker:
 
     def on_failed(self, reason: str) -> None:
         """Stop the process, since the storage of its broker has failed."""
-        self._lifecycle.stop(ExitCode.DATA_FOLDER, reason)
+        self._lifecycle.stop(ExitCode.DATA_DIRECTORY, reason)
 
     def on_controller_timeout(self, reason: str) -> None:
         """Stop the process, since the controllers do not accept its broker."""

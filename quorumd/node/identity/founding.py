@@ -1,11 +1,11 @@
 """Decides which nodes may found a quorum, and explains why a node is not part of one.
 
 KIP-595 draft: the configured voters are used only if there is no quorum state and no existing quorum can be
-discovered. A blank folder (no record, no snapshot, no epoch) therefore starts without a vote. Its node queries all
+discovered. A blank directory (no record, no snapshot, no epoch) therefore starts without a vote. Its node queries all
 other configured voters, all `bootstrap.servers` and all nodes that it discovers, and then:
 
     * With `quorum.voters` alone it may found a quorum once every queried node has reported that it is blank too, or
-      that it may found a quorum that includes exactly this folder. A node that does not respond may hold the only
+      that it may found a quorum that includes exactly this directory. A node that does not respond may hold the only
       copy of an existing quorum.
     * If formatted with --standalone or --initial-controllers it may found one although other nodes do not respond,
       after FORMATTED_WAIT_MS.
@@ -71,7 +71,7 @@ class FoundingDecision(NamedTuple):
 class Founding:
     """Decides from the reports of peers whether this node may found a quorum.
 
-    `formatted`: the founders that `format` or an earlier process saved; an empty set for a folder that never founds.
+    `formatted`: the founders that `format` or an earlier process saved; empty for a directory that never founds.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Founding:
 
     @property
     def is_open(self) -> bool:
-        """Whether this folder has no record of a quorum."""
+        """Whether this directory has no record of a quorum."""
         return not self._engine.voters.current.ids and self._engine.log_is_empty
 
     @property

@@ -1,4 +1,4 @@
-"""The identity and the saved state in a data folder, read and checked before a node starts."""
+"""The identity and the saved state in a data directory, read and checked before a node starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorumd.errors import DiskFull, StorageError
 from quorumd.ids import NO_NODE, Endpoint, ReplicaKey
 from quorumd.log.atomic_file import read_small_file, write_atomically
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
-from quorumd.log.meta_properties import MetaProperties, load_meta_properties, partition_folder
+from quorumd.log.meta_properties import MetaProperties, load_meta_properties, partition_directory
 from quorumd.log.quorum_state_file import Founder, QuorumStateFile, SavedState
 from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.ports import Disk
@@ -26,14 +26,14 @@ _TIMESTAMP = re.compile(rb"[0-9]{1,18}")
 
 @dataclass(slots=True)
 class SavedNode:
-    """The identity of a node and its quorum state, as saved in its data folder."""
+    """The identity of a node and its quorum state, as saved in its data directory."""
 
     meta: MetaProperties
     state: SavedState
     known_high_watermark: int
     listener_name: str
     has_state: bool
-    """Whether the folder has a quorum-state file."""
+    """Whether the directory has a quorum-state file."""
 
     @property
     def founders(self) -> VoterSet | None:
@@ -108,15 +108,15 @@ def require_quorum_state(saved: SavedNode, data_directory: str, log_is_empty: bo
     is_sole_voter = voters.ids == (own.id,) and voters.includes(own)
     if not (saved.has_state or log_is_empty or is_sole_voter):
         raise StorageError(
-            f"{partition_folder(data_directory)}/quorum-state is missing although there is a log: it holds the vote "
-            f"of this node, which could vote twice without it; restore the file, or, {REFORMAT_REMEDY}"
+            f"{partition_directory(data_directory)}/quorum-state is missing although there is a log: it holds the "
+            f"vote of this node, which could vote twice without it; restore the file, or, {REFORMAT_REMEDY}"
         )
 
 
 def load_saved_node(disk: Disk, data_directory: str, node_id: int, listener_name: str) -> SavedNode:
-    """Read the folder of a node.
+    """Read the directory of a node.
 
-    Raises StorageError for a folder that is not formatted or belongs to another node, CorruptLog for files that
+    Raises StorageError for a directory that is not formatted or belongs to another node, CorruptLog for files that
     cannot be parsed (holes 21, 39).
     """
     meta = load_meta_properties(disk, data_directory)
@@ -129,16 +129,16 @@ def load_saved_node(disk: Disk, data_directory: str, node_id: int, listener_name
             f"{data_directory} belongs to node {meta.node_id}, but the properties are those of node {node_id}; "
             "give each node its own directory"
         )
-    found = QuorumStateFile(disk, partition_folder(data_directory)).load()
+    found = QuorumStateFile(disk, partition_directory(data_directory)).load()
     state = found or SavedState()
     if state.broker_id not in (NO_NODE, node_id):
         raise StorageError(
-            f"{partition_folder(data_directory)}/quorum-state was written by node {state.broker_id}, "
+            f"{partition_directory(data_directory)}/quorum-state was written by node {state.broker_id}, "
             f"not by node {node_id}; a copied directory could vote twice: format a new one"
         )
     if state.cluster_id and meta.cluster_id and state.cluster_id != meta.cluster_id:
         raise StorageError(
-            f"{partition_folder(data_directory)}/quorum-state belongs to cluster {state.cluster_id}, but the "
+            f"{partition_directory(data_directory)}/quorum-state belongs to cluster {state.cluster_id}, but the "
             f"directory is formatted for cluster {meta.cluster_id}; restore the right file, or format a new directory"
         )
     return SavedNode(

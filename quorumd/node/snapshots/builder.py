@@ -15,7 +15,7 @@ from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.errors import CorruptLog, CorruptSnapshot, MalformedMessage, UnsupportedVersion
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.log_reader import read_log
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import SnapshotWriter
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.node.state.batch_replay import apply_batch
@@ -68,7 +68,7 @@ def build_snapshot(
     Raises StorageError, CorruptLog, DiskFull or FlushFailed, and leaves no file of the new snapshot behind. A record
     of an unknown type or version is an error too, since a snapshot without it would lose it.
     """
-    directory = partition_folder(data_directory)
+    directory = partition_directory(data_directory)
     prefix = _LogPrefix(disk, directory, on_progress)
     prefix.load_snapshot(end_offset)
     start = prefix.end

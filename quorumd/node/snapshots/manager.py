@@ -1,7 +1,7 @@
 """Decides when a snapshot is built and which log segments and older snapshots are deleted.
 
 Snapshots are built in a subprocess, one at a time; a failed build has no other effect. Other processes may write
-snapshots to the folder too (`quorumd snapshot`): `maintain` finds them.
+snapshots to the directory too (`quorumd snapshot`): `maintain` finds them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SnapshotManager:
     def maintain(self, committed: int) -> None:
         """Delete obsolete files and start a build if one is due. Called periodically.
 
-        All records below `committed` are committed, and durable here. Raises StorageError if the folder cannot be
+        All records below `committed` are committed, and durable here. Raises StorageError if the directory cannot be
         read, FlushFailed.
         """
         if self._is_stopped:

@@ -40,7 +40,7 @@ def load_new_cluster(disk: Disk, data_directory: str, *, log_is_empty: bool) -> 
     without either, the features of the newest release.
 
     Blocks. Raises CorruptLog for a damaged file and for unsupported levels. Kafka's tools leave the snapshot of
-    offset 0 in the folder permanently, so damage to it does not matter once the log has records.
+    offset 0 in the directory permanently, so damage to it does not matter once the log has records.
     """
     legacy = load_bootstrap(disk, data_directory)
     try:

@@ -15,13 +15,13 @@ from quorumd.pipeline.audit.copies import Copy, read_copies
 from quorumd.pipeline.audit.derived_files import findings_of_derived_files
 from quorumd.pipeline.audit.findings import Finding, Severity, in_order
 from quorumd.pipeline.audit.quorum_states import findings_of_states, voters_of
-from quorumd.pipeline.audit.rereading import FolderReader
+from quorumd.pipeline.audit.rereading import DirectoryReader
 from quorumd.pipeline.audit.sidecar_files import SidecarFiles, read_sidecar_files
 from quorumd.pipeline.audit.snapshot_fold import Log, fold_snapshots
 from quorumd.pipeline.audit.snapshots import SoundSnapshot, check_snapshots, compare_snapshots
 from quorumd.pipeline.audit.torn_tails import cut_torn_tail
 from quorumd.pipeline.audit.undecodable import undecodable_records
-from quorumd.pipeline.copies.log_files import LogFolder, read_folders
+from quorumd.pipeline.copies.log_files import CopyDirectory, read_directories
 from quorumd.pipeline.scan.batches import read_pieces
 from quorumd.pipeline.scan.digests import SegmentDigests
 from quorumd.pipeline.tables import schemas
@@ -91,26 +91,28 @@ class AuditReport:
         }
 
 
-def audit(session: SparkSession, folders: Mapping[int, str], fold_records: int = FOLD_RECORDS) -> AuditReport:
+def audit(
+    session: SparkSession, directories: Mapping[int, str], fold_records: int = FOLD_RECORDS
+) -> AuditReport:
     """Audit the copies in these directories, by node; Spark reads the logs. Raises InputIncomplete, JobFailed."""
-    path = ",".join(f"{node}={folder}" for node, folder in folders.items())
+    path = ",".join(f"{node}={directory}" for node, directory in directories.items())
     source = session.read.format("quorumd").option("path", path).option("level", "audit")
-    found = read_folders(folders)
+    found = read_directories(directories)
     rows = source.option("onCorrupt", "report").load().toArrow()
-    return judge({folder.node: folder for folder in found}, rows, fold_records)
+    return judge({directory.node: directory for directory in found}, rows, fold_records)
 
 
-def audit_here(folders: Mapping[int, str], fold_records: int = FOLD_RECORDS) -> AuditReport:
+def audit_here(directories: Mapping[int, str], fold_records: int = FOLD_RECORDS) -> AuditReport:
     """Audit without Spark, in one thread. Raises InputIncomplete."""
-    found = {folder.node: folder for folder in read_folders(folders)}
+    found = {directory.node: directory for directory in read_directories(directories)}
     return judge(found, read_rows(found.values()), fold_records)
 
 
-def read_rows(folders: Iterable[LogFolder]) -> pa.Table:
+def read_rows(directories: Iterable[CopyDirectory]) -> pa.Table:
     """Read the rows of the level `audit` in this process. Raises InputIncomplete."""
     import pyarrow as pa
 
-    batches = [_segment_rows(f.node, s.name, s.path, s.base_offset) for f in folders for s in f.segments]
+    batches = [_segment_rows(f.node, s.name, s.path, s.base_offset) for f in directories for s in f.segments]
     return pa.Table.from_batches(batches, schema=schemas.AUDIT.arrow())
 
 
@@ -124,11 +126,11 @@ def _segment_rows(node: int, name: str, path: str, base_offset: int) -> pa.Recor
     return digests.arrow()
 
 
-def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -> AuditReport:
+def judge(directories: Mapping[int, CopyDirectory], rows: pa.Table, fold_records: int) -> AuditReport:
     """Derive findings from rows of the level `audit` and the sidecar files. Raises InputIncomplete."""
-    copies, reader = read_copies(rows, folders), FolderReader(folders)
-    sidecar_files = {node: read_sidecar_files(folder) for node, folder in folders.items()}
-    checked = {node: check_snapshots(folder) for node, folder in folders.items()}
+    copies, reader = read_copies(rows, directories), DirectoryReader(directories)
+    sidecar_files = {node: read_sidecar_files(directory) for node, directory in directories.items()}
+    checked = {node: check_snapshots(directory) for node, directory in directories.items()}
     sound = [snapshot for snapshots, _ in checked.values() for snapshot in snapshots]
     for node, copy in copies.items():
         add_boundary_faults(copy)
@@ -137,7 +139,7 @@ def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -
         cut_torn_tail(copy, max(flushed), reader)
     controls = {node: read_controls(copy, reader) for node, copy in copies.items()}
     pairs = compare_all(copies, reader.bucket)
-    voters, voters_from = voters_of(controls, sidecar_files, tuple(folders))
+    voters, voters_from = voters_of(controls, sidecar_files, tuple(directories))
     commitment = Commitment(list(_claims(copies, sidecar_files, checked, voters, pairs)), pairs)
     findings = [*findings_of_states(copies, sidecar_files, controls)]
     findings += findings_of_pairs(copies, pairs, commitment, set(voters))
@@ -145,10 +147,10 @@ def judge(folders: Mapping[int, LogFolder], rows: pa.Table, fold_records: int) -
         ends = [snapshot.file.end_offset for snapshot in snapshots]
         findings += findings_of_copy(copies[node], commitment, sidecar_files[node].high_watermark, ends)
         findings += of_files
-        findings += findings_of_derived_files(folders[node], copies[node])
-    findings += undecodable_records(folders, copies, pairs, commitment, fold_records)
+        findings += findings_of_derived_files(directories[node], copies[node])
+    findings += undecodable_records(directories, copies, pairs, commitment, fold_records)
     explained: set[str] = set()
-    findings += fold_snapshots(Log(folders, copies, pairs), sound, fold_records, explained)
+    findings += fold_snapshots(Log(directories, copies, pairs), sound, fold_records, explained)
     findings += compare_snapshots(sound, explained)
     return AuditReport(
         tuple(in_order(findings)), copies, pairs, commitment, voters, voters_from, tuple(sound)

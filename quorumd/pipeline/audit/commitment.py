@@ -5,7 +5,7 @@ Raft's commit rule applies (Raft paper 5.4.2): records are committed if a majori
 identically, if they include a record of the last leader's own epoch, and if no copy shows a leader of a later epoch
 without them. The first record of every epoch is its leader's, so any record of the epoch meets the second condition.
 The third one excludes records that reached a majority only in a later epoch and can still be lost (figure 8).
-Voters whose folders are not given do not count.
+Voters whose directories are not given do not count.
 """
 
 from __future__ import annotations

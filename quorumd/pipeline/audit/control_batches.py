@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.pipeline.audit.copies import Copy
-from quorumd.pipeline.audit.rereading import FolderReader
+from quorumd.pipeline.audit.rereading import DirectoryReader
 from quorumd.protocol.control_record import ControlMessage, decode_control
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
 from quorumd.protocol.messages.voters_record import VotersRecord
@@ -42,7 +42,7 @@ class Controls:
     voter_sets: list[VoterSet] = field(default_factory=list)
 
 
-def read_controls(copy: Copy, reader: FolderReader) -> Controls:
+def read_controls(copy: Copy, reader: DirectoryReader) -> Controls:
     """Read the control records of a copy, without damaged batches. Raises InputIncomplete."""
     found = Controls()
     for mark in copy.controls:

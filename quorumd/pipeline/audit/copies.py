@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quorumd.pipeline.copies.log_files import LogFolder
+from quorumd.pipeline.copies.log_files import CopyDirectory
 from quorumd.pipeline.scan.digests import BUCKET, CONTROL, EPOCH_START, SEGMENT
 from quorumd.pipeline.tables.schemas import Row
 
@@ -114,12 +114,14 @@ class Copy:
         return next((d for d in self.damages if d.offset_lo <= offset <= d.offset_hi), None)
 
 
-def read_copies(rows: pa.Table, folders: Mapping[int, LogFolder]) -> dict[int, Copy]:
-    """Return the copies of these folders by node, from rows of schemas.AUDIT in any order."""
+def read_copies(rows: pa.Table, directories: Mapping[int, CopyDirectory]) -> dict[int, Copy]:
+    """Return the copies of these directories by node, from rows of schemas.AUDIT in any order."""
     import pyarrow.compute as pc
 
-    copies = {node: Copy(node) for node in sorted(folders)}
-    bases = {(node, s.name): s.base_offset for node, folder in folders.items() for s in folder.segments}
+    copies = {node: Copy(node) for node in sorted(directories)}
+    bases = {
+        (node, s.name): s.base_offset for node, directory in directories.items() for s in directory.segments
+    }
     is_bucket = pc.equal(rows["kind"], BUCKET)
     for row in rows.filter(pc.invert(is_bucket)).to_pylist():
         _add(copies[row["node"]], row, bases[row["node"], row["segment"]])

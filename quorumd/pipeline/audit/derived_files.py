@@ -24,7 +24,7 @@ from quorumd.protocol.record_batch import HEADER_SIZE
 
 if TYPE_CHECKING:
     from quorumd.pipeline.audit.copies import Copy
-    from quorumd.pipeline.copies.log_files import LogFolder, SegmentFile
+    from quorumd.pipeline.copies.log_files import CopyDirectory, SegmentFile
 
 _OFFSET_ENTRY = Struct(">II")
 _TIME_ENTRY = Struct(">qI")
@@ -37,38 +37,38 @@ class _Place(NamedTuple):
     text: str
 
 
-def findings_of_derived_files(folder: LogFolder, copy: Copy) -> Iterator[Finding]:
+def findings_of_derived_files(directory: CopyDirectory, copy: Copy) -> Iterator[Finding]:
     """Return the contradictions in a directory, at most one per file. Raises InputIncomplete for unreadable files."""
     try:
-        yield from _partition_metadata(folder)
-        yield from _leader_epochs(folder, copy)
-        for segment, following in zip(folder.segments, (*folder.segments[1:], None), strict=True):
+        yield from _partition_metadata(directory)
+        yield from _leader_epochs(directory, copy)
+        for segment, following in zip(directory.segments, (*directory.segments[1:], None), strict=True):
             end = copy.end_offset if following is None else following.base_offset
             yield from _indexes(segment, end, copy)
     except OSError as error:
         raise InputIncomplete(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
-def _partition_metadata(folder: LogFolder) -> Iterator[Finding]:
+def _partition_metadata(directory: CopyDirectory) -> Iterator[Finding]:
     try:
-        topic_id = read_topic_id(ReadOnlyDisk(), folder.path)
+        topic_id = read_topic_id(ReadOnlyDisk(), directory.path)
     except CorruptLog as error:
-        yield Finding(Severity.WARNING, "PARTITION_METADATA_CONTRADICTS", str(error), folder.node)
+        yield Finding(Severity.WARNING, "PARTITION_METADATA_CONTRADICTS", str(error), directory.node)
         return
     if topic_id not in (None, METADATA_TOPIC_ID):
         detail = f"{PARTITION} has topic id {topic_id}, and that of the metadata log is {METADATA_TOPIC_ID}"
-        yield Finding(Severity.WARNING, "PARTITION_METADATA_CONTRADICTS", detail, folder.node)
+        yield Finding(Severity.WARNING, "PARTITION_METADATA_CONTRADICTS", detail, directory.node)
 
 
-def _leader_epochs(folder: LogFolder, copy: Copy) -> Iterator[Finding]:
-    path = Path(folder.path) / EPOCHS
+def _leader_epochs(directory: CopyDirectory, copy: Copy) -> Iterator[Finding]:
+    path = Path(directory.path) / EPOCHS
     if not path.exists():
         return
     found = _wrong_epoch(path.read_text("utf-8", "replace"), copy)
     if found is not None:
         detail = f"{EPOCHS}: {found.text}; remove the file, it is rebuilt at startup"
         yield Finding(
-            Severity.WARNING, "EPOCHS_CONTRADICT_LOG", detail, folder.node, segment=EPOCHS,
+            Severity.WARNING, "EPOCHS_CONTRADICT_LOG", detail, directory.node, segment=EPOCHS,
             offset_lo=found.offset, offset_hi=found.offset,
         )  # fmt: skip
 

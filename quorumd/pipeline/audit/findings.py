@@ -18,7 +18,7 @@ Codes of the sidecar files
     STATE_BEHIND_LOG        the epoch of quorum-state is below that of the log: this node could vote twice
     EPOCHS_CONTRADICT_LOG, INDEX_CONTRADICTS_LOG, PARTITION_METADATA_CONTRADICTS
                             leader-epoch-checkpoint, an index or partition.metadata is not that of the log
-    STATE_UNREADABLE, NO_STATE, VOTERS_DIFFER, WRONG_FOLDER, OTHER_CLUSTER
+    STATE_UNREADABLE, NO_STATE, VOTERS_DIFFER, WRONG_DIRECTORY, OTHER_CLUSTER
     SNAPSHOT_DAMAGED, SNAPSHOT_DIFFERS (between nodes, or from the log), SNAPSHOT_NOT_COMPARED, SNAPSHOT_PART
     STALE_CONFIGS           a stock node's snapshot has configs of removed topics; a WARNING if later topics have them
 """

@@ -15,7 +15,7 @@ def findings_of_states(
     copies: Mapping[int, Copy], sidecar_files: Mapping[int, SidecarFiles], controls: Mapping[int, Controls]
 ) -> Iterator[Finding]:
     """Return all contradictions, each once."""
-    yield from _folders(sidecar_files)
+    yield from _directories(sidecar_files)
     yield from _leaders(sidecar_files, controls)
     yield from _votes(sidecar_files, controls)
     for node, files in sidecar_files.items():
@@ -46,7 +46,7 @@ def _epoch(copy: Copy, epoch: int, controls: Controls) -> Iterator[Finding]:
     yield Finding(severity, "STATE_BEHIND_LOG", detail, copy.node, epoch_lo=epoch, epoch_hi=last_epoch)
 
 
-def _folders(sidecar_files: Mapping[int, SidecarFiles]) -> Iterator[Finding]:
+def _directories(sidecar_files: Mapping[int, SidecarFiles]) -> Iterator[Finding]:
     clusters: dict[str, int] = {}
     for node, files in sidecar_files.items():
         meta = files.meta
@@ -55,7 +55,7 @@ def _folders(sidecar_files: Mapping[int, SidecarFiles]) -> Iterator[Finding]:
         # A directory that was given without an ID is node 0.
         if meta.node_id != node and (len(sidecar_files) > 1 or node != 0):
             detail = f"meta.properties has node.id={meta.node_id}: the directory belongs to another node"
-            yield Finding(Severity.WARNING, "WRONG_FOLDER", detail, node)
+            yield Finding(Severity.WARNING, "WRONG_DIRECTORY", detail, node)
         if meta.cluster_id is not None:
             other = clusters.setdefault(meta.cluster_id, node)
             first = next(iter(clusters))
@@ -137,9 +137,9 @@ def _voters(node: int, files: SidecarFiles, controls: Controls) -> Iterator[Find
 
 
 def voters_of(
-    controls: Mapping[int, Controls], sidecar_files: Mapping[int, SidecarFiles], folders: Sequence[int]
+    controls: Mapping[int, Controls], sidecar_files: Mapping[int, SidecarFiles], directories: Sequence[int]
 ) -> tuple[tuple[int, ...], str]:
-    """Return the voters and their source: the log, quorum-state, or else the given folders."""
+    """Return the voters and their source: the log, quorum-state, or else the given directories."""
     sets = [each for found in controls.values() for each in found.voter_sets[-1:]]
     if sets:
         return max(sets).voters, "the voters' record in the log"
@@ -152,4 +152,4 @@ def voters_of(
     if states:
         newest = max(states, key=lambda state: (state.leader_epoch, state.applied_offset))
         return tuple(sorted(newest.current_voters)), "quorum-state"
-    return tuple(folders), "the directories given"
+    return tuple(directories), "the directories given"

@@ -7,16 +7,18 @@ from pathlib import Path
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.audit.copies import Copy, Mark
-from quorumd.pipeline.copies.log_files import LogFolder
+from quorumd.pipeline.copies.log_files import CopyDirectory
 from quorumd.pipeline.scan.batches import Batches, Place, scan
 from quorumd.pipeline.scan.digests import BUCKET_BITS
 
 
-class FolderReader:
+class DirectoryReader:
     """Reads from the copies in these directories, by node. Methods raise InputIncomplete if a file cannot be read."""
 
-    def __init__(self, folders: Mapping[int, LogFolder]) -> None:
-        self._paths = {(node, s.name): s.path for node, folder in folders.items() for s in folder.segments}
+    def __init__(self, directories: Mapping[int, CopyDirectory]) -> None:
+        self._paths = {
+            (node, s.name): s.path for node, directory in directories.items() for s in directory.segments
+        }
 
     def bucket(self, copy: Copy, bucket: int) -> list[Batches]:
         """The batches of a copy that begin in a bucket, damaged ones as they are."""

@@ -22,7 +22,7 @@ from quorumd.pipeline.audit.commitment import Pair
 from quorumd.pipeline.audit.copies import Copy
 from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.pipeline.audit.snapshots import SoundSnapshot
-from quorumd.pipeline.copies.log_files import LogFolder
+from quorumd.pipeline.copies.log_files import CopyDirectory
 from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
@@ -39,7 +39,7 @@ Config = tuple[tuple[int, str], str, str]
 class Log(NamedTuple):
     """The copies of a log and their comparisons."""
 
-    folders: Mapping[int, LogFolder]
+    directories: Mapping[int, CopyDirectory]
     copies: Mapping[int, Copy]
     pairs: Mapping[tuple[int, int], Pair]
 
@@ -70,9 +70,9 @@ class _Image:
         self._apply(read_batches(ReadOnlyDisk(), snapshot.file.path, snapshot.id))
         self.end = snapshot.file.end_offset
 
-    def read_log(self, folder: str, end: int) -> None:
-        """Apply the records of the log in a folder up to `end`."""
-        self._apply(read_log(ReadOnlyDisk(), folder, self.end, end))
+    def read_log(self, directory: str, end: int) -> None:
+        """Apply the records of the log in a directory up to `end`."""
+        self._apply(read_log(ReadOnlyDisk(), directory, self.end, end))
         self.end = end
 
     def _apply(self, batches: Iterable[tuple[bytes, BatchHeader]]) -> None:
@@ -136,7 +136,7 @@ def fold_snapshots(
             left -= cost
             try:
                 image = image or _begin(before)
-                image.read_log(log.folders[holder.node].path, snapshot_id.offset)
+                image.read_log(log.directories[holder.node].path, snapshot_id.offset)
                 for each in same:
                     findings = list(_compare(image, each, holder, start))
                     yield from findings

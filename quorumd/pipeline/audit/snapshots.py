@@ -12,7 +12,7 @@ from quorumd.errors import InputIncomplete, StorageError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.snapshot_file import SnapshotSummary, check_snapshot, read_batches
 from quorumd.pipeline.audit.findings import Finding, Severity
-from quorumd.pipeline.copies.log_files import LogFolder, SnapshotFile
+from quorumd.pipeline.copies.log_files import CopyDirectory, SnapshotFile
 from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
 from quorumd.pipeline.scan.batches import read_pieces
 from quorumd.protocol.record_batch import values
@@ -31,11 +31,11 @@ class SoundSnapshot(NamedTuple):
         return OffsetAndEpoch(self.file.end_offset, self.file.epoch)
 
 
-def check_snapshots(folder: LogFolder) -> tuple[list[SoundSnapshot], list[Finding]]:
-    """Return the valid snapshots of a folder in order, and findings about the others. Raises InputIncomplete."""
+def check_snapshots(directory: CopyDirectory) -> tuple[list[SoundSnapshot], list[Finding]]:
+    """Return the valid snapshots of a directory in order, and findings about the others. Raises InputIncomplete."""
     sound: list[SoundSnapshot] = []
-    findings: list[Finding] = list(_left_over(folder))
-    for file in folder.snapshots:
+    findings: list[Finding] = list(_left_over(directory))
+    for file in directory.snapshots:
         faults = list(_faults(file))
         findings += faults
         if faults:
@@ -93,11 +93,11 @@ def _damaged(file: SnapshotFile, detail: str, position: int | None) -> Finding:
     )  # fmt: skip
 
 
-def _left_over(folder: LogFolder) -> Iterator[Finding]:
-    for name in sorted(os.listdir(folder.path)):
+def _left_over(directory: CopyDirectory) -> Iterator[Finding]:
+    for name in sorted(os.listdir(directory.path)):
         if name.endswith(_LEFT_OVER):
             detail = "an unfinished or discarded snapshot, which is never read"
-            yield Finding(Severity.INFO, "SNAPSHOT_PART", detail, folder.node, segment=name)
+            yield Finding(Severity.INFO, "SNAPSHOT_PART", detail, directory.node, segment=name)
 
 
 def _crcs(snapshot: SoundSnapshot) -> list[tuple[int, int]]:

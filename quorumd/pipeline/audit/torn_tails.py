@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Final
 
 from quorumd.pipeline.audit.copies import Copy, Damage
-from quorumd.pipeline.audit.rereading import FolderReader
+from quorumd.pipeline.audit.rereading import DirectoryReader
 
 SECTOR_BYTES: Final = 512
 _LEAST_ZEROS: Final = 16
 """More zeros than the base offset and length at the start of a header can have."""
 
 
-def cut_torn_tail(copy: Copy, durable: int, reader: FolderReader) -> None:
+def cut_torn_tail(copy: Copy, durable: int, reader: DirectoryReader) -> None:
     """Truncate the copy at the first damage at its end if a crash explains the damage, as the node will do.
 
     Offsets below `durable` were flushed. Raises InputIncomplete.
@@ -40,7 +40,7 @@ def cut_torn_tail(copy: Copy, durable: int, reader: FolderReader) -> None:
     copy.cut_at = end
 
 
-def _was_not_written(copy: Copy, damage: Damage, reader: FolderReader) -> bool:
+def _was_not_written(copy: Copy, damage: Damage, reader: DirectoryReader) -> bool:
     if damage.code == "TORN_TAIL":
         return True
     if damage.code not in ("BAD_CRC", "BAD_HEADER", "BROKEN_CHAIN"):

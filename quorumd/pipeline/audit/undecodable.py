@@ -12,7 +12,7 @@ from quorumd.errors import InputIncomplete
 from quorumd.pipeline.audit.commitment import Commitment, Pair
 from quorumd.pipeline.audit.copies import Copy
 from quorumd.pipeline.audit.findings import Finding, Severity
-from quorumd.pipeline.copies.log_files import LogFolder
+from quorumd.pipeline.copies.log_files import CopyDirectory
 from quorumd.pipeline.scan.batches import read_pieces
 
 _COLUMNS = ("offset", "epoch", "position", "fault")
@@ -25,7 +25,7 @@ class _BadRecord(NamedTuple):
 
 
 def undecodable_records(
-    folders: Mapping[int, LogFolder],
+    directories: Mapping[int, CopyDirectory],
     copies: Mapping[int, Copy],
     pairs: Mapping[tuple[int, int], Pair],
     commitment: Commitment,
@@ -47,7 +47,7 @@ def undecodable_records(
             continue
         else:
             left -= copy.records
-            bad = decoded[node] = list(_bad_records(folders[node]))
+            bad = decoded[node] = list(_bad_records(directories[node]))
         for record in bad:
             if copy.start_offset <= record.offset < copy.end_offset:
                 yield _finding(copy, record, commitment)
@@ -64,19 +64,19 @@ def _is_equal(copy: Copy, peer: Copy, pairs: Mapping[tuple[int, int], Pair]) -> 
     )
 
 
-def _bad_records(folder: LogFolder) -> Iterator[_BadRecord]:
+def _bad_records(directory: CopyDirectory) -> Iterator[_BadRecord]:
     # Imported here: it is only needed for an audit, and takes as long to import as the rest of it.
     from quorumd.pipeline.decode.records import decode_records
 
-    for segment in folder.segments:
+    for segment in directory.segments:
         try:
             for data, position, scanned in read_pieces(segment.path, base_offset=segment.base_offset):
-                rows = decode_records(data, scanned.batches, folder.node, segment.name, position, _COLUMNS)
+                rows = decode_records(data, scanned.batches, directory.node, segment.name, position, _COLUMNS)
                 for row in rows.filter(rows.column("fault").is_valid()).to_pylist():
                     yield _BadRecord(row["offset"], row["epoch"], row["fault"])
         except OSError as error:
             raise InputIncomplete(
-                f"{segment.path} of node {folder.node} cannot be read: {error.strerror}"
+                f"{segment.path} of node {directory.node} cannot be read: {error.strerror}"
             ) from None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quorumd.errors import ConfigError, InputIncomplete
-from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.log.segment import parse_base_offset
 from quorumd.log.snapshot_file import parse_snapshot_name
 
@@ -44,8 +44,8 @@ class SnapshotFile:
 
 
 @dataclass(frozen=True, slots=True)
-class LogFolder:
-    """A node's copy: its files ordered by offset."""
+class CopyDirectory:
+    """The directory with the copy of a node: its files ordered by offset."""
 
     node: int
     path: str
@@ -58,35 +58,37 @@ class LogFolder:
         return sum(segment.size for segment in self.segments)
 
 
-def parse_folders(text: str) -> dict[int, str]:
+def parse_directories(text: str) -> dict[int, str]:
     """Parse `1=/srv/n1,2=/srv/n2` to directories by node; a single directory without id is node 0. Raises
     ConfigError."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if len(parts) == 1 and not re.match(r"\d+=", parts[0]):
         return {0: parts[0]}
-    folders: dict[int, str] = {}
+    directories: dict[int, str] = {}
     for part in parts:
-        id_text, equals, folder = part.partition("=")
-        if not equals or not id_text.isdecimal() or not folder:
+        id_text, equals, directory = part.partition("=")
+        if not equals or not id_text.isdecimal() or not directory:
             raise ConfigError(f"{part!r} is not ID=DIR, such as 1=/srv/quorumd/node-1")
-        if int(id_text) in folders:
-            raise ConfigError(f"node {id_text} has two directories, {folders[int(id_text)]} and {folder}")
-        folders[int(id_text)] = folder
-    if not folders:
+        if int(id_text) in directories:
+            raise ConfigError(
+                f"node {id_text} has two directories, {directories[int(id_text)]} and {directory}"
+            )
+        directories[int(id_text)] = directory
+    if not directories:
         raise ConfigError("no directory given; expected ID=DIR,... such as 1=/srv/quorumd/node-1")
-    return folders
+    return directories
 
 
-def read_folders(folders: Mapping[int, str]) -> list[LogFolder]:
+def read_directories(directories: Mapping[int, str]) -> list[CopyDirectory]:
     """List the files in these directories, by node. Raises InputIncomplete if a directory does not exist or has no
     log."""
-    return [_read_folder(node, folders[node]) for node in sorted(folders)]
+    return [_read_directory(node, directories[node]) for node in sorted(directories)]
 
 
-def _read_folder(node: int, folder: str) -> LogFolder:
-    path = Path(folder)
-    if (path / PARTITION_FOLDER).is_dir():
-        path /= PARTITION_FOLDER
+def _read_directory(node: int, directory: str) -> CopyDirectory:
+    path = Path(directory)
+    if (path / PARTITION_DIRECTORY).is_dir():
+        path /= PARTITION_DIRECTORY
     try:
         with os.scandir(path) as listed:
             entries = sorted(listed, key=lambda entry: entry.name)
@@ -111,6 +113,6 @@ def _read_folder(node: int, folder: str) -> LogFolder:
     if not segments and not snapshots:
         raise InputIncomplete(
             f"{path} of node {node} has no log: expected segments such as {0:020d}.log, "
-            f"or a log directory with {PARTITION_FOLDER} in it"
+            f"or a log directory with {PARTITION_DIRECTORY} in it"
         )
-    return LogFolder(node, str(path), tuple(segments), tuple(snapshots))
+    return CopyDirectory(node, str(path), tuple(segments), tuple(snapshots))

@@ -1,10 +1,10 @@
 """The history of a cluster as tables in Parquet (schemas.HISTORY_TABLES), written as the log grows, and queries.
 
-build(session, source options, folder, follow) -> Summary
+build(session, source options, directory, follow) -> Summary
     Streams the log: each micro-batch is folded onto the previous state and becomes a few files of each table,
     `TABLE/lo=<first offset>/`. The atomic replacement of `history.json`, which lists the files, makes them visible.
     After a crash, the next run resumes there.
-open_history(folder) -> History; register_views(session, history): the tables and views as temporary views
+open_history(directory) -> History; register_views(session, history): the tables and views as temporary views
 
 From a log to a history
     build           runs the stream, to the end of the log or continuously
@@ -15,7 +15,7 @@ From a log to a history
     writer          on the driver: folds cluster-wide records, starts jobs, publishes
     jobs            in workers: events to Parquet; folds and writes the states of a bucket of partitions
     merging         merges small files of many micro-batches
-    tables          the folder: history.json, files, the lock
+    tables          the directory: history.json, files, the lock
     lag             the lag of each node
 
 Pure decisions

@@ -62,12 +62,12 @@ class Summary:
 def build(
     session: SparkSession,
     source: Mapping[str, str],
-    folder: Path,
+    directory: Path,
     follow: bool = False,
     stop: threading.Event | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> Summary:
-    """Add new records of the log to the history in `folder`.
+    """Add new records of the log to the history in `directory`.
 
     With `follow`, continue until SIGINT, or until `stop` is set. If records were deleted before they were
     read, the history continues with the next snapshot; the gap is recorded in the table gaps and passed to `report`.
@@ -78,22 +78,22 @@ def build(
     history belongs to another cluster or another build is writing it.
     """
     started = time.monotonic()
-    with only_writer(folder), _without_leftovers(folder):
-        manifest = read_manifest(folder) or Manifest()
-        _check_cluster(folder, manifest, cluster_id_of(source, report))
+    with only_writer(directory), _without_leftovers(directory):
+        manifest = read_manifest(directory) or Manifest()
+        _check_cluster(directory, manifest, cluster_id_of(source, report))
         session.dataSource.register(StagingSource)
         records, orphans = 0, 0
         stop = stop or threading.Event()
-        copies = folder / COPIED
+        copies = directory / COPIED
         found, is_behind = find_seed(session, source, manifest.end, copies, report), True
         while is_behind:
             began = manifest.end
-            writer = _begin(session, folder, manifest, found, report)
+            writer = _begin(session, directory, manifest, found, report)
             try:
                 _stream(session, source, writer, follow, stop)
                 is_behind = False
             except PySparkException as error:
-                manifest = read_manifest(folder) or Manifest()
+                manifest = read_manifest(directory) or Manifest()
                 # The log may have been deleted up to a snapshot since it was last checked.
                 found = find_seed(session, source, manifest.end, copies, report)
                 if found is None:
@@ -111,11 +111,11 @@ def build(
     return Summary(records, seconds, made.begin, made.end, orphans)
 
 
-def _check_cluster(folder: Path, manifest: Manifest, cluster_id: str | None) -> None:
+def _check_cluster(directory: Path, manifest: Manifest, cluster_id: str | None) -> None:
     """Record the cluster id in a new history; raise ConfigError if that of the history is another one."""
     if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
         raise ConfigError(
-            f"{folder} has the history of cluster {manifest.cluster_id}, but this log is of cluster {cluster_id}"
+            f"{directory} has the history of cluster {manifest.cluster_id}, but this log is of cluster {cluster_id}"
         )
     manifest.cluster_id = manifest.cluster_id or cluster_id
 
@@ -125,24 +125,24 @@ def _was_unreachable(error: PySparkException) -> bool:
 
 
 @contextmanager
-def _without_leftovers(folder: Path) -> Iterator[None]:
+def _without_leftovers(directory: Path) -> Iterator[None]:
     """Delete staged and copied files and the checkpoint on exit; they may be large and are not reused."""
     try:
         yield
     finally:
         for name in (STAGING, CHECKPOINT, COPIED):
-            shutil.rmtree(folder / name, ignore_errors=True)
+            shutil.rmtree(directory / name, ignore_errors=True)
 
 
 def _begin(
     session: SparkSession,
-    folder: Path,
+    directory: Path,
     manifest: Manifest,
     found: tuple[Seed, dict[str, str]] | None,
     report: Callable[[str], None],
 ) -> HistoryWriter:
     """Return a writer, with the seed snapshot loaded if there is one."""
-    writer = HistoryWriter(folder, manifest)
+    writer = HistoryWriter(directory, manifest)
     if found:
         seed, source = found
         if manifest.end:
@@ -163,7 +163,7 @@ def _stream(
     follow: bool,
     stop: threading.Event,
 ) -> None:
-    shutil.rmtree(writer.folder / CHECKPOINT, ignore_errors=True)
+    shutil.rmtree(writer.directory / CHECKPOINT, ignore_errors=True)
     end, epoch = writer.manifest.end, writer.manifest.end_epoch
     options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
     options |= {"startingOffset": str(end)} | staging_options(Staging(writer.staging, end, epoch))
@@ -182,7 +182,7 @@ def _stream(
             doing(f"up to offset {writer.manifest.end:,}, the last {added:,} records in {took:.1f} s")
 
     stream = frame.writeStream.foreachBatch(add).option(
-        "checkpointLocation", str((writer.folder / CHECKPOINT).absolute())
+        "checkpointLocation", str((writer.directory / CHECKPOINT).absolute())
     )
     stream = stream.trigger(processingTime=TRIGGER) if follow else stream.trigger(availableNow=True)
     if not _ends_by_itself(stream.start(), adding, stop) and not follow:

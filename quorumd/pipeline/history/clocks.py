@@ -71,16 +71,16 @@ class Clocks:
         return f"timestamp_micros(unix_micros({time}) + CASE {' '.join(cases)} ELSE 0 END)"
 
 
-def clocks_of(folder: Path, manifest: Manifest) -> Clocks:
+def clocks_of(directory: Path, manifest: Manifest) -> Clocks:
     """Compute the corrections for a history; if time never goes back, only the epochs are read."""
     columns = ["start_offset", "start_ts"]
-    epochs = read_files(folder, manifest.paths("epochs"), "epochs", columns).sort_by("start_offset")
+    epochs = read_files(directory, manifest.paths("epochs"), "epochs", columns).sort_by("start_offset")
     epochs = epochs.filter(pc.is_valid(epochs["start_ts"]))
     begins, starts_us = epochs["start_offset"].to_numpy(), micros(epochs["start_ts"])
     if not np.any(np.diff(starts_us) < 0):
         return Clocks(begins, np.zeros(len(begins), np.int64))
     paths = manifest.paths("partition_states") + manifest.paths("partition_current")
-    states = read_files(folder, paths, "partition_states", ["from_offset", "from_ts"])
+    states = read_files(directory, paths, "partition_states", ["from_offset", "from_ts"])
     states = states.filter(pc.is_valid(states["from_ts"]))
     return Clocks(
         begins, shifts(begins, starts_us, states["from_offset"].to_numpy(), micros(states["from_ts"]))

@@ -326,8 +326,8 @@ def _broker_after(row: Row, before: Row | None, snapshot: bool) -> Row | None:
                 {name: end.get(key) for name, key in _END_POINT.items()}
                 for end in fields.get("endPoints", [])
             ],
-            "log_dirs": [_uuid(folder) for folder in fields.get("logDirs", [])],
-            "cordoned_log_dirs": [_uuid(folder) for folder in fields.get("cordonedLogDirs") or []],
+            "log_dirs": [_uuid(directory) for directory in fields.get("logDirs", [])],
+            "cordoned_log_dirs": [_uuid(directory) for directory in fields.get("cordonedLogDirs") or []],
             "event": "snapshot" if snapshot else "register",
             "fenced": row["fenced"] > 0,
         }
@@ -337,9 +337,9 @@ def _broker_after(row: Row, before: Row | None, snapshot: bool) -> Row | None:
         after = dict(before)
         after["event"], after["fenced"] = _event(row, before["fenced"])
         if fields.get("logDirs"):
-            after["log_dirs"] = [_uuid(folder) for folder in fields["logDirs"]]
+            after["log_dirs"] = [_uuid(directory) for directory in fields["logDirs"]]
         if fields.get("cordonedLogDirs") is not None:
-            after["cordoned_log_dirs"] = [_uuid(folder) for folder in fields["cordonedLogDirs"]]
+            after["cordoned_log_dirs"] = [_uuid(directory) for directory in fields["cordonedLogDirs"]]
     gone = number == UNREGISTER_BROKER
     after["from_offset"], after["from_ts"] = row["offset"], row["ts"]
     after["to_offset"], after["to_ts"] = (row["offset"], row["ts"]) if gone else (None, None)

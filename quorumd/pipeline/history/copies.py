@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.copies.log_files import parse_folders
-from quorumd.pipeline.source.followed import FollowedFolders, most_up_to_date
+from quorumd.pipeline.copies.log_files import parse_directories
+from quorumd.pipeline.source.followed import FollowedDirectories, most_up_to_date
 from quorumd.pipeline.source.options import Interval, Selection
 from quorumd.pipeline.source.pieces import Wanted, code_and_place, read_piece
 from quorumd.pipeline.source.tasks import File, Piece, may_hold
@@ -15,9 +15,9 @@ Report = Callable[[str], None]
 
 
 def describe_input(source: Mapping[str, str]) -> str:
-    """Describe the source for progress; of several folders the most up-to-date copy is read."""
-    folders = parse_folders(source["path"]) if "path" in source else {}
-    node = FollowedFolders(folders).look().node if len(folders) > 1 else None
+    """Describe the source for progress; of several directories the most up-to-date copy is read."""
+    directories = parse_directories(source["path"]) if "path" in source else {}
+    node = FollowedDirectories(directories).look().node if len(directories) > 1 else None
     return "reading the log" if node is None else f"reading the copy of node {node}"
 
 
@@ -28,15 +28,15 @@ def without_damaged(source: Mapping[str, str], known: int, report: Report) -> di
     """
     if "path" not in source:
         return None
-    folders = parse_folders(source["path"])
-    followed = FollowedFolders(folders)
+    directories = parse_directories(source["path"])
+    followed = FollowedDirectories(directories)
     reached = {each.node: each for each in followed.look_at_each()}
     found = {
         node: first_damage(followed.copies[node].files, Interval(known, each.offset))
         for node, each in reached.items()
     }
     damaged = {node: text for node, text in found.items() if text is not None}
-    whole = {node: path for node, path in folders.items() if node not in damaged}
+    whole = {node: path for node, path in directories.items() if node not in damaged}
     if not damaged or len(reached) == 1:
         return None
     if not whole:

@@ -31,7 +31,7 @@ class History:
     All times in results are corrected for leaders with wrong clocks (see `clocks`).
     """
 
-    folder: Path
+    directory: Path
     manifest: Manifest
 
     @property
@@ -43,7 +43,7 @@ class History:
     @cached_property
     def clocks(self) -> Clocks:
         """The corrections of clocks."""
-        return clocks_of(self.folder, self.manifest)
+        return clocks_of(self.directory, self.manifest)
 
     def moment(self, text: str) -> datetime:
         """Parse an age before the last record (`1h`, `30m`, `2d`) or an ISO 8601 time (UTC by default).
@@ -98,25 +98,25 @@ class History:
         moments = TIMES.get(table, {})
         if not (moments and self.clocks.moved):
             both = filters if times is None else times if filters is None else filters & times
-            return read_files(self.folder, paths, table, columns, both)
+            return read_files(self.directory, paths, table, columns, both)
         wanted = columns or list(HISTORY_TABLES[table].names)
         needed = [*wanted, *(each for pair in moments.items() for each in pair if each not in wanted)]
-        rows = read_files(self.folder, paths, table, needed, filters)
+        rows = read_files(self.directory, paths, table, needed, filters)
         for time, offset in moments.items():
             place = rows.column_names.index(time)
             rows = rows.set_column(place, time, self.clocks.right(rows[time], rows[offset]))
         return (rows if times is None else rows.filter(times)).select(wanted)
 
 
-def open_history(folder: Path) -> History:
+def open_history(directory: Path) -> History:
     """Open the history in a directory. Raises InputIncomplete if there is none."""
-    manifest = read_manifest(folder)
+    manifest = read_manifest(directory)
     if manifest is None:
         raise InputIncomplete(
-            f"there is no history in {folder}: build it with "
-            f"`quorumd pipeline history build --from ... --to {folder}`"
+            f"there is no history in {directory}: build it with "
+            f"`quorumd pipeline history build --from ... --to {directory}`"
         )
-    return History(folder, manifest)
+    return History(directory, manifest)
 
 
 def register_views(session: SparkSession, history: History) -> None:
@@ -132,7 +132,7 @@ def register_views(session: SparkSession, history: History) -> None:
             paths = paths + history.manifest.paths("partition_current")
         if paths:
             frame = session.read.schema(table.ddl).parquet(
-                *(str((history.folder / path).absolute()) for path in paths)
+                *(str((history.directory / path).absolute()) for path in paths)
             )
         else:
             frame = session.createDataFrame([], table.ddl)

@@ -25,7 +25,7 @@ CONTEXT = "context"
 class MicroBatch:
     """The directory of the history, the staging directory, and the first offset of the micro-batch."""
 
-    folder: Path
+    directory: Path
     staging: Path
     low: int
     cluster_id: str | None
@@ -73,7 +73,7 @@ def run_jobs(jobs: Iterable[EventsJob | FoldJob]) -> list[Done]:
             done = run_job(job)
             found.append(done)
             for path in filter(None, (done.path, done.current)):
-                flushes.append(threads.submit(flush, job.micro_batch.folder / path))
+                flushes.append(threads.submit(flush, job.micro_batch.directory / path))
         for each in flushes:
             each.result()
     return found
@@ -94,7 +94,7 @@ def _write_events(job: EventsJob) -> Done:
     path = path_in("events", micro_batch.low, f"part-{job.name}")
     with pa.memory_map(str(job.file)) as source:
         events = _named(pa.ipc.open_file(source).read_all(), _read_context(micro_batch.staging))
-        write_table(micro_batch.folder, path, unpacked(events, EVENTS, micro_batch.cluster_id))
+        write_table(micro_batch.directory, path, unpacked(events, EVENTS, micro_batch.cluster_id))
     return Done("events", path)
 
 
@@ -115,27 +115,29 @@ def _named(events: pa.Table, context: ReplicaContext) -> pa.Table:
 def _fold_bucket(job: FoldJob) -> Done:
     micro_batch, name = job.micro_batch, f"bucket-{job.bucket:02d}"
     context = _read_context(micro_batch.staging)
-    states = _read_states(micro_batch.folder, [job.current] if job.current else [])
+    states = _read_states(micro_batch.directory, [job.current] if job.current else [])
     records = _read_records(job)
     closed, still_open, orphans, counts = fold(states, records, context)
     done = Done("partition_states", bucket=job.bucket, orphans=orphans, partition_counts=counts)
     if len(closed):
         done.path = path_in("partition_states", micro_batch.low, name)
-        write_table(micro_batch.folder, done.path, unpacked(closed, PARTITION_STATES, micro_batch.cluster_id))
+        write_table(
+            micro_batch.directory, done.path, unpacked(closed, PARTITION_STATES, micro_batch.cluster_id)
+        )
     if len(closed) or len(records):
         done.current = ""
         if len(still_open):
             done.current = path_in("partition_current", micro_batch.low, name)
             write_table(
-                micro_batch.folder,
+                micro_batch.directory,
                 done.current,
                 unpacked(still_open, PARTITION_STATES, micro_batch.cluster_id),
             )
     return done
 
 
-def _read_states(folder: Path, paths: list[str]) -> pa.Table:
-    table = read_files(folder, paths, "partition_states", list(STATES.names))
+def _read_states(directory: Path, paths: list[str]) -> pa.Table:
+    table = read_files(directory, paths, "partition_states", list(STATES.names))
     for number, column in enumerate(PARTITION_STATES.select(STATES.names).columns):
         if column.type == INTS:
             table = table.set_column(number, column.name, pack(table.column(number)))

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from quorumd.ids import NO_NODE
-from quorumd.pipeline.copies.log_files import parse_folders
+from quorumd.pipeline.copies.log_files import parse_directories
 from quorumd.pipeline.tables.schemas import Row
 
 if TYPE_CHECKING:
-    from quorumd.pipeline.source.followed import FollowedFolders
+    from quorumd.pipeline.source.followed import FollowedDirectories
     from quorumd.protocol.messages.describe_quorum_response import PartitionData
 
 LagRows = Callable[[datetime, int], list[Row]]
@@ -27,21 +27,21 @@ def lag_of(source: Mapping[str, str]) -> LagRows:
     the end of the log."""
     if "path" not in source:
         return _ClusterLag(source)
-    from quorumd.pipeline.source.followed import FollowedFolders
+    from quorumd.pipeline.source.followed import FollowedDirectories
 
     # Kept for the whole build: segments already scanned are not scanned again.
-    folders = FollowedFolders(parse_folders(source["path"]))
-    return lambda as_of, end: _of_folders(folders, as_of, end)
+    directories = FollowedDirectories(parse_directories(source["path"]))
+    return lambda as_of, end: _of_directories(directories, as_of, end)
 
 
-def _of_folders(folders: FollowedFolders, as_of: datetime, end: int) -> list[Row]:
+def _of_directories(directories: FollowedDirectories, as_of: datetime, end: int) -> list[Row]:
     from quorumd.pipeline.source.followed import most_up_to_date
 
-    reached = folders.look_at_each()
+    reached = directories.look_at_each()
     farthest = most_up_to_date(reached).offset
     if farthest > end:
         return []
-    return [_row(as_of, each.node, "folder", each.offset, farthest - each.offset) for each in reached]
+    return [_row(as_of, each.node, "directory", each.offset, farthest - each.offset) for each in reached]
 
 
 class _ClusterLag:

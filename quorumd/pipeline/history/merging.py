@@ -15,7 +15,7 @@ GROWING = ("events", "partition_states", "lag", "gaps")
 """Tables to which every micro-batch adds files; the others are rewritten when they change."""
 
 
-def merge_small(folder: Path, table: str, paths: list[str], low: int) -> tuple[list[str], list[str]]:
+def merge_small(directory: Path, table: str, paths: list[str], low: int) -> tuple[list[str], list[str]]:
     """Merge MANY small files into one of the micro-batch that begins at offset `low`, per bucket.
 
     Return the files of the table, and the files that were merged.
@@ -28,11 +28,11 @@ def merge_small(folder: Path, table: str, paths: list[str], low: int) -> tuple[l
     for bucket, all_of_it in by_bucket.items():
         if len(all_of_it) < MANY:
             continue
-        small = [path for path in all_of_it if (folder / path).stat().st_size < SMALL_BYTES]
+        small = [path for path in all_of_it if (directory / path).stat().st_size < SMALL_BYTES]
         if len(small) < MANY:
             continue
         target = path_in(table, low, f"merged-{bucket}")
-        write_table(folder, target, read_files(folder, small, table))
+        write_table(directory, target, read_files(directory, small, table))
         kept = [path for path in kept if path not in set(small)]
         kept.append(target)
         merged.extend(small)

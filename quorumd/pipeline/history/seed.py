@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from quorumd.errors import InputIncomplete
 from quorumd.log.snapshot_file import file_name
 from quorumd.output_files import replacing
-from quorumd.pipeline.copies.log_files import parse_folders, read_folders
+from quorumd.pipeline.copies.log_files import parse_directories, read_directories
 from quorumd.protocol.control_record import ControlType
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def find_seed(
     since the cluster may delete it before all of its records are read. Raises InputIncomplete, RequestFailed.
     """
     if "path" in source:
-        found = _snapshot_of_folders(source["path"], known, report)
+        found = _snapshot_of_directories(source["path"], known, report)
     else:
         found = _snapshot_of_cluster(source, known, copies, report)
     if found is None:
@@ -58,29 +58,29 @@ def find_seed(
     return Seed(header.snapshot_offset, header.snapshot_epoch, ts), source
 
 
-def _snapshot_of_folders(path: str, known: int, report: Callable[[str], None]) -> tuple[str, int] | None:
+def _snapshot_of_directories(path: str, known: int, report: Callable[[str], None]) -> tuple[str, int] | None:
     """Return ID=DIRECTORY and the end offset of the oldest snapshot that reaches the start of the followed log."""
     # Imported here: Spark's planning process does not need Arrow and numpy, which take 0.5 s to import.
     from quorumd.pipeline.history.copies import first_damage
-    from quorumd.pipeline.source.followed import FollowedFolders
+    from quorumd.pipeline.source.followed import FollowedDirectories
     from quorumd.pipeline.source.options import EVERY_OFFSET
     from quorumd.pipeline.source.tasks import files_of
 
-    folders = parse_folders(path)
-    copies = FollowedFolders(folders)
+    directories = parse_directories(path)
+    copies = FollowedDirectories(directories)
     reached = copies.look()
     start = copies.copies[reached.node].start_offset
     if start <= known:
         return None
     reaching = {
         (file.snapshot[0], file.node): file
-        for file in files_of(read_folders(folders), "snapshot")
+        for file in files_of(read_directories(directories), "snapshot")
         if file.snapshot is not None and start <= file.snapshot[0] <= reached.offset
     }
     for (end, node), file in sorted(reaching.items()):
         damage = first_damage([file], EVERY_OFFSET)
         if damage is None:
-            return f"{node}={folders[node]}", end
+            return f"{node}={directories[node]}", end
         report(f"a snapshot is damaged, trying the next one: {damage}")
     if reaching:
         raise InputIncomplete(
@@ -122,8 +122,8 @@ def cluster_id_of(source: Mapping[str, str], report: Callable[[str], None]) -> s
     if "path" not in source:
         with _observer(source, report) as observer:
             return observer.cluster_id()
-    for folder in read_folders(parse_folders(source["path"])):
-        for place in (Path(folder.path), Path(folder.path).parent):
+    for directory in read_directories(parse_directories(source["path"])):
+        for place in (Path(directory.path), Path(directory.path).parent):
             for line in _lines(place / "meta.properties"):
                 name, _, value = line.partition("=")
                 if name.strip() == "cluster.id" and value.strip():

@@ -73,13 +73,13 @@ class Staged:
     last_ts_us: int = 0
     """The timestamp of the last record, in microseconds since 1970."""
 
-    def file(self, folder: Path, kind: str) -> Path:
+    def file(self, directory: Path, kind: str) -> Path:
         """Return the path of a file; `kind` is events or partitions."""
-        return folder / f"{self.name}.{kind}"
+        return directory / f"{self.name}.{kind}"
 
 
 def stage(
-    batches: Iterator[pa.RecordBatch], folder: Path, start: int, seed: Seed | None = None
+    batches: Iterator[pa.RecordBatch], directory: Path, start: int, seed: Seed | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Stage the records of `batches` (level records, packed) from offset `start` on.
 
@@ -93,8 +93,8 @@ def stage(
         return
     low = int(first["offset"][0].as_py())
     staged = Staged(low if seed is None else seed.end - 1, low, f"{low:020d}")
-    events, partitions = staged.file(folder, "events"), staged.file(folder, "partitions")
-    folder.mkdir(parents=True, exist_ok=True)
+    events, partitions = staged.file(directory, "events"), staged.file(directory, "partitions")
+    directory.mkdir(parents=True, exist_ok=True)
     with (
         _arrow_file(events, EVENT_COLUMNS.arrow()) as event_file,
         _arrow_file(partitions, RECORD_COLUMNS) as partition_file,

@@ -35,7 +35,7 @@ class Staging(NamedTuple):
     """Where to stage records from offset `start` on. `epoch` is that of the record before `start`, -1 if unknown;
     `seed` is the snapshot of a batch read."""
 
-    folder: Path
+    directory: Path
     start: int = 0
     epoch: int = -1
     seed: Seed | None = None
@@ -43,8 +43,8 @@ class Staging(NamedTuple):
 
 def staging_options(staging: Staging) -> dict[str, str]:
     """Return options for this source, in addition to those of the source `quorumd`."""
-    folder, start, epoch, seed = staging
-    found = {"stagingFolder": str(folder), "stagingStart": str(start), "stagingEpoch": str(epoch)}
+    directory, start, epoch, seed = staging
+    found = {"stagingDirectory": str(directory), "stagingStart": str(start), "stagingEpoch": str(epoch)}
     if seed is not None:
         found["stagingSeed"] = json.dumps([seed.end, seed.epoch, seed.ts.isoformat()])
     return found
@@ -68,7 +68,7 @@ class StagingSource(DataSource):
 
     def _parsed(self, level: str) -> tuple[SourceOptions, Table, Staging]:
         given = {name.lower(): value for name, value in self.options.items()}
-        folder, start, epoch = (given.pop(f"staging{name}") for name in ("folder", "start", "epoch"))
+        directory, start, epoch = (given.pop(f"staging{name}") for name in ("directory", "start", "epoch"))
         seed = None
         if text := given.pop("stagingseed", None):
             end, epoch, ts = json.loads(text)
@@ -77,7 +77,7 @@ class StagingSource(DataSource):
         if options.on_corrupt == REPORT:
             raise ConfigError("onCorrupt=report cannot be used for a history: use fail or skip")
         columns = RECORD_COLUMNS if seed is None else ("snapshot_offset", *RECORD_COLUMNS)
-        return options, options.table.select(columns), Staging(Path(folder), int(start), int(epoch), seed)
+        return options, options.table.select(columns), Staging(Path(directory), int(start), int(epoch), seed)
 
 
 class _StagingReader(TaskReader):
@@ -90,8 +90,8 @@ class _StagingReader(TaskReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from quorumd.pipeline.history.staging import stage
 
-        folder, start, _, seed = self.staging
-        yield from stage(self.rows(partition), folder, start, seed)
+        directory, start, _, seed = self.staging
+        yield from stage(self.rows(partition), directory, start, seed)
 
 
 class _StagingStreamReader(_StagingReader, StreamReader):

@@ -85,40 +85,40 @@ class Manifest:
         return {path for table in self.files for path in self.paths(table)}
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(directory: Path) -> Manifest | None:
     """Read the manifest in a directory; None if there is none. Raises InputIncomplete, and ConfigError for another
     format."""
     try:
-        document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        document = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         version = document.pop("format")
         if version != FORMAT:
             raise ConfigError(
-                f"{folder / MANIFEST} has format {version}, only {FORMAT} is supported; build the history again in "
-                "another directory"
+                f"{directory / MANIFEST} has format {version}, only {FORMAT} is supported; build the history again "
+                "in another directory"
             )
         return Manifest(**document)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
-        raise InputIncomplete(f"{folder / MANIFEST} cannot be read: {error}") from None
+        raise InputIncomplete(f"{directory / MANIFEST} cannot be read: {error}") from None
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest atomically and durably. Call `flush_new` for newly listed files first."""
-    with replacing(folder / MANIFEST) as file:
+    with replacing(directory / MANIFEST) as file:
         file.write(json.dumps({"format": FORMAT} | asdict(manifest), indent=1).encode())
         file.flush()
         os.fsync(file.fileno())
-    flush(folder)
+    flush(directory)
 
 
-def flush_new(folder: Path, paths: Collection[str]) -> None:
+def flush_new(directory: Path, paths: Collection[str]) -> None:
     """Make files and their names durable; files that are already flushed cost little."""
-    folders = {parent for path in paths for parent in Path(path).parents}
+    directories = {parent for path in paths for parent in Path(path).parents}
     # Flush all files at once: the disk merges the flushes.
     with ThreadPoolExecutor(FLUSHES) as threads:
-        for together in (sorted(paths), sorted(folders)):
-            list(threads.map(flush, [folder / each for each in together]))
+        for together in (sorted(paths), sorted(directories)):
+            list(threads.map(flush, [directory / each for each in together]))
 
 
 def flush(path: Path) -> None:
@@ -131,49 +131,49 @@ def flush(path: Path) -> None:
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
+def only_writer(directory: Path) -> Iterator[None]:
     """Lock the history against other writers while the block runs. Raises ConfigError if it is locked."""
-    _make(folder)
-    with os.fdopen(open_for_appending(folder / ".lock"), "wb") as lock:
+    _make(directory)
+    with os.fdopen(open_for_appending(directory / ".lock"), "wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"{folder} is being written by another `history build`") from None
+            raise ConfigError(f"{directory} is being written by another `history build`") from None
         yield
 
 
-def _make(folder: Path) -> None:
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+def _make(directory: Path) -> None:
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
     for made in missing:
         flush(made.parent)
 
 
-def remove_leftovers(folder: Path, manifest: Manifest) -> None:
+def remove_leftovers(directory: Path, manifest: Manifest) -> None:
     """Remove the files of a killed run, which the manifest does not list."""
-    shutil.rmtree(folder / STAGING, ignore_errors=True)
+    shutil.rmtree(directory / STAGING, ignore_errors=True)
     known = manifest.named | set(manifest.obsolete)
     for table in HISTORY_TABLES:
-        for file in (folder / table).rglob("*.parquet*"):
-            if str(file.relative_to(folder)) not in known:
+        for file in (directory / table).rglob("*.parquet*"):
+            if str(file.relative_to(directory)) not in known:
                 file.unlink()
-    for file in folder.glob(f".{MANIFEST}.*"):
+    for file in directory.glob(f".{MANIFEST}.*"):
         file.unlink()
-    _remove_empty_folders(folder)
+    _remove_empty_directories(directory)
 
 
-def remove_obsolete(folder: Path, paths: list[str]) -> None:
+def remove_obsolete(directory: Path, paths: list[str]) -> None:
     """Remove files that no manifest lists."""
     for path in paths:
-        (folder / path).unlink(missing_ok=True)
-        parent = (folder / path).parent
+        (directory / path).unlink(missing_ok=True)
+        parent = (directory / path).parent
         if not any(parent.iterdir()):
             parent.rmdir()
 
 
-def _remove_empty_folders(folder: Path) -> None:
+def _remove_empty_directories(directory: Path) -> None:
     for table in HISTORY_TABLES:
-        for inside in (folder / table).glob("lo=*"):
+        for inside in (directory / table).glob("lo=*"):
             if not any(inside.iterdir()):
                 inside.rmdir()
 
@@ -193,12 +193,12 @@ def path_in(table: str, low: int, name: str) -> str:
     return f"{table}/lo={low:020d}/{name}.parquet"
 
 
-def write_table(folder: Path, path: str, table: pa.Table) -> None:
+def write_table(directory: Path, path: str, table: pa.Table) -> None:
     """Write a table atomically; the caller flushes it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    target = folder / path
+    target = directory / path
     target.parent.mkdir(parents=True, exist_ok=True)
     ascending = [name for name in table.column_names if name in ASCENDING]
     bounded = [field.name for field in table.schema if pa.types.is_primitive(field.type)]
@@ -217,7 +217,7 @@ def write_table(folder: Path, path: str, table: pa.Table) -> None:
         )
 
 
-def write_rows(folder: Path, path: str, table: str, rows: list[Row], cluster_id: str | None) -> None:
+def write_rows(directory: Path, path: str, table: str, rows: list[Row], cluster_id: str | None) -> None:
     """Write rows of a table of HISTORY_TABLES; times may be microseconds since 1970."""
     import pyarrow as pa
 
@@ -228,12 +228,12 @@ def write_rows(folder: Path, path: str, table: str, rows: list[Row], cluster_id:
         else pa.array([row.get(field.name) for row in rows], field.type)
         for field in schema
     ]
-    write_table(folder, path, pa.table(columns, schema=schema))
+    write_table(directory, path, pa.table(columns, schema=schema))
 
 
-def read_rows(folder: Path, paths: list[str], table: str) -> list[Row]:
+def read_rows(directory: Path, paths: list[str], table: str) -> list[Row]:
     """Read what `write_rows` wrote, without the cluster id; times are microseconds since 1970."""
-    found = with_micros(read_files(folder, paths, table).drop_columns(["cluster_id"]))
+    found = with_micros(read_files(directory, paths, table).drop_columns(["cluster_id"]))
     rows: list[Row] = found.to_pylist()
     return rows
 
@@ -247,7 +247,7 @@ def with_micros(table: pa.Table) -> pa.Table:
 
 
 def read_files(
-    folder: Path,
+    directory: Path,
     paths: list[str],
     table: str,
     columns: list[str] | None = None,
@@ -265,7 +265,7 @@ def read_files(
         schema = pa.schema([schema.field(name) for name in columns])
     try:
         parts = [
-            pq.read_table(folder / path, columns=schema.names, filters=filters, partitioning=None)
+            pq.read_table(directory / path, columns=schema.names, filters=filters, partitioning=None)
             for path in paths
         ]
     except FileNotFoundError as error:

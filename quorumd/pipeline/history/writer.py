@@ -58,16 +58,16 @@ class HistoryWriter:
     Records below the end of the history (replays after a crash, overlaps) are dropped.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, manifest: Manifest) -> None:
+        self.directory = directory
         self.manifest = manifest
-        self.staging = (folder / STAGING).absolute()
+        self.staging = (directory / STAGING).absolute()
         self.records = 0
         """The number of added records."""
         self.orphans = 0
         self._waiting: list[Staged] = []
-        remove_leftovers(folder, manifest)
-        self._state = _read_state(folder, manifest)
+        remove_leftovers(directory, manifest)
+        self._state = _read_state(directory, manifest)
 
     def add(self, frame: DataFrame, lag: LagRows = lambda ts, end: []) -> None:
         """Add the new records of a micro-batch of `staging_source`.
@@ -134,7 +134,7 @@ class HistoryWriter:
         shutil.rmtree(self.staging)
 
     def _micro_batch(self, low: int) -> MicroBatch:
-        return MicroBatch(self.folder.absolute(), self.staging, low, self._state.cluster_id)
+        return MicroBatch(self.directory.absolute(), self.staging, low, self._state.cluster_id)
 
     def _fold_jobs(self, staged: list[Staged], low: int, context: ReplicaContext) -> list[FoldJob]:
         self.staging.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ class HistoryWriter:
         for part in staged:
             if part.low > expected and expected:
                 raise InputIncomplete(
-                    f"offsets {expected} to {part.low - 1} are missing: the history in {self.folder} ends at "
+                    f"offsets {expected} to {part.low - 1} are missing: the history in {self.directory} ends at "
                     f"{expected}, but the next record read is at {part.low}"
                 )
             expected = part.high
@@ -185,8 +185,8 @@ class HistoryWriter:
         generation of each table."""
         obsolete, self.manifest.obsolete = self.manifest.obsolete, []
         if obsolete:
-            write_manifest(self.folder, self.manifest)
-            remove_obsolete(self.folder, obsolete)
+            write_manifest(self.directory, self.manifest)
+            remove_obsolete(self.directory, obsolete)
 
     def _publish(self, low: int, end: End, done: list[Done], lag: list[Row], is_seed: bool = False) -> None:
         """Write the remaining tables and publish the micro-batch."""
@@ -207,16 +207,16 @@ class HistoryWriter:
             if table in state.changed:
                 obsolete.extend(files.get(table, []))
                 files[table] = [path_in(table, low, "all")]
-                write_rows(self.folder, files[table][0], table, _rows_of(state, table), state.cluster_id)
+                write_rows(self.directory, files[table][0], table, _rows_of(state, table), state.cluster_id)
         state.changed.clear()
         gap = [] if not (is_seed and before.end) else [_gap(before, end)]
         for table, rows in {"lag": lag, "gaps": gap}.items():
             if rows:
                 files.setdefault(table, []).append(path_in(table, low, "all"))
-                write_rows(self.folder, files[table][-1], table, rows, state.cluster_id)
+                write_rows(self.directory, files[table][-1], table, rows, state.cluster_id)
         for table in GROWING:
             if table in files:
-                files[table], merged = merge_small(self.folder, table, files[table], low)
+                files[table], merged = merge_small(self.directory, table, files[table], low)
                 obsolete.extend(merged)
         named = before.named
         self.manifest = Manifest(
@@ -230,10 +230,10 @@ class HistoryWriter:
             files=files,
             obsolete=[path for path in obsolete if path in named],
         )
-        flush_new(self.folder, self.manifest.named - named)
-        write_manifest(self.folder, self.manifest)
-        remove_obsolete(self.folder, [path for path in obsolete if path not in named])
-        remove_obsolete(self.folder, before.obsolete)
+        flush_new(self.directory, self.manifest.named - named)
+        write_manifest(self.directory, self.manifest)
+        remove_obsolete(self.directory, [path for path in obsolete if path not in named])
+        remove_obsolete(self.directory, before.obsolete)
 
 
 def _gap(before: Manifest, end: End) -> Row:
@@ -276,9 +276,9 @@ def _rows_of(state: ClusterState, table: str) -> list[Row]:
     return list(found[table])
 
 
-def _read_state(folder: Path, manifest: Manifest) -> ClusterState:
+def _read_state(directory: Path, manifest: Manifest) -> ClusterState:
     def rows(table: str) -> list[Row]:
-        return read_rows(folder, manifest.paths(table), table)
+        return read_rows(directory, manifest.paths(table), table)
 
     state = ClusterState(
         cluster_id=manifest.cluster_id,

@@ -3,7 +3,7 @@
     planner.make_plan(state, changes) -> files.Plan: schemas.PLAN_MOVES, schemas.PLAN_BROKERS, and figures
 
 state         the state that a plan starts from, as arrays
-loading       reads the state from a history, folders of a log or a live cluster, and sizes from files
+loading       reads the state from a history, directories of a log or a live cluster, and sizes from files
 live_sizes    sizes that the brokers of a live cluster report
 planning      all steps in their order, from a state and changes to the new replicas
 planner       a plan from these, with its figures
@@ -23,7 +23,7 @@ leader_paths  pure: makes preferred leaders as even as the replicas allow
 choices       pure: one broker per row, each at most as often as its capacity
 waves         pure: divides moves into waves within the limits of Kafka and of brokers
 tables        a plan as Arrow tables, and its figures
-files         the folder of a plan: Kafka's reassignment JSON, rollback, summary
+files         the directory of a plan: Kafka's reassignment JSON, rollback, summary
 comparison    compares a state with a plan
 arrays        types of arrays, deterministic pseudo-random numbers
 """

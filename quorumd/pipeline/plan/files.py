@@ -92,62 +92,62 @@ class Plan:
         return self.moves.slice(int(low), int(high - low))
 
 
-def write_plan(plan: Plan, folder: Path) -> None:
+def write_plan(plan: Plan, directory: Path) -> None:
     """Write a plan to a new or empty directory. Raises ConfigError."""
-    check_new(folder)
-    (folder / WAVES).mkdir(parents=True)
-    (folder / ROLLBACK).mkdir()
+    check_new(directory)
+    (directory / WAVES).mkdir(parents=True)
+    (directory / ROLLBACK).mkdir()
     for name, table in ((MOVES, plan.moves), (BROKERS, plan.brokers), (SIZES, plan.sizes)):
         if table is not None:
-            with replacing(folder / name) as file:
+            with replacing(directory / name) as file:
                 pq.write_table(table, file, compression="zstd")
     for wave in range(1, plan.waves + 1):
         part = plan.of_wave(wave)
-        write_output(wave_file(folder, wave), reassignment_json(part, "new"))
-        write_output(rollback_file(folder, wave), reassignment_json(part, "old"))
+        write_output(wave_file(directory, wave), reassignment_json(part, "new"))
+        write_output(rollback_file(directory, wave), reassignment_json(part, "old"))
     # Written last: a directory with a summary is complete.
     document = {"version": VERSION, "made_from": plan.made_from, **plan.figures}
-    write_output(folder / SUMMARY, json.dumps(document, indent=2) + "\n")
+    write_output(directory / SUMMARY, json.dumps(document, indent=2) + "\n")
 
 
-def check_new(folder: Path) -> None:
+def check_new(directory: Path) -> None:
     """Raise ConfigError if the directory exists and is not empty."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} already exists: give a new directory for the plan")
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ConfigError(f"{directory} already exists: give a new directory for the plan")
 
 
-def read_plan_folder(folder: Path) -> Plan:
+def read_plan_directory(directory: Path) -> Plan:
     """Read the plan in a directory. Raises InputIncomplete if it is missing or incomplete."""
     try:
-        document = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        document = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))
         if document.pop("version", None) != VERSION:
             raise InputIncomplete(
-                f"{folder} is not a plan of version {VERSION}: another version of quorumd wrote it"
+                f"{directory} is not a plan of version {VERSION}: another version of quorumd wrote it"
             )
         _Summary.model_validate(document)
-        moves = pq.read_table(folder / MOVES, schema=PLAN_MOVES.arrow())
-        brokers = pq.read_table(folder / BROKERS, schema=PLAN_BROKERS.arrow())
+        moves = pq.read_table(directory / MOVES, schema=PLAN_MOVES.arrow())
+        brokers = pq.read_table(directory / BROKERS, schema=PLAN_BROKERS.arrow())
     except FileNotFoundError as error:
         raise InputIncomplete(
-            f"{error.filename or folder}: no such file: {folder} is not a plan of `quorumd pipeline plan make`"
+            f"{error.filename or directory}: no such file: {directory} is not a plan of `quorumd pipeline plan make`"
         ) from None
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False)[0]
         place = ".".join(map(str, problem["loc"]))
-        raise InputIncomplete(f"{folder / SUMMARY}: {place}: {problem['msg']}") from None
+        raise InputIncomplete(f"{directory / SUMMARY}: {place}: {problem['msg']}") from None
     except (ValueError, AttributeError, TypeError, pa.ArrowException) as error:
-        raise InputIncomplete(f"{folder} has no readable plan: {error}") from None
+        raise InputIncomplete(f"{directory} has no readable plan: {error}") from None
     return Plan(moves, brokers, document, document.pop("made_from"))
 
 
-def wave_file(folder: Path, wave: int) -> Path:
+def wave_file(directory: Path, wave: int) -> Path:
     """Return the path of a wave's reassignment JSON; waves are numbered from 1."""
-    return folder / WAVES / f"{wave:04d}.json"
+    return directory / WAVES / f"{wave:04d}.json"
 
 
-def rollback_file(folder: Path, wave: int) -> Path:
+def rollback_file(directory: Path, wave: int) -> Path:
     """Return the path of the reassignment JSON that undoes a wave."""
-    return folder / ROLLBACK / f"{wave:04d}.json"
+    return directory / ROLLBACK / f"{wave:04d}.json"
 
 
 def reassignment_json(moves: pa.Table, column: str) -> str:

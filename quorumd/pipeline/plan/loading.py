@@ -24,7 +24,7 @@ from quorumd.errors import (
     RequestFailed,
     UnsupportedVersion,
 )
-from quorumd.pipeline.copies.log_files import LogFolder, read_folders
+from quorumd.pipeline.copies.log_files import CopyDirectory, read_directories
 from quorumd.pipeline.history.cluster_fold import BROKER_TYPES, REMOVE_TOPIC, TOPIC
 from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD
@@ -47,9 +47,9 @@ _BROKER_COLUMNS = ["broker_id", "rack", "event", "fenced", "to_offset", "log_dir
 _SIZE_COLUMNS = ("topic", "partition", "bytes")
 
 
-def state_of_history(folder: Path) -> ClusterState:
+def state_of_history(directory: Path) -> ClusterState:
     """Return the state at the end of a history. Raises InputIncomplete if there is no history."""
-    history = open_history(folder)
+    history = open_history(directory)
     columns = ["topic", "partition", "leader", "replicas", "isr", "adding", "removing"]
     return state_of_tables(history.read("partition_current", columns), history.read("brokers"))
 
@@ -110,12 +110,12 @@ def _heading_for(replicas: Rows, adding: Rows, removing: Rows) -> Rows:
     return np.asarray(np.take_along_axis(found, order, axis=1))
 
 
-def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
+def state_of_logs(directories: Mapping[int, str]) -> ClusterState:
     """Replay the most up-to-date copy with the node's own state machine. Raises InputIncomplete."""
-    copies = {copy.node: copy for copy in read_folders(folders)}
-    folder = copies[most_up_to_date(end for copy in copies.values() for end in _ends(copy)).node]
+    copies = {copy.node: copy for copy in read_directories(directories)}
+    directory = copies[most_up_to_date(end for copy in copies.values() for end in _ends(copy)).node]
     image = ClusterImage()
-    for value, place in _values(folder):
+    for value, place in _values(directory):
         try:
             image.apply(decode_record(value), [], value)
         except UnsupportedVersion as error:
@@ -127,25 +127,27 @@ def state_of_logs(folders: Mapping[int, str]) -> ClusterState:
     return state_of_image(image)
 
 
-def _ends(folder: LogFolder) -> Iterator[Reached]:
+def _ends(directory: CopyDirectory) -> Iterator[Reached]:
     """Yield the ends of the log and of the newest snapshot."""
-    yield FollowedCopy(folder.node).look(segments_of(folder.segments))
-    for snapshot in folder.snapshots[-1:]:
-        yield Reached(folder.node, snapshot.end_offset, snapshot.epoch)
+    yield FollowedCopy(directory.node).look(segments_of(directory.segments))
+    for snapshot in directory.snapshots[-1:]:
+        yield Reached(directory.node, snapshot.end_offset, snapshot.epoch)
 
 
-def _values(folder: LogFolder) -> Iterator[tuple[bytes, str]]:
+def _values(directory: CopyDirectory) -> Iterator[tuple[bytes, str]]:
     """Yield the metadata records of the newest snapshot and of the log after it, with their files."""
     start = 0
-    if folder.snapshots:
-        start = folder.snapshots[-1].end_offset
-        yield from _values_of_file(files_of([folder], "snapshot")[-1], 0)
+    if directory.snapshots:
+        start = directory.snapshots[-1].end_offset
+        yield from _values_of_file(files_of([directory], "snapshot")[-1], 0)
     segments = [
-        file for file in segments_of(folder.segments) if file.next_offset is None or file.next_offset > start
+        file
+        for file in segments_of(directory.segments)
+        if file.next_offset is None or file.next_offset > start
     ]
     if segments and segments[0].expected_offset > start:
         raise InputIncomplete(
-            f"{folder.path} starts at offset {segments[0].expected_offset}, "
+            f"{directory.path} starts at offset {segments[0].expected_offset}, "
             "and there is no snapshot of older records"
         )
     for segment in segments:

@@ -1,6 +1,6 @@
 """One self-contained HTML page: a cluster's history, the findings of an audit, and the effect of a plan.
 
-    report            folders and files to a page; needs no Spark
+    report            directories and files to a page; needs no Spark
     measures          Arrow tables to the few rows that are drawn
     formatting        numbers, sizes, times and durations as text
     charts            rows to Altair charts, as Vega-Lite specifications

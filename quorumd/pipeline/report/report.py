@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from quorumd.errors import InputIncomplete, JobFailed
 from quorumd.output_files import write_output
 from quorumd.pipeline.history.history import History, open_history
-from quorumd.pipeline.plan.files import read_plan_folder
+from quorumd.pipeline.plan.files import read_plan_directory
 from quorumd.pipeline.report.audit_section import AuditDocument, audit_section
 from quorumd.pipeline.report.history_sections import HistoryData, about_history, history_sections
 from quorumd.pipeline.report.measures import STATE_COLUMNS
@@ -74,10 +74,10 @@ def render_report(inputs: Inputs, now: datetime) -> str:
     return render(Page(title, about, tiles, sections, footer), vega_script(os.environ))
 
 
-def read_history(folder: Path) -> HistoryData:
+def read_history(directory: Path) -> HistoryData:
     """Read the tables that a report uses. Raises InputIncomplete, ConfigError."""
     try:
-        history = open_history(folder)
+        history = open_history(directory)
         epochs, brokers, topics, lag = (history.read(name) for name in ("epochs", "brokers", "topics", "lag"))
         return HistoryData(
             history.manifest.cluster_id,
@@ -92,7 +92,7 @@ def read_history(folder: Path) -> HistoryData:
             _gaps(history),
         )
     except pa.ArrowException as error:
-        raise InputIncomplete(f"{folder}: a file of this history cannot be read: {error}") from None
+        raise InputIncomplete(f"{directory}: a file of this history cannot be read: {error}") from None
 
 
 def _gaps(history: History) -> tuple[tuple[int, int], ...]:
@@ -100,9 +100,9 @@ def _gaps(history: History) -> tuple[tuple[int, int], ...]:
     return tuple((row["from_offset"], row["to_offset"]) for row in rows)
 
 
-def read_plan(folder: Path) -> PlanData:
+def read_plan(directory: Path) -> PlanData:
     """Read the moves, brokers and figures of a plan. Raises InputIncomplete."""
-    plan = read_plan_folder(folder)
+    plan = read_plan_directory(directory)
     return PlanData(plan.moves, plan.brokers, plan.figures)
 
 

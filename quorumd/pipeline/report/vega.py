@@ -8,14 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from quorumd.output_files import write_output
-from quorumd.pipeline.user_cache import cache_folder
+from quorumd.pipeline.user_cache import cache_directory
 
 
 def vega_script(environment: Mapping[str, str]) -> str:
     """Return the script, from the cache of the user if it is there: bundling takes seconds."""
     import vl_convert
 
-    cached = cache_folder(environment) / f"vega-embed-{version('vl-convert-python')}.js"
+    cached = cache_directory(environment) / f"vega-embed-{version('vl-convert-python')}.js"
     try:
         script = cached.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

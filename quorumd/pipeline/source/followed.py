@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.copies.log_files import read_folders
+from quorumd.pipeline.copies.log_files import read_directories
 from quorumd.pipeline.scan.batches import Batches, Place, scan_stream
 from quorumd.pipeline.source.options import Interval, Selection
 from quorumd.pipeline.source.pieces import scan_piece
@@ -133,12 +133,12 @@ class FollowedCopy:
         return -1
 
 
-class FollowedFolders:
+class FollowedDirectories:
     """The copies of one log in the directories of its nodes."""
 
-    def __init__(self, folders: Mapping[int, str]) -> None:
-        self._folders = folders
-        self.copies = {node: FollowedCopy(node) for node in sorted(folders)}
+    def __init__(self, directories: Mapping[int, str]) -> None:
+        self._directories = directories
+        self.copies = {node: FollowedCopy(node) for node in sorted(directories)}
 
     def look(self) -> Reached:
         """Return the end of the most up-to-date copy.
@@ -150,8 +150,8 @@ class FollowedFolders:
     def look_at_each(self) -> list[Reached]:
         """Return the ends of all copies. Raises InputIncomplete."""
         return [
-            self.copies[folder.node].look(segments_of(folder.segments))
-            for folder in read_folders(self._folders)
+            self.copies[directory.node].look(segments_of(directory.segments))
+            for directory in read_directories(self._directories)
         ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from quorumd.client.security import ClientSecurity
 from quorumd.errors import ConfigError
-from quorumd.pipeline.copies.log_files import parse_folders
+from quorumd.pipeline.copies.log_files import parse_directories
 from quorumd.pipeline.live.observer import DEFAULT_TIMEOUT_S, Observer
 from quorumd.pipeline.live.security import read_security
 from quorumd.pipeline.tables import schemas
@@ -78,9 +78,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Validated options: either `folders` by node, or `bootstrap` addresses."""
+    """Validated options: either `directories` by node, or `bootstrap` addresses."""
 
-    folders: dict[int, str]
+    directories: dict[int, str]
     bootstrap: tuple[tuple[str, int], ...]
     level: str
     packed: bool
@@ -180,7 +180,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         _number(values, "endingTimestamp", EVERY_TIME.high),
     )
     return SourceOptions(
-        parse_folders(values["path"]) if "path" in values else {},
+        parse_directories(values["path"]) if "path" in values else {},
         parse_bootstrap(values["bootstrap"]) if "bootstrap" in values else (),
         level,
         _choice(values, "lists", ("array", "packed")) == "packed",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.copies.log_files import read_folders
+from quorumd.pipeline.copies.log_files import read_directories
 from quorumd.pipeline.scan.search import COUNTS, announced_size, resync
 from quorumd.pipeline.source.options import EVERY_TIME, Interval, Selection, SourceOptions
 from quorumd.pipeline.source.tasks import (
@@ -33,10 +33,10 @@ _LEAST_RANGE = 50_000
 
 def plan_files(options: SourceOptions, wanted: Selection) -> list[tuple[Piece, ...]]:
     """Return the pieces of each task. Raises InputIncomplete for directories without a log."""
-    folders = read_folders(options.folders)
-    files = files_of(folders, options.level)
+    directories = read_directories(options.directories)
+    files = files_of(directories, options.level)
     if not files and options.level == "snapshot":
-        paths = ", ".join(folder.path for folder in folders)
+        paths = ", ".join(directory.path for directory in directories)
         raise InputIncomplete(
             f"there is no snapshot in {paths}: expected files such as {0:020d}-{0:010d}.checkpoint"
         )

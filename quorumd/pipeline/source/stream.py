@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from quorumd.errors import InputIncomplete
-from quorumd.pipeline.source.followed import FollowedCopy, FollowedFolders, Reached
+from quorumd.pipeline.source.followed import FollowedCopy, FollowedDirectories, Reached
 from quorumd.pipeline.source.options import Interval, Selection, SourceOptions
 from quorumd.pipeline.source.planning import live_ranges, plan_parts
 from quorumd.pipeline.source.reader import LiveTask, PieceTask, TaskReader
@@ -68,7 +68,7 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
     def log(self) -> StreamedLog:
         """The log, opened on first use so that connections stay in the planning process."""
         if self._log is None:
-            self._log = LiveLog(self.options) if self.options.is_live else FolderLog(self.options)
+            self._log = LiveLog(self.options) if self.options.is_live else DirectoryLog(self.options)
         return self._log
 
     def initialOffset(self) -> Offset:
@@ -130,17 +130,17 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
             )
 
 
-class FolderLog:
+class DirectoryLog:
     """Copies of a log in directories."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._folders = FollowedFolders(options.folders)
+        self._directories = FollowedDirectories(options.directories)
         self._copy: FollowedCopy | None = None
 
     def look(self) -> Reached:
-        reached = self._folders.look()
-        self._copy = self._folders.copies[reached.node]
+        reached = self._directories.look()
+        self._copy = self._directories.copies[reached.node]
         return reached
 
     def start_offset(self) -> int:
@@ -170,7 +170,7 @@ class FolderLog:
 
     def _copy_with(self, end: Reached) -> FollowedCopy:
         """Return a copy that still has the record before `end`, preferably of the same node."""
-        copies = self._folders.copies
+        copies = self._directories.copies
         for copy in sorted(copies.values(), key=lambda copy: copy.node != end.node):
             if copy.epoch_before(end.offset) == end.epoch:
                 return copy

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from struct import Struct
 
-from quorumd.pipeline.copies.log_files import LogFolder, SegmentFile, SnapshotFile
+from quorumd.pipeline.copies.log_files import CopyDirectory, SegmentFile, SnapshotFile
 from quorumd.pipeline.source.options import Interval, Selection
 
 _INDEX_ENTRY = Struct(">II")
@@ -74,11 +74,11 @@ class OffsetIndex:
         return start, self.positions[last] if last < len(self.positions) else size
 
 
-def files_of(folders: Iterable[LogFolder], level: str) -> list[File]:
+def files_of(directories: Iterable[CopyDirectory], level: str) -> list[File]:
     """Return the files that a level reads."""
     if level == "snapshot":
-        return [_snapshot(snapshot) for folder in folders for snapshot in folder.snapshots]
-    return [file for folder in folders for file in segments_of(folder.segments)]
+        return [_snapshot(snapshot) for directory in directories for snapshot in directory.snapshots]
+    return [file for directory in directories for file in segments_of(directory.segments)]
 
 
 def segments_of(segments: Sequence[SegmentFile]) -> list[File]:

@@ -1,10 +1,10 @@
 """Start, configure and observe Spark.
 
-session         a session: quiet, on loopback, quick to start
-settings        its settings
-java            finds a Java that Spark supports, or reports what is missing
-failures        converts exceptions of Spark to one-line errors of quorumd
-remote_folders  directories on Hadoop file systems, copied to this machine
-progress        the progress of Spark's jobs
-class_archive   the class-data archive that halves the start of a session; `warm` makes it by a `rehearsal`
+session             a session: quiet, on loopback, quick to start
+settings            its settings
+java                finds a Java that Spark supports, or reports what is missing
+failures            converts exceptions of Spark to one-line errors of quorumd
+remote_directories  directories on Hadoop file systems, copied to this machine
+progress            the progress of Spark's jobs
+class_archive       the class-data archive that halves the start of a session; `warm` makes it by a `rehearsal`
 """

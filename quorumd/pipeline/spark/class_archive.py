@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from quorumd.pipeline.spark.java import Java
-from quorumd.pipeline.user_cache import cache_folder
+from quorumd.pipeline.user_cache import cache_directory
 
 PATTERN = "spark-*.jsa"
 
@@ -26,9 +26,9 @@ def archive_stem(java: Java, spark_version: str, jars: Path) -> str:
     return f"spark-{spark_version}-java-{java.version}-{digest.hexdigest()[:12]}"
 
 
-def whole_archive(folder: Path, stem: str) -> Path | None:
+def whole_archive(directory: Path, stem: str) -> Path | None:
     """Return the archive with this stem if it has the size in its name."""
-    for path in sorted(folder.glob(f"{stem}-*.jsa")):
+    for path in sorted(directory.glob(f"{stem}-*.jsa")):
         if path.name == f"{stem}-{path.stat().st_size}.jsa":
             return path
     return None
@@ -36,7 +36,7 @@ def whole_archive(folder: Path, stem: str) -> Path | None:
 
 def archive_for(java: Java, environment: Mapping[str, str]) -> Path | None:
     """Return the archive for this Java and the installed Spark; None if there is none."""
-    return whole_archive(cache_folder(environment), installed_stem(java))
+    return whole_archive(cache_directory(environment), installed_stem(java))
 
 
 def installed_stem(java: Java) -> str:
@@ -50,7 +50,7 @@ def installed_stem(java: Java) -> str:
 
 def remove_archives(environment: Mapping[str, str]) -> list[Path]:
     """Remove the archives of all versions; return the removed files."""
-    found = sorted(cache_folder(environment).glob(PATTERN))
+    found = sorted(cache_directory(environment).glob(PATTERN))
     for path in found:
         path.unlink(missing_ok=True)
     return found

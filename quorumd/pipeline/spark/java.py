@@ -14,7 +14,7 @@ from pathlib import Path
 from quorumd.errors import JobFailed
 
 OLDEST_JAVA = 17
-SYSTEM_FOLDERS = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines")
+SYSTEM_DIRECTORIES = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines")
 INSTALL_JAVA = (
     f"install one (Debian, Ubuntu: apt install openjdk-{OLDEST_JAVA}-jre-headless) or set JAVA_HOME to it"
 )
@@ -32,8 +32,8 @@ class Java:
     version: str
 
 
-def find_java(environment: Mapping[str, str], system_folders: tuple[str, ...] | None = None) -> Java:
-    """Find a Java for Spark: from JAVA_HOME, PATH, or the oldest supported one in SYSTEM_FOLDERS.
+def find_java(environment: Mapping[str, str], system_directories: tuple[str, ...] | None = None) -> Java:
+    """Find a Java for Spark: from JAVA_HOME, PATH, or the oldest supported one in SYSTEM_DIRECTORIES.
 
     Raises JobFailed if there is none, if JAVA_HOME has none, or if all are older than OLDEST_JAVA.
     """
@@ -43,7 +43,9 @@ def find_java(environment: Mapping[str, str], system_folders: tuple[str, ...] | 
             f"JAVA_HOME={chosen} has no bin/java of a known version: correct the variable or unset it"
         )
     too_old = None
-    for home in _candidates(environment, SYSTEM_FOLDERS if system_folders is None else system_folders):
+    for home in _candidates(
+        environment, SYSTEM_DIRECTORIES if system_directories is None else system_directories
+    ):
         # Resolve links, so that one Java has the same path however it was found.
         java = read_java(os.path.realpath(home))
         if java is None:
@@ -96,7 +98,7 @@ def why_no_spark(environment: Mapping[str, str]) -> str | None:
     return None
 
 
-def _candidates(environment: Mapping[str, str], system_folders: tuple[str, ...]) -> Iterator[str]:
+def _candidates(environment: Mapping[str, str], system_directories: tuple[str, ...]) -> Iterator[str]:
     if environment.get("JAVA_HOME"):
         yield environment["JAVA_HOME"]
     on_path = shutil.which("java", path=environment.get("PATH", os.defpath))
@@ -104,9 +106,9 @@ def _candidates(environment: Mapping[str, str], system_folders: tuple[str, ...])
         yield str(Path(on_path).resolve().parent.parent)
     homes = (
         str(home)
-        for folder in system_folders
+        for directory in system_directories
         for pattern in ("*", "*/Contents/Home")
-        for home in sorted(Path(folder).glob(pattern))
+        for home in sorted(Path(directory).glob(pattern))
     )
     found = [java for java in map(read_java, homes) if java is not None]
     yield from (java.home for java in sorted(found, key=lambda java: java.feature))

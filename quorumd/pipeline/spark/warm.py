@@ -14,7 +14,7 @@ from quorumd.pipeline.spark.class_archive import installed_stem
 from quorumd.pipeline.spark.java import find_java
 from quorumd.pipeline.spark.rehearsal import rehearse
 from quorumd.pipeline.spark.session import spark_session
-from quorumd.pipeline.user_cache import cache_folder
+from quorumd.pipeline.user_cache import cache_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ def make_archive(report: Callable[[str], None]) -> Warmed:
     Replaces an existing archive and takes about half a minute. Raises JobFailed and leaves no archive if it fails.
     """
     java = find_java(os.environ)
-    folder, stem = cache_folder(os.environ), installed_stem(java)
+    directory, stem = cache_directory(os.environ), installed_stem(java)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="warm-", dir=folder) as scratch:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="warm-", dir=directory) as scratch:
             made = Path(scratch, "classes.jsa")
             report("starting Spark without an archive")
             began = time.monotonic()
@@ -46,11 +46,11 @@ def make_archive(report: Callable[[str], None]) -> Warmed:
                 report("writing the archive")
             if not made.is_file():
                 raise JobFailed(
-                    f"Java wrote no class-data archive to {folder}; it needs 200 MB of free space"
+                    f"Java wrote no class-data archive to {directory}; it needs 200 MB of free space"
                 )
-            for old in folder.glob(f"{stem}-*.jsa"):
+            for old in directory.glob(f"{stem}-*.jsa"):
                 old.unlink()
-            archive = folder / f"{stem}-{made.stat().st_size}.jsa"
+            archive = directory / f"{stem}-{made.stat().st_size}.jsa"
             os.replace(made, archive)
     except OSError as error:
         raise JobFailed(f"{error.filename}: {error.strerror}") from None

@@ -334,7 +334,7 @@ LAG = Table(
         _CLUSTER,
         Column("ts", "TIMESTAMP"),
         Column("node_id", "INT"),
-        Column("role", "STRING", "leader, voter, observer, or folder"),
+        Column("role", "STRING", "leader, voter, observer, or directory"),
         Column("directory_id", "BINARY"),
         Column("log_end_offset", "BIGINT"),
         Column("high_watermark", "BIGINT"),

@@ -75,7 +75,7 @@ class SavedVote(NamedTuple):
     epoch: int
     voted_id: int
     directory_id: KafkaUuid = ZERO_UUID
-    """The directory id of the data folder that holds the file."""
+    """The directory id of the data directory that holds the file."""
 
     @property
     def key(self) -> ReplicaKey:

@@ -221,13 +221,13 @@ class SimulatedDisk:
 
     def put(self, path: str, data: bytes) -> bool:
         """Write a new file on behalf of an operator, without a sync. Return False if it exists."""
-        folder, name = self._folder_of(path)
-        if name in folder.entries:
+        directory, name = self._parent_of(path)
+        if name in directory.entries:
             return False
         file = StoredFile()
         file.write(0, data)
         self.changes += 1
-        folder.change((name, file))
+        directory.change((name, file))
         return True
 
     def edit(self, path: str) -> StoredFile:
@@ -252,7 +252,7 @@ class SimulatedDisk:
         entry = self._durable_entry(path)
         return entry if isinstance(entry, StoredFile) else None
 
-    def durable_folder(self, path: str) -> Directory | None:
+    def durable_directory(self, path: str) -> Directory | None:
         """Return the directory that a name has after every crash; None if uncertain, or not a directory."""
         entry = self._durable_entry(path)
         return entry if isinstance(entry, Directory) else None
@@ -277,8 +277,8 @@ class SimulatedDisk:
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         self.check_power()
-        folder, name = self._folder_of(path)
-        entry = folder.entries.get(name)
+        directory, name = self._parent_of(path)
+        entry = directory.entries.get(name)
         if isinstance(entry, Directory):
             raise disk_error(EISDIR, path)
         if entry is None:
@@ -286,7 +286,7 @@ class SimulatedDisk:
                 raise disk_error(ENOENT, path)
             self.before_change()
             entry = StoredFile()
-            folder.change((name, entry))
+            directory.change((name, entry))
         return OpenFile(self, entry)
 
     def exists(self, path: str) -> bool:
@@ -299,28 +299,28 @@ class SimulatedDisk:
 
     def make_directory(self, path: str) -> None:
         self.check_power()
-        folder = self._root
+        directory = self._root
         for name in _parts(path):
-            entry = folder.entries.get(name)
+            entry = directory.entries.get(name)
             if entry is None:
                 self.before_change()
                 entry = Directory()
-                folder.change((name, entry))
+                directory.change((name, entry))
             if isinstance(entry, StoredFile):
                 raise disk_error(ENOTDIR, path)
-            folder = entry
+            directory = entry
 
     def rename(self, source: str, target: str) -> None:
         self.check_power()
-        folder, name = self._folder_of(source)
-        target_folder, target_name = self._folder_of(target)
-        if folder is not target_folder:
-            raise ValueError(f"renaming {source} to another folder is not simulated")
-        entry = folder.entries.get(name)
+        directory, name = self._parent_of(source)
+        target_directory, target_name = self._parent_of(target)
+        if directory is not target_directory:
+            raise ValueError(f"renaming {source} to another directory is not simulated")
+        entry = directory.entries.get(name)
         if entry is None:
             raise disk_error(ENOENT, source)
         self.before_change()
-        folder.change((name, None), (target_name, entry))
+        directory.change((name, None), (target_name, entry))
 
     def remove(self, path: str) -> None:
         self.check_power()
@@ -335,24 +335,24 @@ class SimulatedDisk:
         self._remove(path)
 
     def _remove(self, path: str) -> None:
-        folder, name = self._folder_of(path)
-        if name not in folder.entries:
+        directory, name = self._parent_of(path)
+        if name not in directory.entries:
             raise disk_error(ENOENT, path)
         self.before_change()
         self.cuts += 1
-        folder.change((name, None))
+        directory.change((name, None))
 
     def sync_directory(self, path: str) -> None:
         self.check_power()
-        folder = self._directory(path)
+        directory = self._directory(path)
         self.before_call()
         if self._directory_syncs_to_failure:
             self._directory_syncs_to_failure -= 1
             if self._directory_syncs_to_failure == 0:
                 self.syncs_failed += 1
                 raise disk_error(EIO, path)
-        folder.sync()
-        self.after_sync(folder)
+        directory.sync()
+        self.after_sync(directory)
 
     def lock(self, path: str) -> File:
         if path in self._locked:
@@ -360,8 +360,8 @@ class SimulatedDisk:
         opened = self.open(path, create=True)
         opened.close()
         self._locked[path] = True
-        folder, name = self._folder_of(path)
-        entry = folder.entries[name]
+        directory, name = self._parent_of(path)
+        entry = directory.entries[name]
         assert isinstance(entry, StoredFile)
         return OpenFile(self, entry, lock_path=path)
 
@@ -483,7 +483,7 @@ class SimulatedDisk:
             raise disk_error(ENOTDIR, path)
         return entry
 
-    def _folder_of(self, path: str) -> tuple[Directory, str]:
+    def _parent_of(self, path: str) -> tuple[Directory, str]:
         *above, name = _parts(path)
         return self._directory("/".join(above)), name
 

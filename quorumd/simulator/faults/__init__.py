@@ -9,9 +9,9 @@ drawn at any time. `Cluster.repair` ends them all early.
     links             network partitions; connections that break, lag or replay requests
     disks             stalls, full disks, failed syncs and reads
     clocks            wall clocks that jump
-    data_folders      corrupted segments, replaced disks, and mistakes of operators
+    data_directories  corrupted segments, replaced disks, and mistakes of operators
     damaged_files     damaged small files and lost segments
-    formats           folders that are formatted again
+    formats           directories that are formatted again
     refused_requests  requests that must be refused
     transfers         faults in the middle of the transfer of a snapshot
     snapshots         snapshots copied by operators
@@ -51,11 +51,11 @@ from quorumd.simulator.faults.brokers import (
 from quorumd.simulator.faults.clocks import ClockJump
 from quorumd.simulator.faults.crashes import Kill, KillEverything, PowerLoss, PowerLossInDiskCall, ShutDown
 from quorumd.simulator.faults.damaged_files import DamagedFile
-from quorumd.simulator.faults.data_folders import (
-    CopiedFolder,
+from quorumd.simulator.faults.data_directories import (
+    CopiedDirectory,
     CorruptSegment,
     ReplacedDisk,
-    SwappedFolders,
+    SwappedDirectories,
     WrongClusterId,
 )
 from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedDirectorySync, FailedRead, FailedSync
@@ -101,8 +101,8 @@ ALL_FAULTS: tuple[Fault, ...] = (
     CorruptSegment(),
     ReplacedDisk(),
     WrongClusterId(),
-    SwappedFolders(),
-    CopiedFolder(),
+    SwappedDirectories(),
+    CopiedDirectory(),
     VoterChange(),
     BrokerCrash(),
     BrokerDiskLoss(),

@@ -8,11 +8,11 @@ from random import Random
 
 from quorumd.raft.voters import VoterSet, majority
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.data_folders import (
+from quorumd.simulator.data_directories import (
     committed_directory,
     known_cluster_id,
     most_up_to_date,
-    restore_folder,
+    restore_directory,
     set_aside,
 )
 from quorumd.simulator.faults.links import block_for
@@ -64,7 +64,7 @@ class WipedDisks:
             block_for(cluster, ways, duration_ms * random.random())
 
     def _find_disk(self, cluster: Cluster, machine: Machine) -> None:
-        restore_folder(cluster, machine)
+        restore_directory(cluster, machine)
         cluster.restart_later(machine.node_id)
 
 
@@ -125,7 +125,7 @@ def _all_voters_are_healthy(cluster: Cluster) -> bool:
     voters = [cluster.machines[voter] for voter in cluster.voters]
     return sum(machine.process is not None for machine in voters) >= majority(len(voters)) and all(
         machine.set_aside is None
-        and machine.folder == 0
+        and machine.directory_number == 0
         and not machine.disk.is_corrupted
         and not machine.retired
         and committed_directory(informed, machine.node_id) == machine.directory_id

@@ -10,17 +10,17 @@ from typing import Final
 
 from quorumd.log.high_watermark_checkpoint import FILE_NAME as CHECKPOINT
 from quorumd.log.meta_properties import FILE_NAME as META_PROPERTIES
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.quorum_state_file import FILE_NAME as QUORUM_STATE
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.data_folders import DATA_FOLDER, expect_refusal
+from quorumd.simulator.data_directories import DATA_DIRECTORY, expect_refusal
 from quorumd.simulator.faults.base import undisturbed
 
-PARTITION = partition_folder(DATA_FOLDER)
-META_PATH: Final = f"{DATA_FOLDER}/{META_PROPERTIES}"
+PARTITION = partition_directory(DATA_DIRECTORY)
+META_PATH: Final = f"{DATA_DIRECTORY}/{META_PROPERTIES}"
 STATE_PATH: Final = f"{PARTITION}/{QUORUM_STATE}"
-CHECKPOINT_PATH: Final = f"{DATA_FOLDER}/{CHECKPOINT}"
+CHECKPOINT_PATH: Final = f"{DATA_DIRECTORY}/{CHECKPOINT}"
 HUGE: Final = b"#" * (65 * 1024)
 LONG: Final = "x" * 33_000
 META_LINES: Final = {
@@ -127,7 +127,7 @@ def _candidates(cluster: Cluster) -> list[Machine]:
     return [
         machine
         for machine in undisturbed(cluster)
-        if META_PROPERTIES in machine.disk.durable_names(DATA_FOLDER)
+        if META_PROPERTIES in machine.disk.durable_names(DATA_DIRECTORY)
         and QUORUM_STATE in machine.disk.durable_names(PARTITION)
     ]
 

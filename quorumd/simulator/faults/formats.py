@@ -7,17 +7,17 @@ from typing import Final, NamedTuple
 
 from quorumd.errors import StorageError
 from quorumd.ids import ZERO_UUID, KafkaUuid
-from quorumd.log.meta_properties import format_folder, load_meta_properties, partition_folder
+from quorumd.log.meta_properties import format_directory, load_meta_properties, partition_directory
 from quorumd.log.quorum_state_file import FILE_NAME as QUORUM_STATE
 from quorumd.log.quorum_state_file import Founder, QuorumStateFile
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.data_directories import DATA_DIRECTORY
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.base import undisturbed
 
-PARTITION = partition_folder(DATA_FOLDER)
+PARTITION = partition_directory(DATA_DIRECTORY)
 OTHER_NODE: Final = 77
 
 
@@ -36,7 +36,7 @@ class RepeatedFormat:
     or as the founder of another quorum."""
 
     name = "repeated format"
-    invariant = "a formatted folder keeps its content"
+    invariant = "a formatted directory keeps its content"
 
     def available(self, cluster: Cluster) -> bool:
         return bool(_candidates(cluster))
@@ -67,9 +67,9 @@ class RepeatedFormat:
             disk.remove(f"{PARTITION}/{QUORUM_STATE}")
         before = disk.contents()
         try:
-            format_folder(
+            format_directory(
                 disk,
-                DATA_FOLDER,
+                DATA_DIRECTORY,
                 node_id=arguments.node_id,
                 directory_id=KafkaUuid(random.randbytes(16)),
                 cluster_id=arguments.cluster_id,
@@ -88,7 +88,7 @@ class RepeatedFormat:
 
 def _draw_arguments(random: Random, machine: Machine) -> Arguments:
     node_id, other = machine.node_id, str(KafkaUuid(random.randbytes(16)))
-    meta = load_meta_properties(machine.disk, DATA_FOLDER)
+    meta = load_meta_properties(machine.disk, DATA_DIRECTORY)
     state = QuorumStateFile(machine.disk, PARTITION).load()
     assert meta is not None
     found = [

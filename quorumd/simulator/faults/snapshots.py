@@ -6,12 +6,12 @@ from functools import partial
 from random import Random
 
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import file_name, parse_snapshot_name
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.data_directories import DATA_DIRECTORY
 
-PARTITION = partition_folder(DATA_FOLDER)
+PARTITION = partition_directory(DATA_DIRECTORY)
 QUORUM_STATE = "quorum-state"
 MAX_ABSENCE_MS = 2000.0
 MAX_DELAY_TO_POWER_LOSS_MS = 300.0

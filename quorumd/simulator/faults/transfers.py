@@ -7,14 +7,14 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import PART, SUFFIX
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.data_folders import DATA_FOLDER, is_dispensable, replace
+from quorumd.simulator.data_directories import DATA_DIRECTORY, is_dispensable, replace
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES
 from quorumd.simulator.faults.links import block_for
 
-PARTITION = partition_folder(DATA_FOLDER)
+PARTITION = partition_directory(DATA_DIRECTORY)
 REPLACED_DISK: Final = "replaced disk"
 LOOK_MS: Final = 1.0
 MAX_LOOKS: Final = 1500

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.log.snapshot_file import SUFFIX, file_name
 from quorumd.protocol.control_record import encode_control
@@ -15,10 +15,10 @@ from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecor
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch, scan
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.data_folders import DATA_FOLDER, expect_refusal
+from quorumd.simulator.data_directories import DATA_DIRECTORY, expect_refusal
 from quorumd.simulator.faults.base import undisturbed
 
-PARTITION = partition_folder(DATA_FOLDER)
+PARTITION = partition_directory(DATA_DIRECTORY)
 NEWER_VERSION_FRAMES = (b"\x01\x63\x00\x00", b"\x01\x04\x07\x00")
 """A record of an unknown type, and one in an unknown version."""
 KNOWN = encode_record(ConfigRecord(32, "group", "name", "value"), 0)

@@ -15,7 +15,7 @@ class DurableFiles:
     """The watched small files of one disk; `synced` is its `SimulatedDisk.after_sync`.
 
     A sync of a file changes only the content of that inode, and the durable inode of a name changes only with a sync
-    of a folder, a crash, or a removal: after other syncs there is nothing to read.
+    of a directory, a crash, or a removal: after other syncs there is nothing to read.
     """
 
     def __init__(self, disk: SimulatedDisk, paths: Mapping[str, Callable[[bytes], None]]) -> None:

@@ -12,7 +12,7 @@ from math import inf
 
 from quorumd.errors import CorruptSnapshot, StorageError
 from quorumd.ids import KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.node.node import Node
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterAssignment
@@ -59,13 +59,13 @@ from quorumd.simulator.checkers.administration import AdministratorsAreObeyed
 from quorumd.simulator.checkers.base import APPLIED, EVERYTHING, FETCHES, HIGH_WATERMARK, LEADERSHIP, LOG
 from quorumd.simulator.checkers.committed_state import CommittedState
 from quorumd.simulator.checkers.reads import ReadsAreCommitted
-from quorumd.simulator.cluster import DATA_FOLDER, Machine
+from quorumd.simulator.cluster import DATA_DIRECTORY, Machine
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.inspection.durable_files import DurableFiles
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog
 
-QUORUM_STATE = f"{partition_folder(DATA_FOLDER)}/quorum-state"
-CHECKPOINT = f"{DATA_FOLDER}/replication-offset-checkpoint"
+QUORUM_STATE = f"{partition_directory(DATA_DIRECTORY)}/quorum-state"
+CHECKPOINT = f"{DATA_DIRECTORY}/replication-offset-checkpoint"
 LEADER_CHECK_INTERVAL_MS = 50.0
 """Interval at which an unchanged leader is observed, because missing fetches cause no events."""
 

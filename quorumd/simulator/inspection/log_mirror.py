@@ -115,10 +115,10 @@ def batches_in(data: bytes) -> list[Batch]:
 class DurableLog:
     """Finds the batches of a given log that a disk preserves in every crash."""
 
-    def __init__(self, disk: SimulatedDisk, folder: str) -> None:
+    def __init__(self, disk: SimulatedDisk, directory: str) -> None:
         self._disk = disk
-        self._path = folder
-        self._folder: Directory | None = None
+        self._path = directory
+        self._directory: Directory | None = None
         self._found: list[tuple[Batch, str, int]] = []
         """Batch, segment file and position, as last found."""
         self._cuts = 0
@@ -126,9 +126,9 @@ class DurableLog:
     def holds(self, batches: Sequence[Batch]) -> int:
         """Count how many of these batches, the first of a log, are durable without a gap."""
         found, disk = self._found, self._disk
-        if self._folder is None or disk.cuts != self._cuts:
-            # A durable folder stays durable until something is removed or lost.
-            self._cuts, self._folder = disk.cuts, disk.durable_folder(self._path)
+        if self._directory is None or disk.cuts != self._cuts:
+            # A durable directory stays durable until something is removed or lost.
+            self._cuts, self._directory = disk.cuts, disk.durable_directory(self._path)
             found.clear()
         while found:
             last, segment, position = found[-1]
@@ -164,14 +164,14 @@ class DurableLog:
 
     def _snapshot_end(self) -> int:
         """Return the end offset of the newest snapshot that survives every crash."""
-        if self._folder is None:
+        if self._directory is None:
             return 0
-        ids = (parse_snapshot_name(name) for name in self._folder.durable if self._is_durable(name))
+        ids = (parse_snapshot_name(name) for name in self._directory.durable if self._is_durable(name))
         return max((snapshot.offset for snapshot in ids if snapshot is not None), default=0)
 
     def _place_of(self, wanted: Batch) -> tuple[str, int]:
         """Return segment and position that a batch must have if the log was truncated before it."""
-        names = [name for name in self._folder.durable if name.endswith(".log")] if self._folder else []
+        names = [name for name in self._directory.durable if name.endswith(".log")] if self._directory else []
         segment = max((name for name in names if int(name[:20]) <= wanted.base_offset), default="")
         file = self._file(segment)
         position = file.durable_prefix(file.durable_bytes()).find(wanted.data) if file is not None else -1
@@ -199,5 +199,5 @@ class DurableLog:
         return file is not None and not file.pending
 
     def _file(self, segment: str) -> StoredFile | None:
-        entry = self._folder.durable_entry(segment) if self._folder is not None else None
+        entry = self._directory.durable_entry(segment) if self._directory is not None else None
         return entry if isinstance(entry, StoredFile) else None

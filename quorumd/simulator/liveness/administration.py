@@ -30,9 +30,9 @@ EXPECTED: Final = (
 
 def require_credentials(cluster: Cluster) -> None:
     """Require that every node has the credentials with which the cluster was formatted, unless other records may have
-    replaced them, or a voter with another folder founded the cluster. Raises InvariantViolation."""
+    replaced them, or a voter with another directory founded the cluster. Raises InvariantViolation."""
     options = cluster.options
-    if options.kept_records_ms or any(cluster.machines[voter].folders_made for voter in cluster.voters):
+    if options.kept_records_ms or any(cluster.machines[voter].directories_made for voter in cluster.voters):
         return
     wanted = {OPAQUE_KEYS[type(record)](record) for record in options.features.credential_records()}
     for machine in cluster.running():

@@ -13,11 +13,11 @@ from quorumd.protocol.wire import Message
 from quorumd.raft.roles import Role
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.data_directories import DATA_DIRECTORY
 from quorumd.simulator.faults.voters import request_voters
 from quorumd.simulator.workload.request_connection import RequestConnection
 
-CHECKPOINT = f"{DATA_FOLDER}/{FILE_NAME}"
+CHECKPOINT = f"{DATA_DIRECTORY}/{FILE_NAME}"
 VOTER_CHANGE_TIMEOUT_MS = 15_000.0
 """Each added or removed voter may wait for a long poll (half a second)."""
 IDLE_RECORDS = 4

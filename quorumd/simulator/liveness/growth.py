@@ -12,7 +12,7 @@ from quorumd.node.snapshots.manager import SNAPSHOT_SIZE_RATIO
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.data_directories import DATA_DIRECTORY
 
 CHECK_INTERVAL_MS: Final = 100.0
 BUILD_MS: Final = 5000.0
@@ -108,11 +108,11 @@ def _excess(cluster: Cluster, machine: Machine, committed: CommittedDataIsImmuta
 
 
 def _files(machine: Machine) -> list[tuple[str, int]]:
-    folder = f"{DATA_FOLDER}/"
+    directory = f"{DATA_DIRECTORY}/"
     return [
         (path.rpartition("/")[2], len(data))
         for path, data in machine.disk.contents().items()
-        if path.startswith(folder)
+        if path.startswith(directory)
     ]
 
 

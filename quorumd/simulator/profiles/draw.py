@@ -23,13 +23,13 @@ FIXED_VOTER_FAULTS = (
     "corrupt segment",
     REPLACED_DISK,
     "wrong cluster id",
-    "swapped folders",
-    "copied folder",
+    "swapped directories",
+    "copied directory",
     "wiped disks",
     "moved quorum",
 )
-"""Faults that remove a data folder only if a majority of the voters keeps theirs, and know only the initial voters.
-Replaced disks are drawn again by profiles with `disks_with_voter_changes`."""
+"""Faults that remove a data directory only if a majority of the voters keeps theirs, and know only the initial
+voters. Replaced disks are drawn again by profiles with `disks_with_voter_changes`."""
 FLUSHES_SHARE = 0.3
 """Share of seeds with moves between log directories whose brokers flush every record."""
 BROKER_NODES_SHARE = 0.05

@@ -7,7 +7,7 @@ from quorumd.simulator.profiles.profile import Profile
 
 _DISK_FAULTS = ("power loss", "power loss in a disk call", "disk stall", "disk full", "failed sync")
 _PARTITIONS = ("partition", "one-way partition", "ring partition", "isolated leader")
-_MISTAKES = ("wrong cluster id", "swapped folders", "copied folder")
+_MISTAKES = ("wrong cluster id", "swapped directories", "copied directory")
 _ENDS = ("power loss", "kill", "shutdown")
 _REFUSALS = ("damaged file", "refused request", "repeated format")
 _CONNECTIONS = ("clogged link", "broken link", "delayed connection", "replayed connection")
@@ -408,7 +408,7 @@ QUORUM_PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "operator",
-        "Operators restart nodes, replace disks, and start nodes with wrong data folders.",
+        "Operators restart nodes, replace disks, and start nodes with wrong data directories.",
         faults=(*_MISTAKES, *_REFUSALS, "replaced disk", "shutdown", "clock jump"),
         fault_share=(0.5, 1.0),
         fault_interval_ms=(300.0, 2500.0),

@@ -23,10 +23,10 @@ LISTENING = "listens to signals"
 class FleetProcess:
     """`history` is complete once the process has ended."""
 
-    def __init__(self, folder: Path, addresses: list[tuple[str, int]], seed: int) -> None:
+    def __init__(self, directory: Path, addresses: list[tuple[str, int]], seed: int) -> None:
         self.history = FleetHistory()
-        self._file, self._calm = folder / "fleet.jsonl", folder / "fleet.calm"
-        self._output = folder / "fleet.log"
+        self._file, self._calm = directory / "fleet.jsonl", directory / "fleet.calm"
+        self._output = directory / "fleet.log"
         command = [sys.executable, "-m", "tests.chaos.fleet", "--seed", str(seed)]
         command += ["--history", str(self._file), "--calm", str(self._calm)]
         command += [f"{host}:{port}" for host, port in addresses]
@@ -64,9 +64,9 @@ class FleetProcess:
 
 
 @contextmanager
-def fleet_process(folder: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[FleetProcess]:
+def fleet_process(directory: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[FleetProcess]:
     """A running fleet, which is stopped at the end."""
-    fleet = FleetProcess(folder, addresses, seed)
+    fleet = FleetProcess(directory, addresses, seed)
     try:
         yield fleet
     finally:

@@ -1,4 +1,4 @@
-"""Bytes of the disk: small files, a properties file, `log dump`, and whole data folders."""
+"""Bytes of the disk: small files, a properties file, `log dump`, and whole data directories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.meta_properties import (
     MetaProperties,
     load_meta_properties,
-    partition_folder,
+    partition_directory,
     save_meta_properties,
 )
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
@@ -47,7 +47,7 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.fuzz.target import Parse, Target
 from tests.fuzz.targets.wire import batches, mend_batches, metadata_records
 from tests.support.log.snapshots import voters_record, write_snapshot
-from tests.support.node.nodes import FOLDER, Cluster
+from tests.support.node.nodes import DATA_DIRECTORY, Cluster
 
 CONFIG = Path(__file__).parents[3] / "config"
 TEXT_TOKENS = (
@@ -67,7 +67,7 @@ TEXT_TOKENS = (
     ),
     *(b"2147483647", b"2147483648", b"9223372036854775807", b"9223372036854775808", b"9" * 4301),
 )
-PARTITION = partition_folder(FOLDER)
+PARTITION = partition_directory(DATA_DIRECTORY)
 SETTINGS = LogSettings(segment_bytes=600, index_interval_bytes=100, allocate_bytes=200)
 _DIRECTORY_ID = KafkaUuid(b"a" * 16)
 
@@ -125,27 +125,27 @@ def _meta_properties() -> list[bytes]:
     disk = fresh_disk()
     found = []
     for cluster_id in (None, "cluster", "odd =:#! \\ id"):
-        save_meta_properties(disk, FOLDER, MetaProperties(1, _DIRECTORY_ID, cluster_id))
-        found.append(content(disk, f"{FOLDER}/meta.properties"))
+        save_meta_properties(disk, DATA_DIRECTORY, MetaProperties(1, _DIRECTORY_ID, cluster_id))
+        found.append(content(disk, f"{DATA_DIRECTORY}/meta.properties"))
     return found
 
 
 def _load_meta_properties(disk: SimulatedDisk, data: bytes) -> None:
-    put(disk, f"{FOLDER}/meta.properties", data)
-    meta = load_meta_properties(disk, FOLDER)
+    put(disk, f"{DATA_DIRECTORY}/meta.properties", data)
+    meta = load_meta_properties(disk, DATA_DIRECTORY)
     assert meta is not None
     (meta.cluster_id or "").encode()
-    save_meta_properties(disk, FOLDER, meta)
+    save_meta_properties(disk, DATA_DIRECTORY, meta)
 
 
 def _load_checkpoint(disk: SimulatedDisk, data: bytes) -> None:
-    put(disk, f"{FOLDER}/replication-offset-checkpoint", data)
-    assert 0 <= HighWatermarkCheckpoint(disk, FOLDER).load() < 2**63
+    put(disk, f"{DATA_DIRECTORY}/replication-offset-checkpoint", data)
+    assert 0 <= HighWatermarkCheckpoint(disk, DATA_DIRECTORY).load() < 2**63
 
 
 def _next_boot(disk: SimulatedDisk, data: bytes) -> None:
-    put(disk, f"{FOLDER}/boot-timestamp", data)
-    assert 0 < next_boot_timestamp(disk, FOLDER, 1000) < 2**63
+    put(disk, f"{DATA_DIRECTORY}/boot-timestamp", data)
+    assert 0 < next_boot_timestamp(disk, DATA_DIRECTORY, 1000) < 2**63
 
 
 # ---- text of an operator
@@ -255,7 +255,7 @@ def _check_snapshot(data: bytes) -> None:
     assert (size, records) == (len(data), summary.records)
 
 
-# ---- whole data folders, packed into one input
+# ---- whole data directories, packed into one input
 
 _NAMES = (
     f"{PARTITION}/00000000000000000000.log",
@@ -268,9 +268,9 @@ _NAMES = (
     f"{PARTITION}/quorum-state",
     f"{PARTITION}/quorum-state.tmp",
     f"{PARTITION}/partition.metadata",
-    f"{FOLDER}/meta.properties",
-    f"{FOLDER}/replication-offset-checkpoint",
-    f"{FOLDER}/boot-timestamp",
+    f"{DATA_DIRECTORY}/meta.properties",
+    f"{DATA_DIRECTORY}/replication-offset-checkpoint",
+    f"{DATA_DIRECTORY}/boot-timestamp",
     f"{PARTITION}/09223372036854775807.log",
     f"{PARTITION}/99999999999999999999.log",
     f"{PARTITION}/00000000002147483647.log",
@@ -289,7 +289,7 @@ def packed(files: dict[str, bytes]) -> bytes:
 
 
 def unpacked(data: bytes) -> dict[str, bytes]:
-    """Any bytes describe some folder."""
+    """Any bytes describe some directory."""
     files = {}
     position = 0
     while position < len(data):
@@ -301,8 +301,8 @@ def unpacked(data: bytes) -> dict[str, bytes]:
 
 
 @cache
-def _folders() -> list[bytes]:
-    """Folders of a stopped node, including a log of several segments."""
+def _directories() -> list[bytes]:
+    """Directories of a stopped node, including a log of several segments."""
     disk = fresh_disk()
     log, _ = SegmentedLog.open(disk, PARTITION, SETTINGS)
     for epoch in range(1, 19):
@@ -312,25 +312,25 @@ def _folders() -> list[bytes]:
         f"{PARTITION}/{name}": content(disk, f"{PARTITION}/{name}") for name in disk.list_directory(PARTITION)
     }
     small = {
-        f"{FOLDER}/meta.properties": f"version=1\nnode.id=1\ndirectory.id={_DIRECTORY_ID}\n".encode(),
+        f"{DATA_DIRECTORY}/meta.properties": f"version=1\nnode.id=1\ndirectory.id={_DIRECTORY_ID}\n".encode(),
         f"{PARTITION}/partition.metadata": f"version: 0\ntopic_id: {METADATA_TOPIC_ID}".encode(),
-        f"{FOLDER}/boot-timestamp": b"123\n",
+        f"{DATA_DIRECTORY}/boot-timestamp": b"123\n",
     }
     named = {path: data for path, data in segments.items() if path in _NAMES}
     found = [packed(named | small)]
     for state in _quorum_states():
         saved = {f"{PARTITION}/quorum-state": state}
         found += [packed(small | saved | {_NAMES[0]: batch + bytes(50)}) for batch in batches()]
-    for snapshot in _snapshots_of_folders():
+    for snapshot in _snapshots_of_directories():
         found += [packed(named | snapshot), packed(small | snapshot)]
         tail = {path: data for path, data in (named | snapshot).items() if "/00000000000000000012" in path}
         found.append(packed(small | tail))
-    checkpoint = {f"{FOLDER}/replication-offset-checkpoint": b"0\n1\n__cluster_metadata 0 6\n"}
+    checkpoint = {f"{DATA_DIRECTORY}/replication-offset-checkpoint": b"0\n1\n__cluster_metadata 0 6\n"}
     found.append(packed(small | named | checkpoint))
-    return [*found, *_folder_of_a_node()]
+    return [*found, *_directory_of_a_node()]
 
 
-def _snapshots_of_folders() -> list[dict[str, bytes]]:
+def _snapshots_of_directories() -> list[dict[str, bytes]]:
     """Snapshots that end within the log, ahead of it, and both."""
     disk = fresh_disk()
     paths = [
@@ -345,7 +345,7 @@ def _snapshots_of_folders() -> list[dict[str, bytes]]:
     return [within, ahead, within | ahead]
 
 
-def _folder_of_a_node() -> list[bytes]:
+def _directory_of_a_node() -> list[bytes]:
     cluster = Cluster(1, "cluster").start()
     cluster.leader()
     cluster.run(6000)
@@ -354,7 +354,7 @@ def _folder_of_a_node() -> list[bytes]:
     return [packed({path: content(disk, path) for path in paths})]
 
 
-def mend_folder(data: bytes) -> bytes:
+def mend_directory(data: bytes) -> bytes:
     """The batches in the segments get their lengths and CRCs right."""
     return packed(
         {
@@ -390,7 +390,7 @@ def _end_of(data: bytes) -> int:
 
 
 def _start_node(data: bytes) -> None:
-    """A node on the folder fails to start, runs, or stops with an exit code, without an unexpected exception."""
+    """A node on the directory fails to start, runs, or stops with an exit code, without an unexpected exception."""
     cluster = Cluster(1, log=LogSettings(allocate_bytes=0))
     disk = cluster.disks[1]
     for path, file in unpacked(data).items():
@@ -432,6 +432,8 @@ TARGETS = (
     Target("log dump, index", 0.5, _indexes, lambda: _make_dump(".index"), ()),
     Target("log dump, timeindex", 0.5, _indexes, lambda: _make_dump(".timeindex"), ()),
     Target("snapshot", 1.5, _snapshots, lambda: _check_snapshot, (StorageError,), mend=mend_batches),
-    Target("recovery", 1.5, _folders, lambda: _recover, (StorageError,), TEXT_TOKENS, mend_folder),
-    Target("node start", 0.2, _folders, lambda: _start_node, (StorageError,), TEXT_TOKENS, mend_folder),
+    Target("recovery", 1.5, _directories, lambda: _recover, (StorageError,), TEXT_TOKENS, mend_directory),
+    Target(
+        "node start", 0.2, _directories, lambda: _start_node, (StorageError,), TEXT_TOKENS, mend_directory
+    ),
 )

@@ -175,8 +175,8 @@ class _Files:
     """Contexts of a server and of a client with certificates of one authority, and the PEM text of the server."""
 
     def __init__(self) -> None:
-        with TemporaryDirectory() as folder:
-            certificates = Certificates(Path(folder))
+        with TemporaryDirectory() as directory:
+            certificates = Certificates(Path(directory))
             path = certificates.issue("node")
             self.pem = path.read_bytes()
             self.trusted = certificates.trusted.read_bytes()

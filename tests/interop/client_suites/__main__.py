@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from quorumd.testing import KafkaCluster
 
-FOLDER: Final = Path("build/client-suites")
+DIRECTORY: Final = Path("build/client-suites")
 FIXTURES: Final = Path(__file__).with_name("kafka_python_fixtures.py")
 MODULES: Final = ("admin", "consumer", "producer")
 RELEASE: Final = "4.3"
@@ -45,19 +45,19 @@ EXPECTED_FAILURES: Final = {
 def unpacked_suite() -> Path:
     """Download and unpack the tests."""
     name = f"kafka_python-{version('kafka-python')}"
-    target = FOLDER / name
+    target = DIRECTORY / name
     shutil.rmtree(target, ignore_errors=True)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    archive = FOLDER / f"{name}.tar.gz"
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    archive = DIRECTORY / f"{name}.tar.gz"
     if not archive.exists():
         requirement = f"kafka-python=={version('kafka-python')}"
-        options = ["--quiet", "--no-deps", "--no-binary", "kafka-python", "--dest", str(FOLDER)]
+        options = ["--quiet", "--no-deps", "--no-binary", "kafka-python", "--dest", str(DIRECTORY)]
         subprocess.run([sys.executable, "-m", "pip", "download", *options, requirement], check=True)
     with tarfile.open(archive) as packed:
         for member in packed:
             content = packed.extractfile(member)
             if content is not None and member.name.startswith(f"{name}/test/"):
-                path = FOLDER / member.name
+                path = DIRECTORY / member.name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content.read())
     (target / "test/__init__.py").touch()
@@ -67,7 +67,7 @@ def unpacked_suite() -> Path:
 
 def run(suite: Path, address: str, options: Sequence[str]) -> dict[str, str]:
     """Run the tests; return the outcome of each."""
-    results = FOLDER.resolve() / "results.xml"
+    results = DIRECTORY.resolve() / "results.xml"
     results.unlink(missing_ok=True)
     environment = {
         **os.environ,

@@ -47,14 +47,14 @@ killed node does: `Sender._maybe_send_pending_request` repeats it only if it had
 @click.option("--shift", default=0, show_default=True, help="Combine modes and codecs differently.")
 def main(seconds: float, once: tuple[str, ...], client: tuple[str, ...], shift: int) -> None:
     """Run one trial of all clients."""
-    folder = Path(tempfile.mkdtemp(prefix="quorumd-clients-"))
+    directory = Path(tempfile.mkdtemp(prefix="quorumd-clients-"))
     writers = [
         Writer(name, mode, CODECS[(number + shift) % len(CODECS)])
         for number, (name, mode) in enumerate(itertools.product(client or WRITERS, Mode))
         if not (name in WITHOUT_TRANSACTIONS and mode is Mode.TRANSACTIONAL)
     ]
     logging.disable()
-    trial = Trial(folder, KafkaCluster(NODES, folder / "cluster"), writers, MEMBERS)
+    trial = Trial(directory, KafkaCluster(NODES, directory / "cluster"), writers, MEMBERS)
     disturbances = [KINDS[each] for each in once] or _until(time.monotonic() + seconds)
     found = trial.run(disturbances, click.echo)
     for writer, written in trial.written.items():
@@ -63,8 +63,8 @@ def main(seconds: float, once: tuple[str, ...], client: tuple[str, ...], shift: 
     for group in trial.groups:
         click.echo(f"group {group.name}: {len(group.values):,} records, {group.rebalances} assignments")
     if found:
-        sys.exit("\n".join([*found[:SHOWN], f"{len(found)} violations; the logs are in {folder}"]))
-    shutil.rmtree(folder)
+        sys.exit("\n".join([*found[:SHOWN], f"{len(found)} violations; the logs are in {directory}"]))
+    shutil.rmtree(directory)
 
 
 def _until(deadline: float) -> Iterator[Callable[[Disturbances], str]]:

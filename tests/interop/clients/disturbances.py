@@ -35,10 +35,10 @@ class DisturbedCluster(Protocol):
 class Disturbances:
     """One cluster and the topic that clients use."""
 
-    def __init__(self, cluster: DisturbedCluster, topic: str, folder: Path) -> None:
+    def __init__(self, cluster: DisturbedCluster, topic: str, directory: Path) -> None:
         self._cluster = cluster
         self._topic = topic
-        self._plan = folder / "plan.json"
+        self._plan = directory / "plan.json"
         self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         self._shift = 0
 

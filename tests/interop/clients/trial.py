@@ -40,9 +40,9 @@ class Trial:
     """A cluster, a topic with three replicas and two required, writers, and groups."""
 
     def __init__(
-        self, folder: Path, cluster: DisturbedCluster, writers: Iterable[Writer], groups: Iterable[str]
+        self, directory: Path, cluster: DisturbedCluster, writers: Iterable[Writer], groups: Iterable[str]
     ) -> None:
-        self._folder = folder
+        self._directory = directory
         self._over = threading.Event()
         self._readers_over = threading.Event()
         self._failures: list[str] = []
@@ -59,7 +59,7 @@ class Trial:
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
             topic = NewTopic(TOPIC, PARTITIONS, REPLICAS, config={"min.insync.replicas": "2"})
             admin.create_topics([topic])[TOPIC].result(PATIENCE_S)
-            disturbances = Disturbances(cluster, TOPIC, self._folder)
+            disturbances = Disturbances(cluster, TOPIC, self._directory)
             writers = self._start_writers()
             readers = self._start_readers()
             try:

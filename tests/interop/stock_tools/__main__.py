@@ -5,7 +5,7 @@
     --only brokers      plans, killed brokers, and the resulting log, read by both sides
     --only controllers  a stock controller among the voters while leaders are killed
     --only directories  moves between log directories of quorumd's brokers, and cordons
-    --only folders      Kafka's clients on a broker of quorumd, whose folder a stock broker takes over
+    --only takeover     Kafka's clients on a broker of quorumd, whose directory a stock broker takes over
     --only mixed        brokers of Kafka and of quorumd that follow each other
     --only kills        VerifiableProducer while leaders are killed
     --only histories    the audit of random histories of stock clusters, none of which is damaged
@@ -35,7 +35,6 @@ from tests.interop.stock_tools.claims import BROKEN, HOLDS, Verdict, judge, show
 from tests.interop.stock_tools.configs import RELEASE, Configs
 from tests.interop.stock_tools.controllers import Controllers
 from tests.interop.stock_tools.directories import Directories
-from tests.interop.stock_tools.folders import Folders
 from tests.interop.stock_tools.kafka_brokers import kafka_brokers
 from tests.interop.stock_tools.kafka_controller import KafkaController
 from tests.interop.stock_tools.kills import Kills
@@ -51,6 +50,7 @@ from tests.interop.stock_tools.speed import Speed
 from tests.interop.stock_tools.stock_histories import StockHistories
 from tests.interop.stock_tools.stock_pipeline import StockPipeline
 from tests.interop.stock_tools.stock_plan import StockPlan
+from tests.interop.stock_tools.takeover import Takeover
 from tests.interop.stock_tools.tool_server import ToolServer
 from tests.interop.stock_tools.tools import StockTools, ToolsMissing, stock_tools
 from tests.interop.stock_tools.traffic import Traffic
@@ -71,7 +71,7 @@ PARTS = (
     "configs",
     "controllers",
     "directories",
-    "folders",
+    "takeover",
     "histories",
     "kills",
     "mixed",
@@ -127,26 +127,26 @@ def main(
     tools = fetched(kafka or DEFAULT, version)
     console = Console()
     verdicts: list[Verdict] = []
-    folder = Path(tempfile.mkdtemp(prefix="quorumd-stock-tools-"))
-    speed = Speed(tools, folder, records, rounds, report)
+    directory = Path(tempfile.mkdtemp(prefix="quorumd-stock-tools-"))
+    speed = Speed(tools, directory, records, rounds, report)
     parts: dict[str, Callable[[], list[Verdict]]] = {
         "authorizer": lambda: judge([("authorizer", StockAuthorizer(tools, requests).steps())], report),
-        "brokers": lambda: on_brokers(tools, folder),
-        "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), folder).steps())], report),
-        "controllers": lambda: with_a_controller(tools, folder, seconds),
-        "directories": lambda: with_two_directories(tools, folder / "directories"),
-        "folders": lambda: with_a_folder(tools, folder / "folders"),
+        "brokers": lambda: on_brokers(tools, directory),
+        "configs": lambda: judge([("configs", Configs(fetched(RELEASE, None), directory).steps())], report),
+        "controllers": lambda: with_a_controller(tools, directory, seconds),
+        "directories": lambda: with_two_directories(tools, directory / "directories"),
+        "takeover": lambda: with_a_takeover(tools, directory / "takeover"),
         "histories": lambda: judge(
-            [("histories", of_stock_clusters(folder, histories, seed).steps())], report
+            [("histories", of_stock_clusters(directory, histories, seed).steps())], report
         ),
         "mixed": lambda: judge(
-            [("mixed", Mixed([fetched(each, None) for each in MIXED], folder / "mixed", report).steps())],
+            [("mixed", Mixed([fetched(each, None) for each in MIXED], directory / "mixed", report).steps())],
             report,
         ),
-        "kills": lambda: under_a_producer(tools, folder, seconds),
-        "pipeline": lambda: on_a_hurt_cluster(tools, folder / "pipeline", hurt, seed),
-        "security": lambda: with_security([fetched(each, None) for each in MIXED], folder),
-        "verbs": lambda: table_of_verbs(kafka, version, Style(style) if style else None, folder),
+        "kills": lambda: under_a_producer(tools, directory, seconds),
+        "pipeline": lambda: on_a_hurt_cluster(tools, directory / "pipeline", hurt, seed),
+        "security": lambda: with_security([fetched(each, None) for each in MIXED], directory),
+        "verbs": lambda: table_of_verbs(kafka, version, Style(style) if style else None, directory),
         "speed": lambda: judge([("speed", speed.steps())], report),
     }
     for part in only or PARTS:
@@ -155,54 +155,54 @@ def main(
     show(verdicts, f"quorumd and the tools of Kafka {kafka or DEFAULT}", console)
     broken = sum(verdict.outcome != HOLDS for verdict in verdicts)
     if broken:
-        sys.exit(f"{broken} of {len(verdicts)} claims do not hold; what was left is in {folder}")
-    shutil.rmtree(folder)
+        sys.exit(f"{broken} of {len(verdicts)} claims do not hold; what was left is in {directory}")
+    shutil.rmtree(directory)
 
 
-def of_stock_clusters(folder: Path, histories: int, seed: int) -> StockHistories:
+def of_stock_clusters(directory: Path, histories: int, seed: int) -> StockHistories:
     """Clusters of the versions in MIXED, in turn."""
     versions = [fetched(each, None) for each in MIXED]
-    return StockHistories(versions, folder / "histories", histories, seed, report)
+    return StockHistories(versions, directory / "histories", histories, seed, report)
 
 
-def with_a_folder(tools: StockTools, folder: Path) -> list[Verdict]:
+def with_a_takeover(tools: StockTools, directory: Path) -> list[Verdict]:
     """Run one node, of quorumd and of Kafka in turns."""
-    folder.mkdir()
-    folders = Folders(tools, folder)
+    directory.mkdir()
+    takeover = Takeover(tools, directory)
     try:
-        return judge([("folders", folders.steps())], report)
+        return judge([("takeover", takeover.steps())], report)
     finally:
-        folders.stop()
+        takeover.stop()
 
 
-def with_two_directories(tools: StockTools, folder: Path) -> list[Verdict]:
+def with_two_directories(tools: StockTools, directory: Path) -> list[Verdict]:
     """Run three nodes of quorumd with two log directories each."""
-    folder.mkdir()
-    with DirectoryCluster(folder, 3, QUICK_REPORTS).running() as cluster:
-        return judge([("directories", Directories(tools, cluster, folder).steps())], report)
+    directory.mkdir()
+    with DirectoryCluster(directory, 3, QUICK_REPORTS).running() as cluster:
+        return judge([("directories", Directories(tools, cluster, directory).steps())], report)
 
 
-def on_a_hurt_cluster(tools: StockTools, folder: Path, seconds: float, seed: int) -> list[Verdict]:
+def on_a_hurt_cluster(tools: StockTools, directory: Path, seconds: float, seed: int) -> list[Verdict]:
     """Run all steps on one stock cluster."""
-    pipeline = StockPipeline(tools, folder, seconds, seed, report)
+    pipeline = StockPipeline(tools, directory, seconds, seed, report)
     try:
         return judge([("pipeline", pipeline.steps())], report)
     finally:
         pipeline.stop()
 
 
-def on_brokers(tools: StockTools, folder: Path) -> list[Verdict]:
+def on_brokers(tools: StockTools, directory: Path) -> list[Verdict]:
     """Run all steps on one cluster; the logs are read at the end."""
     racks = dict(zip(BROKERS, RACKS, strict=True))
     with (
-        running_cluster(folder / "cluster", extra=DAEMONS, release=tools.release) as cluster,
-        kafka_brokers(tools, cluster, racks, folder) as started,
+        running_cluster(directory / "cluster", extra=DAEMONS, release=tools.release) as cluster,
+        kafka_brokers(tools, cluster, racks, directory) as started,
     ):
         bootstrap = ",".join(broker.address for broker in started)
         traffic = Traffic(tools, bootstrap, ORDERS)
         brokers = Brokers(tools, cluster, started, traffic)
-        trial, plan = (StockPlan(tools, cluster, bootstrap, folder / name) for name in ("trial", "plan"))
-        logs = Logs(tools, [daemon.log_folder for daemon in cluster], folder)
+        trial, plan = (StockPlan(tools, cluster, bootstrap, directory / name) for name in ("trial", "plan"))
+        logs = Logs(tools, [daemon.partition_directory for daemon in cluster], directory)
         verdicts = judge(
             [
                 ("brokers", brokers.beginning()),
@@ -224,7 +224,7 @@ def fetched(kafka: str, version: str | None) -> StockTools:
 
 
 def table_of_verbs(
-    kafka: str | None, version: str | None, style: Style | None, folder: Path
+    kafka: str | None, version: str | None, style: Style | None, directory: Path
 ) -> list[Verdict]:
     """Run column by column; each replaces its previous results."""
     verdicts = []
@@ -232,7 +232,7 @@ def table_of_verbs(
         tools = fetched(release, version)
         for each in [style] if style else Style:
             column = f"{release} {each}"
-            with running_cell(tools, release, each, folder / column.replace(" ", "-")) as cell:
+            with running_cell(tools, release, each, directory / column.replace(" ", "-")) as cell:
                 found = cell.run(report)
             keep(column, found)
             broken = {command: why for command, why in found.items() if why not in (YES, NOT_THERE)}
@@ -241,37 +241,37 @@ def table_of_verbs(
     return verdicts
 
 
-def under_a_producer(tools: StockTools, folder: Path, seconds: float) -> list[Verdict]:
+def under_a_producer(tools: StockTools, directory: Path, seconds: float) -> list[Verdict]:
     """VerifiableProducer on three daemons and three brokers."""
     racks = dict(zip(BROKERS[:3], RACKS[:3], strict=True))
     with (
-        running_cluster(folder / "killed", extra=QUICK, release=tools.release) as cluster,
-        kafka_brokers(tools, cluster, racks, folder / "killed") as started,
+        running_cluster(directory / "killed", extra=QUICK, release=tools.release) as cluster,
+        kafka_brokers(tools, cluster, racks, directory / "killed") as started,
     ):
-        kills = Kills(tools, cluster, started, seconds, folder)
+        kills = Kills(tools, cluster, started, seconds, directory)
         return judge([("kills", kills.steps())], report)
 
 
-def with_a_controller(tools: StockTools, folder: Path, seconds: float) -> list[Verdict]:
+def with_a_controller(tools: StockTools, directory: Path, seconds: float) -> list[Verdict]:
     """Run two daemons and a stock controller as the voters."""
     with running_cluster(
-        folder / "mixed", size=CONTROLLER - 1, extra=QUICK, release=tools.release
+        directory / "mixed", size=CONTROLLER - 1, extra=QUICK, release=tools.release
     ) as cluster:
-        stock = KafkaController(tools, cluster, CONTROLLER, folder / f"controller-{CONTROLLER}")
+        stock = KafkaController(tools, cluster, CONTROLLER, directory / f"controller-{CONTROLLER}")
         try:
             return judge([("controllers", Controllers(cluster, stock, seconds).steps())], report)
         finally:
             stock.stop()
 
 
-def with_security(releases: list[StockTools], folder: Path) -> list[Verdict]:
+def with_security(releases: list[StockTools], directory: Path) -> list[Verdict]:
     """Run three daemons and a broker of each release, secured; the tools are of the first."""
     tools, newer = releases
-    cluster = SecureCluster(folder / "secured", tools.release)
+    cluster = SecureCluster(directory / "secured", tools.release)
     try:
         cluster.start()
         with without_traceback(cluster), ToolServer(tools) as server:
-            security = Security(tools, newer, cluster, server, folder / "secured")
+            security = Security(tools, newer, cluster, server, directory / "secured")
             try:
                 return judge([("security", security.steps())], report)
             finally:

@@ -51,9 +51,9 @@ def verdicts_of(release: str) -> Path:
 
 
 @contextmanager
-def stock_controller(tools: StockTools, folder: Path, *, remote: bool) -> Iterator[Wire]:
+def stock_controller(tools: StockTools, directory: Path, *, remote: bool) -> Iterator[Wire]:
     """A quorum of one stock controller, with a registered broker that sends no more heartbeats."""
-    folder.mkdir(parents=True)
+    directory.mkdir(parents=True)
     port = free_port()
     settings = {
         "process.roles": "controller",
@@ -64,13 +64,13 @@ def stock_controller(tools: StockTools, folder: Path, *, remote: bool) -> Iterat
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{port}",
         "broker.session.timeout.ms": "3600000",
         "remote.log.storage.system.enable": str(remote).lower(),
-        "log.dirs": str(folder / "data"),
+        "log.dirs": str(directory / "data"),
     }
-    config = folder / "controller.properties"
+    config = directory / "controller.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     cluster_id = "Y29uZmlncyBvZiBxdW9ydQ"
     tools.run(STORAGE, "format", "-t", cluster_id, "-c", config, "--standalone")
-    with (folder / "controller.log").open("ab") as output:
+    with (directory / "controller.log").open("ab") as output:
         child = subprocess.Popen(tools.command(KAFKA, config, java=HEAP), stdout=output, stderr=output)
     try:
         with wait_for("the stock controller", lambda: _connected(port, cluster_id)) as wire:
@@ -182,11 +182,11 @@ class StockVerdicts:
         return int(self._wire.request(request).topics[0].error_code)
 
 
-def stock_verdicts(tools: StockTools, folder: Path, wanted: list[Case]) -> list[tuple[Case, int]]:
+def stock_verdicts(tools: StockTools, directory: Path, wanted: list[Case]) -> list[tuple[Case, int]]:
     """Return the cases with a stock controller's verdicts."""
     found: list[tuple[Case, int]] = []
     for remote in (False, True):
-        with stock_controller(tools, folder / f"remote-{remote}", remote=remote) as wire:
+        with stock_controller(tools, directory / f"remote-{remote}", remote=remote) as wire:
             controller = StockVerdicts(wire)
             found += [(case, controller.verdict(case)) for case in wanted if case.remote == remote]
     return found
@@ -195,16 +195,16 @@ def stock_verdicts(tools: StockTools, folder: Path, wanted: list[Case]) -> list[
 class Configs:
     """The claim for `make stock-tools`."""
 
-    def __init__(self, tools: StockTools, folder: Path) -> None:
+    def __init__(self, tools: StockTools, directory: Path) -> None:
         self._tools = tools
-        self._folder = folder
+        self._directory = directory
 
     def steps(self) -> list[Step]:
         return [(f"Kafka {RELEASE} still has the recorded verdicts of changes of configs", self._compare)]
 
     def _compare(self) -> str:
         known = {case.row(0): (case, verdict) for case, verdict in recorded(verdicts_of(RELEASE))}
-        verdicts = stock_verdicts(self._tools, self._folder, [case for case, _ in known.values()])
+        verdicts = stock_verdicts(self._tools, self._directory, [case for case, _ in known.values()])
         differing = [f"{case} {verdict}" for case, verdict in verdicts if known[case.row(0)][1] != verdict]
         if differing:
             raise ClaimBroken(f"{len(differing)} of {len(verdicts)}: {differing[:SHOWN_DIFFERENCES]}")
@@ -215,12 +215,12 @@ class Configs:
 @click.option("--kafka", default=RELEASE, show_default=True, help="The release of the controller.")
 @click.option("--jars", default="build/stock-tools", show_default=True, type=click.Path(path_type=Path))
 @click.option(
-    "--folder", required=True, type=click.Path(path_type=Path), help="For the controllers; a new one."
+    "--directory", required=True, type=click.Path(path_type=Path), help="For the controllers; a new one."
 )
-def main(kafka: str, jars: Path, folder: Path) -> None:
+def main(kafka: str, jars: Path, directory: Path) -> None:
     """Record the verdicts of a stock controller."""
     begun = time.monotonic()
-    verdicts = stock_verdicts(stock_tools(jars, kafka, "4.3.1"), folder, cases(SEED, COUNT))
+    verdicts = stock_verdicts(stock_tools(jars, kafka, "4.3.1"), directory, cases(SEED, COUNT))
     target = verdicts_of(kafka)
     target.write_text("".join(f"{case.row(verdict)}\n" for case, verdict in verdicts), encoding="utf-8")
     click.echo(f"{target}: {len(verdicts)} cases in {time.monotonic() - begun:.0f} s")

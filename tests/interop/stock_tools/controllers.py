@@ -133,7 +133,7 @@ class Controllers:
     def compare(self) -> str:
         for voter in self._voters.values():
             voter.kill()
-        logs = {node_id: Log(voter.log_folder) for node_id, voter in self._voters.items()}
+        logs = {node_id: Log(voter.partition_directory) for node_id, voter in self._voters.items()}
         prefixes = {node_id: log.below(self._high_watermark) for node_id, log in logs.items()}
         first = next(iter(prefixes.values()))
         for node_id, prefix in prefixes.items():
@@ -245,12 +245,12 @@ def set_broker_default(wire: Wire, name: str, value: str) -> int:
 
 
 class Log:
-    """All batches in a folder, without preallocated zeros and torn tails."""
+    """All batches in a directory, without preallocated zeros and torn tails."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self._batches: list[tuple[BatchHeader, bytes]] = []
         """Headers with the bytes of their segments."""
-        for segment in sorted(folder.glob("*.log")):
+        for segment in sorted(directory.glob("*.log")):
             data = segment.read_bytes()
             self._batches += [(header, data) for header in scan(data).headers]
 

@@ -1,6 +1,6 @@
 """Decodes a log in a separate Spark session; `speed` starts it.
 
-    python -m tests.interop.stock_tools.decode FOLDER all | usual
+    python -m tests.interop.stock_tools.decode DIRECTORY all | usual
 
 Prints the last offset and the CPU seconds of all its processes, Java and Python workers among them, as JSON.
 """
@@ -15,9 +15,9 @@ from quorumd.pipeline.spark.session import spark_session
 from scripts.bench.source_pass import USUAL_COLUMNS, tree_cpu_seconds
 
 
-def main(folder: str, columns: str) -> None:
+def main(directory: str, columns: str) -> None:
     with spark_session("local[2]") as spark:
-        source = spark.read.format("quorumd").option("path", folder)
+        source = spark.read.format("quorumd").option("path", directory)
         frame = (source.schema(USUAL_COLUMNS) if columns == "usual" else source).load()
         ((last,),) = frame.agg({"offset": "max"}).collect()
         print(json.dumps({"last": last, "cpu_s": tree_cpu_seconds(os.getpid())}))

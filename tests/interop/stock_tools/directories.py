@@ -23,10 +23,10 @@ Replica = tuple[str, bool]
 class Directories:
     """Three nodes with both roles and two log directories each."""
 
-    def __init__(self, tools: StockTools, cluster: DirectoryCluster, folder: Path) -> None:
+    def __init__(self, tools: StockTools, cluster: DirectoryCluster, directory: Path) -> None:
         self._tools = tools
         self._cluster = cluster
-        self._folder = folder
+        self._directory = directory
         self._to = ("--bootstrap-server", cluster.bootstrap)
         self._traffic = Traffic(tools, cluster.bootstrap, TOPIC)
 
@@ -161,7 +161,7 @@ class Directories:
     def _json(self, replicas: Sequence[int], directories: Sequence[str], number: int) -> tuple[str, ...]:
         """The options of a plan for one partition."""
         partition = {"topic": TOPIC, "partition": number, "replicas": replicas, "log_dirs": directories}
-        file = self._folder / "reassignment.json"
+        file = self._directory / "reassignment.json"
         file.write_text(json.dumps({"version": 1, "partitions": [partition]}))
         return (*self._to, "--reassignment-json-file", str(file))
 

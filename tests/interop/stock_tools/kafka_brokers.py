@@ -37,7 +37,7 @@ class KafkaBroker(KafkaProcess):
         quorum: str,
         broker_id: int,
         rack: str,
-        folder: Path,
+        directory: Path,
         extra: Mapping[str, str] | None = None,
         listeners: str = "PLAINTEXT://{address}",
     ) -> None:
@@ -45,8 +45,8 @@ class KafkaBroker(KafkaProcess):
         others."""
         self.broker_id = broker_id
         self.port = free_port()
-        self.data = folder / "data"
-        super().__init__(tools, folder / "server.properties", folder / "broker.log")
+        self.data = directory / "data"
+        super().__init__(tools, directory / "server.properties", directory / "broker.log")
         self.data.mkdir(parents=True)
         settings = (
             SETTINGS
@@ -72,7 +72,7 @@ class KafkaBroker(KafkaProcess):
 
 @contextmanager
 def kafka_brokers(
-    tools: StockTools, cluster: Cluster, racks: Mapping[int, str], folder: Path, quorum: str = ""
+    tools: StockTools, cluster: Cluster, racks: Mapping[int, str], directory: Path, quorum: str = ""
 ) -> Iterator[list[KafkaBroker]]:
     """Start brokers with these ids; they may not be ready yet.
 
@@ -81,7 +81,7 @@ def kafka_brokers(
     voters = ",".join(f"{daemon.node_id}@127.0.0.1:{daemon.port}" for daemon in cluster)
     found_by = quorum or f"controller.quorum.voters={voters}"
     started = [
-        KafkaBroker(tools, cluster.cluster_id(), found_by, broker_id, rack, folder / f"broker-{broker_id}")
+        KafkaBroker(tools, cluster.cluster_id(), found_by, broker_id, rack, directory / f"broker-{broker_id}")
         for broker_id, rack in racks.items()
     ]
     try:

@@ -6,19 +6,19 @@ from pathlib import Path
 
 from tests.interop.stock_tools.kafka_process import KafkaProcess
 from tests.interop.stock_tools.tools import STORAGE, StockTools
-from tests.support.processes.daemons import LOG_FOLDER, Cluster
+from tests.support.processes.daemons import PARTITION_DIRECTORY, Cluster
 from tests.support.processes.ports import free_port
 
 
 class KafkaController(KafkaProcess):
     """One controller."""
 
-    def __init__(self, tools: StockTools, cluster: Cluster, node_id: int, folder: Path) -> None:
+    def __init__(self, tools: StockTools, cluster: Cluster, node_id: int, directory: Path) -> None:
         self.node_id = node_id
         self.port = free_port()
-        self.data = folder / "data"
-        super().__init__(tools, folder / "controller.properties", folder / "controller.log")
-        folder.mkdir(parents=True)
+        self.data = directory / "data"
+        super().__init__(tools, directory / "controller.properties", directory / "controller.log")
+        directory.mkdir(parents=True)
         settings = {
             "process.roles": "controller",
             "node.id": str(node_id),
@@ -37,8 +37,8 @@ class KafkaController(KafkaProcess):
         return ("127.0.0.1", self.port)
 
     @property
-    def log_folder(self) -> Path:
-        return self.data / LOG_FOLDER
+    def partition_directory(self) -> Path:
+        return self.data / PARTITION_DIRECTORY
 
     @property
     def directory_id(self) -> str:

@@ -49,13 +49,13 @@ _JAAS = (
 
 
 class StockNode:
-    """One stock node, broker and controller in one: its folder and, while it runs, its process."""
+    """One stock node, broker and controller in one: its directory and, while it runs, its process."""
 
-    def __init__(self, tools: StockTools, folder: Path) -> None:
+    def __init__(self, tools: StockTools, directory: Path) -> None:
         self._tools = tools
-        self._folder = folder
-        self.data = folder / "data" / PARTITION
-        self._config = folder / "server.properties"
+        self._directory = directory
+        self.data = directory / "data" / PARTITION
+        self._config = directory / "server.properties"
         self._port, controller = free_port(), free_port()
         settings = {
             "process.roles": "broker,controller",
@@ -73,15 +73,15 @@ class StockNode:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:admin;User:ANONYMOUS",
             "delegation.token.secret.key": "a secret of tests",
-            "log.dirs": f"{folder / 'data'},{folder / 'more'}",
-            "metadata.log.dir": str(folder / "data"),
+            "log.dirs": f"{directory / 'data'},{directory / 'more'}",
+            "metadata.log.dir": str(directory / "data"),
             "metadata.log.max.snapshot.interval.ms": str(SNAPSHOT_EVERY_MS),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
         }
         self._config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        self._client = folder / "client.properties"
+        self._client = directory / "client.properties"
         login = _JAAS.partition(" user_admin")[0] + ";"
         self._client.write_text(
             f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n"
@@ -95,7 +95,7 @@ class StockNode:
         )  # fmt: skip
 
     def start(self) -> None:
-        with (self._folder / "node.log").open("ab") as output:
+        with (self._directory / "node.log").open("ab") as output:
             command = self._tools.command(KAFKA, self._config, java=HEAP)
             self._child = subprocess.Popen(command, stdout=output, stderr=output)
 
@@ -201,10 +201,10 @@ def _write_tokens(node: StockNode) -> None:
     node.run(TOKENS, "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
 
 
-def cordon(node: StockNode, folder: Path) -> None:
+def cordon(node: StockNode, directory: Path) -> None:
     """Cordon one of its directories (KIP-1066)."""
     node.run(
-        CONFIGS, "--alter", "--add-config", f"cordoned.log.dirs={folder / 'more'}", "--entity-type", "brokers",
+        CONFIGS, "--alter", "--add-config", f"cordoned.log.dirs={directory / 'more'}", "--entity-type", "brokers",
         "--entity-name", "1",
     )  # fmt: skip
 
@@ -221,14 +221,14 @@ def main(kafka: str, jars: Path) -> None:
     except ToolsMissing as missing:
         sys.exit(str(missing))
     with tempfile.TemporaryDirectory(prefix="quorumd-kept-records-") as name:
-        folder = Path(name)
-        node = StockNode(tools, folder)
+        directory = Path(name)
+        node = StockNode(tools, directory)
         node.format()
         try:
             node.start()
             node.wait_until_it_responds()
             write_records(node)
-            cordon(node, folder)
+            cordon(node, directory)
             node.stop()
             node.start()
             node.wait_until_it_responds()
@@ -239,7 +239,7 @@ def main(kafka: str, jars: Path) -> None:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in (*sorted(node.data.glob("*.log")), *node.snapshots()[-SNAPSHOTS:]):
                 archive.write(path, f"1/{PARTITION}/{path.name}")
-            archive.write(folder / "data" / "meta.properties", "1/meta.properties")
+            archive.write(directory / "data" / "meta.properties", "1/meta.properties")
     click.echo(f"{target}: {target.stat().st_size} bytes")
 
 

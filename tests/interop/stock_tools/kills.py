@@ -30,13 +30,13 @@ class Kills:
     """Three voters, brokers on them, and a producer that writes the numbers from 0."""
 
     def __init__(
-        self, tools: StockTools, cluster: Cluster, brokers: list[KafkaBroker], seconds: float, folder: Path
+        self, tools: StockTools, cluster: Cluster, brokers: list[KafkaBroker], seconds: float, directory: Path
     ) -> None:
         self._tools = tools
         self._cluster = cluster
         self._brokers = brokers
         self._seconds = seconds
-        self._output = folder / "producer.log"
+        self._output = directory / "producer.log"
         self._bootstrap = ("--bootstrap-server", ",".join(broker.address for broker in brokers))
         self._acknowledged: list[int] = []
 

@@ -50,11 +50,11 @@ def take_snapshots(cluster: Cluster) -> str:
 
 
 class Logs:
-    """The log folders of stopped nodes."""
+    """The partition directories of the metadata logs of stopped nodes."""
 
-    def __init__(self, tools: StockTools, folders: Sequence[Path], scratch: Path) -> None:
+    def __init__(self, tools: StockTools, directories: Sequence[Path], scratch: Path) -> None:
         self._tools = tools
-        self._folders = folders
+        self._directories = directories
         self._scratch = scratch
 
     def steps(self) -> list[Step]:
@@ -68,7 +68,7 @@ class Logs:
 
     def segments(self) -> str:
         files = self._files(".log")
-        if len(files) <= len(self._folders):
+        if len(files) <= len(self._directories):
             raise ClaimBroken(f"one segment a node, expected more: {files}")
         return self._compared(files)
 
@@ -118,8 +118,8 @@ class Logs:
         return output
 
     def _files(self, suffix: str) -> list[Path]:
-        files = [file for folder in self._folders for file in sorted(folder.glob(f"*{suffix}"))]
-        if len(files) < len(self._folders):
+        files = [file for directory in self._directories for file in sorted(directory.glob(f"*{suffix}"))]
+        if len(files) < len(self._directories):
             raise ClaimBroken(f"{len(files)} files *{suffix}, expected one a node at least")
         return files
 

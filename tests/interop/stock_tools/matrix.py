@@ -48,7 +48,7 @@ class FoundedCluster(Cluster):
     """Three voters founded by `quorumd format` for a release of Kafka, and an observer; files are a stock
     controller's, so that its tools read them."""
 
-    def __init__(self, folder: Path, style: Style, release: str) -> None:
+    def __init__(self, directory: Path, style: Style, release: str) -> None:
         self.style = style
         ports = {node_id: free_port() for node_id in (1, 2, 3, OBSERVER)}
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in ports.items() if node != OBSERVER)
@@ -61,7 +61,7 @@ class FoundedCluster(Cluster):
         )
         nodes = {
             node: Daemon(
-                folder / f"node-{node}", node, port, {},
+                directory / f"node-{node}", node, port, {},
                 stock + (dynamic if node == OBSERVER else self.quorum),
             )
             for node, port in ports.items()
@@ -69,9 +69,9 @@ class FoundedCluster(Cluster):
         self.observer = nodes.pop(OBSERVER)
         self.daemons = nodes
         options = ["--release-version", release]
-        directories = {node: KafkaUuid(uuid4().bytes) for node in nodes}
+        directory_ids = {node: KafkaUuid(uuid4().bytes) for node in nodes}
         controllers = ",".join(
-            f"{n}@127.0.0.1:{ports[n]}:{directory}" for n, directory in directories.items()
+            f"{n}@127.0.0.1:{ports[n]}:{directory_id}" for n, directory_id in directory_ids.items()
         )
         cluster_id = str(KafkaUuid(uuid4().bytes))
         for daemon in nodes.values():
@@ -93,14 +93,14 @@ class Cell:
 
     def __init__(
         self, tools: StockTools, release: str, server: ToolServer, cluster: FoundedCluster,
-        brokers: list[KafkaBroker], folder: Path,
+        brokers: list[KafkaBroker], directory: Path,
     ) -> None:  # fmt: skip
         self._tools = tools
         self._release = tuple(map(int, release.split(".")[:2]))
         self._server = server
         self._cluster = cluster
         self._brokers = brokers
-        self._folder = folder
+        self._directory = directory
         self.names = {
             "brokers": ",".join(broker.address for broker in brokers),
             "controllers": cluster.bootstrap,
@@ -156,7 +156,7 @@ class Cell:
             done = Done(ended.returncode, ended.stdout, ended.stderr)
         else:
             done = self._server.run(tool, *flat, stdin=row.stdin)
-        with (self._folder / "tools.log").open("a") as log:
+        with (self._directory / "tools.log").open("a") as log:
             log.write(f"$ {row.command}\n{done.text}exit code {done.code}\n\n")
         return done
 
@@ -197,7 +197,7 @@ class Cell:
             "deleted": {"version": 1, "partitions": [{**partition, "offset": -1}]},
         }
         for name, content in files.items():
-            path = self._folder / f"{name}.json"
+            path = self._directory / f"{name}.json"
             path.write_text(json.dumps(content))
             self.names[name] = str(path)
 
@@ -207,8 +207,8 @@ class Cell:
             return
         daemon = self._cluster[1]
         run_quorumd("snapshot", "--config", daemon.config)
-        dumped = self._folder / "copy"
-        shutil.copytree(daemon.log_folder, dumped)
+        dumped = self._directory / "copy"
+        shutil.copytree(daemon.partition_directory, dumped)
         snapshots = sorted(dumped.glob("*.checkpoint"))
         if snapshots:
             self.names["snapshot"] = str(snapshots[-1])
@@ -220,17 +220,17 @@ class Cell:
 
 
 @contextmanager
-def running_cell(tools: StockTools, release: str, style: Style, folder: Path) -> Iterator[Cell]:
+def running_cell(tools: StockTools, release: str, style: Style, directory: Path) -> Iterator[Cell]:
     """A running quorum of that voter style with brokers of that release; all processes are stopped afterwards."""
-    folder.mkdir(parents=True)
-    cluster = FoundedCluster(folder, style, ".".join(release.split(".")[:2]))
+    directory.mkdir(parents=True)
+    cluster = FoundedCluster(directory, style, ".".join(release.split(".")[:2]))
     try:
         cluster.start()
         with (
-            kafka_brokers(tools, cluster, BROKERS, folder, cluster.quorum) as brokers,
+            kafka_brokers(tools, cluster, BROKERS, directory, cluster.quorum) as brokers,
             ToolServer(tools) as server,
         ):
-            yield Cell(tools, release, server, cluster, brokers, folder)
+            yield Cell(tools, release, server, cluster, brokers, directory)
     finally:
         cluster.stop()
 

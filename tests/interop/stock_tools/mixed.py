@@ -45,24 +45,24 @@ PATIENCE_S = 120.0
 class MixedCluster:
     """Three nodes of quorumd with both roles, and one stock broker of each of `releases`."""
 
-    def __init__(self, releases: Sequence[StockTools], folder: Path) -> None:
+    def __init__(self, releases: Sequence[StockTools], directory: Path) -> None:
         self._releases = releases
-        self._folder = folder
+        self._directory = directory
         oldest = min(releases, key=lambda each: each.release).release
-        self._quorumd = KafkaCluster(QUORUMD_NODES, folder / "quorumd", oldest)
+        self._quorumd = KafkaCluster(QUORUMD_NODES, directory / "quorumd", oldest)
         self._stock: dict[int, KafkaBroker] = {}
 
     def __enter__(self) -> Self:
         self._quorumd.start()
         admin = AdminClient({"bootstrap.servers": self._quorumd.bootstrap_servers})
         cluster_id = admin.describe_cluster().result(PATIENCE_S).cluster_id
-        nodes = LocalCluster.open(self._folder / "quorumd").nodes
+        nodes = LocalCluster.open(self._directory / "quorumd").nodes
         quorum = "controller.quorum.voters=" + ",".join(f"{node.id}@127.0.0.1:{node.port}" for node in nodes)
         try:
             for broker_id, tools in enumerate(self._releases, FIRST_STOCK_ID):
-                folder = self._folder / f"broker-{broker_id}"
+                directory = self._directory / f"broker-{broker_id}"
                 self._stock[broker_id] = KafkaBroker(
-                    tools, cluster_id, quorum, broker_id, "a", folder, INTERNAL_TOPICS
+                    tools, cluster_id, quorum, broker_id, "a", directory, INTERNAL_TOPICS
                 )
                 self.restart(broker_id)
         except BaseException:
@@ -110,11 +110,11 @@ class MixedCluster:
 
     def logs(self, topic: str) -> dict[str, dict[int, bytes]]:
         """The bytes of all batches of each partition of a topic, by broker."""
-        folders = {node: self._folder / f"quorumd/node-{node}/data" for node in self._quorumd.nodes}
-        folders |= {node: broker.data for node, broker in self._stock.items()}
+        directories = {node: self._directory / f"quorumd/node-{node}/data" for node in self._quorumd.nodes}
+        directories |= {node: broker.data for node, broker in self._stock.items()}
         found: dict[str, dict[int, bytes]] = {}
-        for node, folder in folders.items():
-            for partition in sorted(folder.glob(f"{topic}-*")):
+        for node, directory in directories.items():
+            for partition in sorted(directory.glob(f"{topic}-*")):
                 if not partition.name.endswith("-delete"):
                     found.setdefault(partition.name, {})[node] = batches(partition)
         return found
@@ -129,7 +129,7 @@ class MixedCluster:
 
 
 def batches(partition: Path) -> bytes:
-    """All batches in a folder, without preallocated zeros."""
+    """All batches in a directory, without preallocated zeros."""
     found = b""
     for segment in sorted(partition.glob("*.log")):
         data = segment.read_bytes()
@@ -140,9 +140,11 @@ def batches(partition: Path) -> bytes:
 class Mixed:
     """One cluster of both kinds of brokers, and the claims about it."""
 
-    def __init__(self, releases: Sequence[StockTools], folder: Path, report: Callable[[str], None]) -> None:
-        self._cluster = MixedCluster(releases, folder)
-        self._trial = Trial(folder, self._cluster, WRITERS, GROUPS)
+    def __init__(
+        self, releases: Sequence[StockTools], directory: Path, report: Callable[[str], None]
+    ) -> None:
+        self._cluster = MixedCluster(releases, directory)
+        self._trial = Trial(directory, self._cluster, WRITERS, GROUPS)
         self._report = report
 
     def steps(self) -> list[Step]:

@@ -39,9 +39,9 @@ def scram_login(user: str, secret: str, option: str = "") -> str:
 class SecureCluster(SecuredCluster):
     """Three nodes with two listeners each: CONTROLLER with certificates, CONTROLLER_SASL with SCRAM."""
 
-    def __init__(self, folder: Path, release: str) -> None:
-        super().__init__(folder, len(NODES), release=release)
-        self.certificates = Certificates(folder / "certificates")
+    def __init__(self, directory: Path, release: str) -> None:
+        super().__init__(directory, len(NODES), release=release)
+        self.certificates = Certificates(directory / "certificates")
         self.sasl_ports = {node: free_port() for node in NODES}
         for daemon in self:
             self.certificates.issue(f"node-{daemon.node_id}")
@@ -89,7 +89,7 @@ class SecureCluster(SecuredCluster):
         return found
 
     def broker(
-        self, tools: StockTools, broker_id: int, folder: Path, extra: Mapping[str, str]
+        self, tools: StockTools, broker_id: int, directory: Path, extra: Mapping[str, str]
     ) -> KafkaBroker:
         """A stock broker: its clients use SCRAM, brokers replicate with certificates."""
         self.certificates.issue(f"broker-{broker_id}")
@@ -117,21 +117,21 @@ class SecureCluster(SecuredCluster):
             f"controller.quorum.bootstrap.servers={servers}",
             broker_id,
             "a",
-            folder / f"broker-{broker_id}",
+            directory / f"broker-{broker_id}",
             settings,
             f"CLIENTS://{{address}},{replication}",
         )
 
-    def tls_broker(self, tools: StockTools, folder: Path) -> KafkaBroker:
+    def tls_broker(self, tools: StockTools, directory: Path) -> KafkaBroker:
         protocols = "CONTROLLER:SSL,CLIENTS:SASL_SSL,REPLICATION:SSL"
-        return self.broker(tools, TLS_BROKER, folder, {"listener.security.protocol.map": protocols})
+        return self.broker(tools, TLS_BROKER, directory, {"listener.security.protocol.map": protocols})
 
-    def sasl_broker(self, tools: StockTools, folder: Path) -> KafkaBroker:
+    def sasl_broker(self, tools: StockTools, directory: Path) -> KafkaBroker:
         login = scram_login("broker-102", password("broker-102"))
         return self.broker(
             tools,
             SASL_BROKER,
-            folder,
+            directory,
             {
                 "controller.listener.names": "CONTROLLER_SASL",
                 "listener.security.protocol.map": "CONTROLLER_SASL:SASL_SSL,CLIENTS:SASL_SSL,REPLICATION:SSL",
@@ -142,7 +142,7 @@ class SecureCluster(SecuredCluster):
 
     def user_file(self, user: str, secret: str = "", option: str = "", name: str = "") -> Path:
         """Properties of a client that logs in with SCRAM."""
-        path = self.certificates.folder / f"user-{name or user}.properties"
+        path = self.certificates.directory / f"user-{name or user}.properties"
         path.write_text(
             "security.protocol=SASL_SSL\n"
             f"sasl.mechanism={MECHANISM}\n"
@@ -158,7 +158,7 @@ def certificate_of(cluster: SecureCluster, port: int) -> bytes:
     import socket
 
     context = ssl.create_default_context(cafile=str(cluster.certificates.trusted))
-    context.load_cert_chain(cluster.certificates.folder / "admin.pem")
+    context.load_cert_chain(cluster.certificates.directory / "admin.pem")
     with (
         socket.create_connection((HOST, port), timeout=30) as plain,
         context.wrap_socket(plain, server_hostname=HOST) as stream,

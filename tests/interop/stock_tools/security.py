@@ -40,14 +40,19 @@ class Security:
     """The claims about one secured cluster; steps build upon each other."""
 
     def __init__(
-        self, tools: StockTools, newer: StockTools, cluster: SecureCluster, server: ToolServer, folder: Path
+        self,
+        tools: StockTools,
+        newer: StockTools,
+        cluster: SecureCluster,
+        server: ToolServer,
+        directory: Path,
     ) -> None:
         self._cluster = cluster
         self._server = server
         self._tools = tools
         self.brokers = {
-            TLS_BROKER: cluster.tls_broker(tools, folder),
-            SASL_BROKER: cluster.sasl_broker(newer, folder),
+            TLS_BROKER: cluster.tls_broker(tools, directory),
+            SASL_BROKER: cluster.sasl_broker(newer, directory),
         }
         self._files = {user: cluster.user_file(user) for user in (*FIRST_USERS, *USERS)}
         self._token = Path()
@@ -97,7 +102,7 @@ class Security:
         return ", ".join(USERS)
 
     def refuse_strangers(self) -> str:
-        unknown = self._cluster.certificates.folder / "unknown.properties"
+        unknown = self._cluster.certificates.directory / "unknown.properties"
         unknown.write_text(
             "security.protocol=SSL\nssl.truststore.type=PEM\ndefault.api.timeout.ms=5000\n"
             f"request.timeout.ms=5000\nssl.truststore.location={self._cluster.certificates.trusted}\n"

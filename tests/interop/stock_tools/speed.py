@@ -21,7 +21,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.pipeline.tables.schemas import RECORDS
 from scripts.log_generator import GeneratedLog, LogShape, generate
 from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
@@ -48,10 +48,10 @@ class Speed:
     """Two logs of the same shape, and the cost of reading them in each round."""
 
     def __init__(
-        self, tools: StockTools, folder: Path, records: int, rounds: int, report: Callable[[str], None]
+        self, tools: StockTools, directory: Path, records: int, rounds: int, report: Callable[[str], None]
     ) -> None:
         self._tools = tools
-        self._folder = folder
+        self._directory = directory
         self._sizes = (records // SHARE, records)
         self._rounds = rounds
         self._report = report
@@ -66,9 +66,9 @@ class Speed:
 
     def count(self) -> str:
         for records in self._sizes:
-            # One file: the tool takes files, not folders.
+            # One file: the tool takes files, not directories.
             self._logs[records] = generate(
-                self._folder / str(records), LogShape(records, segment_bytes=2**31 - 1)
+                self._directory / str(records), LogShape(records, segment_bytes=2**31 - 1)
             )
         log = self._logs[self._sizes[0]]
         output = self._tools.run(self._tools.dump_log, *_arguments(log))
@@ -128,7 +128,7 @@ class Speed:
 
 
 def _arguments(log: GeneratedLog) -> tuple[str | Path, ...]:
-    (segment,) = (log.folders[1] / PARTITION_FOLDER).glob("*.log")
+    (segment,) = (log.directories[1] / PARTITION_DIRECTORY).glob("*.log")
     return ("--cluster-metadata-decoder", "--files", segment)
 
 
@@ -144,7 +144,7 @@ def _dump(tools: StockTools, log: GeneratedLog) -> Cost:
 def _decode(log: GeneratedLog, columns: str) -> Cost:
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "tests.interop.stock_tools.decode", str(log.folders[1]), columns],
+        [sys.executable, "-m", "tests.interop.stock_tools.decode", str(log.directories[1]), columns],
         capture_output=True,
         text=True,
         check=False,

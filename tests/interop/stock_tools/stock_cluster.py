@@ -13,7 +13,7 @@ from pathlib import Path
 from quorumd.ids import KafkaUuid
 from tests.interop.stock_tools.kafka_process import HEAP
 from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools
-from tests.support.processes.daemons import LOG_FOLDER, PATIENCE_S, RESPONSE_TIMEOUT_S, wait_for
+from tests.support.processes.daemons import PARTITION_DIRECTORY, PATIENCE_S, RESPONSE_TIMEOUT_S, wait_for
 from tests.support.processes.ports import free_port
 from tests.support.processes.requests import Quorum, quorum
 from tests.support.processes.wire import Wire
@@ -56,20 +56,20 @@ class Shape:
 
 
 class StockNode:
-    """One node: its folder and, while it runs, its process."""
+    """One node: its directory and, while it runs, its process."""
 
-    def __init__(self, tools: StockTools, folder: Path, node_id: int, shape: Shape) -> None:
+    def __init__(self, tools: StockTools, directory: Path, node_id: int, shape: Shape) -> None:
         self.node_id = node_id
         self.is_controller = node_id in shape.controllers
         self.is_broker = node_id in shape.brokers
-        self.data = folder / "data"
-        self.output = folder / "node.log"
+        self.data = directory / "data"
+        self.output = directory / "node.log"
         self.quorum_port, self.port, self.sasl_port = free_port(), free_port(), free_port()
         self.directory_id = str(KafkaUuid(f"directory-{node_id:06}".encode()))
         self._tools = tools
-        self._config = folder / "server.properties"
+        self._config = directory / "server.properties"
         self._child: subprocess.Popen[bytes] | None = None
-        folder.mkdir(parents=True)
+        directory.mkdir(parents=True)
 
     def configure(self, found_by: str, settings: Mapping[str, str]) -> None:
         """Write the properties; `found_by` is the one that names the quorum."""
@@ -124,11 +124,11 @@ class StockNode:
 class StockCluster:
     """The nodes by id."""
 
-    def __init__(self, tools: StockTools, folder: Path, shape: Shape) -> None:
+    def __init__(self, tools: StockTools, directory: Path, shape: Shape) -> None:
         self.tools = tools
         self.shape = shape
         self.nodes = {
-            node_id: StockNode(tools, folder / f"node-{node_id}", node_id, shape)
+            node_id: StockNode(tools, directory / f"node-{node_id}", node_id, shape)
             for node_id in dict.fromkeys(shape.controllers + shape.brokers)
         }
         at = {node.node_id: f"127.0.0.1:{node.quorum_port}" for node in self.controllers}
@@ -207,13 +207,13 @@ class StockCluster:
         wait_for("all stock nodes to catch up", is_level)
 
     def copy(self, to: Path, nodes: Iterable[int] = ()) -> dict[int, str]:
-        """Copy the metadata logs, as they are while the nodes run; returns the folders by node."""
+        """Copy the metadata logs, as they are while the nodes run; returns the directories by node."""
         copied = {}
         for node_id in nodes or self.nodes:
             source, target = self.nodes[node_id].data, to / str(node_id)
-            if (source / LOG_FOLDER).is_dir():
-                (target / LOG_FOLDER).mkdir(parents=True)
-                for file in [source / "meta.properties", *sorted((source / LOG_FOLDER).iterdir())]:
+            if (source / PARTITION_DIRECTORY).is_dir():
+                (target / PARTITION_DIRECTORY).mkdir(parents=True)
+                for file in [source / "meta.properties", *sorted((source / PARTITION_DIRECTORY).iterdir())]:
                     # Kafka deletes and renames files meanwhile.
                     with suppress(FileNotFoundError):
                         shutil.copyfile(file, target / file.relative_to(source))
@@ -222,9 +222,9 @@ class StockCluster:
 
 
 @contextmanager
-def stock_cluster(tools: StockTools, folder: Path, shape: Shape, *options: str) -> Iterator[StockCluster]:
+def stock_cluster(tools: StockTools, directory: Path, shape: Shape, *options: str) -> Iterator[StockCluster]:
     """A formatted, running cluster, killed at the end."""
-    cluster = StockCluster(tools, folder, shape)
+    cluster = StockCluster(tools, directory, shape)
     cluster.format(*options)
     try:
         cluster.start()

@@ -34,13 +34,13 @@ class StockHistories:
     def __init__(
         self,
         versions: Sequence[StockTools],
-        folder: Path,
+        directory: Path,
         histories: int,
         seed: int,
         report: Callable[[str], None],
     ) -> None:
         self._versions = versions
-        self._folder = folder
+        self._directory = directory
         self._left = histories
         self._seed = seed
         self._report = report
@@ -56,26 +56,26 @@ class StockHistories:
         while self._left:
             random = Random(self._seed + self.kept["clusters"])
             tools = self._versions[self.kept["clusters"] % len(self._versions)]
-            folder = self._folder / f"cluster-{self.kept['clusters']}"
+            directory = self._directory / f"cluster-{self.kept['clusters']}"
             self.kept["clusters"] += 1
-            with stock_cluster(tools, folder, drawn_shape(random)) as cluster:
-                self._live(cluster, random, folder)
-            shutil.rmtree(folder / "node-1", ignore_errors=True)
+            with stock_cluster(tools, directory, drawn_shape(random)) as cluster:
+                self._live(cluster, random, directory)
+            shutil.rmtree(directory / "node-1", ignore_errors=True)
         expect("false alarms", self._alarms, [])
         counted = ", ".join(f"{count:,} {what}" for what, count in self.kept.items())
         return f"{counted}; findings {dict(self._findings)}"
 
-    def _live(self, cluster: StockCluster, random: Random, folder: Path) -> None:
+    def _live(self, cluster: StockCluster, random: Random, directory: Path) -> None:
         changes = Changes(cluster, random)
         changes.set_kept_passwords()
         for number in range(min(self._left, HISTORIES_PER_CLUSTER)):
             if number:
                 self._disturb(cluster, changes, random)
             changes.make(CHANGES)
-            self._audit(cluster, folder / f"history-{number}")
+            self._audit(cluster, directory / f"history-{number}")
             self._left -= 1
         self.kept["changes"] += changes.made.total()
-        self._report(f"{folder.name}: {dict(changes.made)}, failed {dict(changes.failed)}")
+        self._report(f"{directory.name}: {dict(changes.made)}, failed {dict(changes.failed)}")
 
     def _audit(self, cluster: StockCluster, to: Path) -> None:
         report = audit_here(cluster.copy(to))

@@ -1,7 +1,7 @@
 """`--only pipeline`: the pipeline on a stock cluster that is hurt while its history is followed by a killed process.
 
 Three controllers and three brokers with small segments and many snapshots, under random changes, kills and
-truncations. The same commands then run on their folders in one process and on a Spark master with two workers.
+truncations. The same commands then run on their directories in one process and on a Spark master with two workers.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class StockPipeline:
     """The claims, in the order in which they are tested."""
 
     def __init__(
-        self, tools: StockTools, folder: Path, seconds: float, seed: int, report: Callable[[str], None]
+        self, tools: StockTools, directory: Path, seconds: float, seed: int, report: Callable[[str], None]
     ) -> None:
-        self._cluster = StockCluster(tools, folder / "cluster", SHAPE)
-        self._folder = folder
+        self._cluster = StockCluster(tools, directory / "cluster", SHAPE)
+        self._directory = directory
         self._seconds = seconds
         self._random = Random(seed)
         self._report = report
@@ -65,13 +65,13 @@ class StockPipeline:
 
     def steps(self) -> list[Step]:
         """Steps that stop the cluster in between."""
-        folders = [node.data / "__cluster_metadata-0" for node in self._cluster.controllers]
-        logs = Logs(self._cluster.tools, folders, self._folder)
+        directories = [node.data / "__cluster_metadata-0" for node in self._cluster.controllers]
+        logs = Logs(self._cluster.tools, directories, self._directory)
         return [
             ("three stock controllers and three brokers start", self.start),
             ("a plan is made, verified and applied with brokers and with controllers", self.plan),
             (f"they are hurt for {self._seconds:.0f} s while a killed follower reads them", self.hurt),
-            ("the cluster stops, and its folders are copied", self.copy),
+            ("the cluster stops, and its directories are copied", self.copy),
             *logs.steps(),
             ("the history has each record once, and the partitions that the brokers reported", self.history),
             ("the audit of all copies reports no damage", self.audit),
@@ -124,10 +124,10 @@ class StockPipeline:
         command = [
             *(sys.executable, "-m", "quorumd", "pipeline", "history", "build", "--no-progress", "--follow"),
             *("--bootstrap-server", self._cluster.bootstrap_controllers, "--timeout", "300s"),
-            *("--to", str(self._folder / "live"), "--master", "local[1]"),
+            *("--to", str(self._directory / "live"), "--master", "local[1]"),
         ]
         while not over.is_set():
-            with (self._folder / "follower.log").open("ab") as output:
+            with (self._directory / "follower.log").open("ab") as output:
                 child = subprocess.Popen(command, stdout=output, stderr=output)
                 over.wait(FOLLOWED_S + self._random.random() * FOLLOWED_S)
                 child.kill()
@@ -135,7 +135,7 @@ class StockPipeline:
                 killed.append(child.pid)
 
     def plan(self) -> str:
-        to = self._folder / "plan"
+        to = self._directory / "plan"
         where = ("--bootstrap-server", self._cluster.bootstrap)
         self._quorumd("plan", "make", "--replication-factor", "2", *where, "--out", to)
         self._quorumd("plan", "verify", to, *where, code=1)
@@ -147,7 +147,7 @@ class StockPipeline:
         most, _ = smallest_maximum_and_largest_minimum(rows, brokers)
         expect("partitions of the broker that is the preferred leader of most", max(counts.values()), most)
         refused = run_quorumd(
-            *("pipeline", "plan", "make", "--replication-factor", "2", "--out", self._folder / "refused"),
+            *("pipeline", "plan", "make", "--replication-factor", "2", "--out", self._directory / "refused"),
             *("--bootstrap-server", self._cluster.bootstrap_controllers),
         )
         if refused.returncode == 1 or len(refused.stderr.splitlines()) > 1:
@@ -177,13 +177,13 @@ class StockPipeline:
         for node in self._cluster.controllers:
             node.end(signal.SIGTERM)
         self._cluster.stop()
-        self._copies = self._cluster.copy(self._folder / "copies")
-        size = sum(file.stat().st_size for file in (self._folder / "copies").rglob("*.log"))
+        self._copies = self._cluster.copy(self._directory / "copies")
+        size = sum(file.stat().st_size for file in (self._directory / "copies").rglob("*.log"))
         return f"{len(self._copies)} copies, {size:,} bytes of log"
 
     def history(self) -> str:
         self._build("built", "--from", self._paths())
-        built, live = (open_history(self._folder / name) for name in ("built", "live"))
+        built, live = (open_history(self._directory / name) for name in ("built", "live"))
         offsets = [sorted(each.read("events", ["offset"])["offset"].to_pylist()) for each in (built, live)]
         for name, found in zip(("built", "live"), offsets, strict=True):
             expect(f"offsets of the {name} history", found, list(range(found[0], found[-1] + 1)))
@@ -211,12 +211,12 @@ class StockPipeline:
     def damage(self) -> str:
         found = []
         for spoil, code in ((flip_bit, "BAD_CRC"), (change_silently, "DIVERGED")):
-            folders = {node: self._folder / code / str(node) for node in SHAPE.controllers}
-            for node, folder in folders.items():
-                shutil.copytree(self._copies[node], folder)
-            end = max(node["endOffset"] for node in audit_here({1: str(folders[1])}).nodes())
-            batch = spoil(folders[2], self._random.randrange(end // 2))
-            report = audit_here({node: str(folder) for node, folder in folders.items()})
+            directories = {node: self._directory / code / str(node) for node in SHAPE.controllers}
+            for node, directory in directories.items():
+                shutil.copytree(self._copies[node], directory)
+            end = max(node["endOffset"] for node in audit_here({1: str(directories[1])}).nodes())
+            batch = spoil(directories[2], self._random.randrange(end // 2))
+            report = audit_here({node: str(directory) for node, directory in directories.items()})
             places = [each.offset_lo for each in report.findings if each.code == code]
             expect(f"offset of {code}", places, [batch.base_offset])
             found.append(f"{code} at {batch.base_offset}")
@@ -224,23 +224,23 @@ class StockPipeline:
 
     def standalone(self) -> str:
         here = self._audit("local[2]")
-        with standalone_spark(self._folder) as master:
+        with standalone_spark(self._directory) as master:
             there = self._audit(master)
             self._build("cluster", "--from", self._paths(), "--master", master)
         expect("findings", json.loads(there), json.loads(here))
-        one, other = (open_history(self._folder / name) for name in ("built", "cluster"))
+        one, other = (open_history(self._directory / name) for name in ("built", "cluster"))
         for table in ("events", "partition_current", "topics", "brokers"):
             rows = [Counter(map(str, each.read(table).to_pylist())) for each in (one, other)]
             expect(f"rows of {table}", rows[1], rows[0])
         return f"{len(json.loads(here))} findings and four tables are equal"
 
     def _paths(self) -> str:
-        return ",".join(f"{node}={folder}" for node, folder in self._copies.items())
+        return ",".join(f"{node}={directory}" for node, directory in self._copies.items())
 
     def _audit(self, master: str) -> str:
-        folders = [f"{node}={folder}" for node, folder in self._copies.items()]
+        directories = [f"{node}={directory}" for node, directory in self._copies.items()]
         done = run_quorumd(
-            *("pipeline", "audit", *folders, "--output", "json", "--no-progress", "--master", master),
+            *("pipeline", "audit", *directories, "--output", "json", "--no-progress", "--master", master),
             timeout=COMMAND_TIMEOUT_S,
         )
         if done.returncode > 1:
@@ -248,7 +248,7 @@ class StockPipeline:
         return done.stdout
 
     def _build(self, name: str, *source: str) -> None:
-        self._quorumd("history", "build", *source, "--to", self._folder / name, "--no-progress")
+        self._quorumd("history", "build", *source, "--to", self._directory / name, "--no-progress")
 
     def _quorumd(self, *arguments: str | Path, code: int = 0) -> str:
         done = run_quorumd("pipeline", *arguments, timeout=COMMAND_TIMEOUT_S)

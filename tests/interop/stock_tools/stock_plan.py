@@ -18,26 +18,26 @@ Assignment = dict[str, list[int]]
 
 
 class StockPlan:
-    """The folder of a plan for a cluster, and the tool, which connects to the brokers at `bootstrap`."""
+    """The directory of a plan for a cluster, and the tool, which connects to the brokers at `bootstrap`."""
 
-    def __init__(self, tools: StockTools, cluster: Cluster, bootstrap: str, folder: Path) -> None:
+    def __init__(self, tools: StockTools, cluster: Cluster, bootstrap: str, directory: Path) -> None:
         self._tools = tools
         self._cluster = cluster
         self._bootstrap = bootstrap
-        self._folder = folder
+        self._directory = directory
 
     @property
     def waves(self) -> list[Path]:
-        return sorted((self._folder / "waves").iterdir())
+        return sorted((self._directory / "waves").iterdir())
 
     @property
     def rollbacks(self) -> list[Path]:
         """Rollback files in the order of their waves; they are executed in reverse."""
-        return sorted((self._folder / "rollback").iterdir())
+        return sorted((self._directory / "rollback").iterdir())
 
     def make(self, *options: str) -> dict[str, Any]:
         """Create a plan and return its figures."""
-        made: dict[str, Any] = self._rows("make", *options, "--out", self._folder)
+        made: dict[str, Any] = self._rows("make", *options, "--out", self._directory)
         return made
 
     def target(self) -> Assignment:
@@ -106,7 +106,7 @@ class StockPlan:
 
     def _check(self, column: str, code: int) -> None:
         """`plan verify` counts all partitions of each wave in this column."""
-        rows = self._rows("verify", self._folder, code=code)
+        rows = self._rows("verify", self._directory, code=code)
         expect(
             f"partitions {column} by plan verify",
             [row[column] for row in rows],

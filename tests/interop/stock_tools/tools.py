@@ -60,7 +60,7 @@ class StockTools:
 
     java: str
     brokers: Path
-    """Folder of the jars that brokers run from."""
+    """Directory of the jars that brokers run from."""
     jars: Path
     version: str
     release: str
@@ -116,23 +116,23 @@ def without_false_alarms(complaints: str) -> str:
     return _BEGINS_LATER.sub("", complaints)
 
 
-def stock_tools(folder: Path, brokers: str, version: str) -> StockTools:
-    """Brokers of one version and tools of another, downloaded to `folder` if needed. Raises ToolsMissing."""
+def stock_tools(directory: Path, brokers: str, version: str) -> StockTools:
+    """Brokers of one version and tools of another, downloaded to `directory` if needed. Raises ToolsMissing."""
     try:
         java = find_java(os.environ).home
     except JobFailed as missing:
         raise ToolsMissing(str(missing)) from None
     return StockTools(
         str(Path(java, "bin", "java")),
-        _jars(folder, brokers, version),
-        _jars(folder, version, version),
+        _jars(directory, brokers, version),
+        _jars(directory, version, version),
         version,
         ".".join(brokers.split(".")[:2]),
     )
 
 
-def _jars(folder: Path, kafka: str, tools: str) -> Path:
-    jars = folder / (kafka if tools == kafka else f"{kafka}-tools-{tools}")
+def _jars(directory: Path, kafka: str, tools: str) -> Path:
+    jars = directory / (kafka if tools == kafka else f"{kafka}-tools-{tools}")
     if not jars.exists():
         _fetch(jars, kafka, tools)
     return jars.resolve()
@@ -158,5 +158,5 @@ def _fetch(jars: Path, kafka: str, tools: str) -> None:
     if done.returncode:
         errors = [line for line in done.stdout.splitlines() if "ERROR" in line] or [done.stderr.strip()]
         raise ToolsMissing(f"mvn did not get Kafka {jars.name}: {errors[0]}")
-    # The folder appears complete or not at all.
+    # The directory appears complete or not at all.
     partial.rename(jars)

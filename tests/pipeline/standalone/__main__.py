@@ -35,42 +35,42 @@ QUESTIONS = {
 def main(command: tuple[str, ...]) -> None:
     """Compare a Spark cluster with one process, or run a command on it."""
     with tempfile.TemporaryDirectory(prefix="quorumd-standalone-") as name:
-        folder = Path(name)
-        with standalone_spark(folder) as master:
+        directory = Path(name)
+        with standalone_spark(directory) as master:
             if command:
                 sys.exit(subprocess.call([part.replace("{master}", master) for part in command]))
-            write_generated_log(folder / "logs")
-            write_real_log(folder / "logs")
-            on_cluster = responses(folder, master) | outcomes(folder, "cluster", master)
-        in_one_process = responses(folder, "local[2]") | outcomes(folder, "process", "local[*]")
+            write_generated_log(directory / "logs")
+            write_real_log(directory / "logs")
+            on_cluster = responses(directory, master) | outcomes(directory, "cluster", master)
+        in_one_process = responses(directory, "local[2]") | outcomes(directory, "process", "local[*]")
     for name, found in in_one_process.items():
         if found != on_cluster[name]:
             sys.exit(f"{name} differs: {found} in one process, {on_cluster[name]} on a cluster")
         click.echo(f"{name}: equal in one process and on a cluster")
 
 
-def outcomes(folder: Path, name: str, master: str) -> dict[str, Any]:
+def outcomes(directory: Path, name: str, master: str) -> dict[str, Any]:
     """Return the result of each command. Exits if a command did not use the given cluster."""
-    commands = Commands(folder / name, folder / "logs", master)
+    commands = Commands(directory / name, directory / "logs", master)
     found = {}
     for command, run in commands.all().items():
-        before = started_executors(folder)
+        before = started_executors(directory)
         found[command] = run()
-        started = started_executors(folder) - before
+        started = started_executors(directory) - before
         click.echo(f"{command} on {master}: {commands.seconds:.1f} s", err=True)
         if not started and not is_local(master):
             sys.exit(f"{command} did not run on the cluster")
     return found
 
 
-def responses(folder: Path, master: str) -> dict[str, list[Any]]:
+def responses(directory: Path, master: str) -> dict[str, list[Any]]:
     """Return the results of the same queries on the same log; the audit command reads level audit."""
-    path = folder / "log"
+    path = directory / "log"
     if not path.exists():
         generate(path, SHAPE)
     with spark_session(master, "small") as spark:
         found = {level: run_query(spark, path, level, sql) for level, sql in QUESTIONS.items()}
-        return found | {"stream": streamed(spark, path, folder / f"stream-{master.partition(':')[0]}")}
+        return found | {"stream": streamed(spark, path, directory / f"stream-{master.partition(':')[0]}")}
 
 
 def run_query(spark: SparkSession, path: Path, level: str, sql: str) -> list[Any]:

@@ -27,18 +27,18 @@ QUERY = """
 """
 
 
-def write_generated_log(folder: Path, shape: LogShape = SHAPE) -> None:
+def write_generated_log(directory: Path, shape: LogShape = SHAPE) -> None:
     """Write the log `generated` of three nodes, with one damaged copy."""
-    for path in generate(folder / "generated", shape).folders.values():
+    for path in generate(directory / "generated", shape).directories.values():
         segments = sorted(path.glob("*/*.log"))
     data = bytearray(segments[1].read_bytes())
     data[len(data) // 2] ^= 1
     segments[1].write_bytes(data)
 
 
-def write_real_log(folder: Path) -> None:
+def write_real_log(directory: Path) -> None:
     """Write the log `real` of three running nodes."""
-    with running_cluster(folder / "real") as cluster:
+    with running_cluster(directory / "real") as cluster:
         wait_for("a leader", lambda: _set_config(cluster.bootstrap, 0).returncode == 0)
         for number in range(1, 5):
             assert not _set_config(cluster.bootstrap, number).returncode
@@ -52,13 +52,13 @@ def _set_config(bootstrap: str, number: int) -> subprocess.CompletedProcess[str]
 
 
 class Commands:
-    """Commands that run in their own folder, beside the folder of the logs, with this Spark master.
+    """Commands that run in their own directory, beside the directory of the logs, with this Spark master.
 
     They use relative paths, so that their output is the same wherever Spark runs.
     """
 
-    def __init__(self, folder: Path, logs: Path, master: str) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, logs: Path, master: str) -> None:
+        self._directory = directory
         self._generated = [f"{node}=../{logs.name}/generated/node-{node}" for node in (1, 2, 3)]
         self._real = [f"{node}=../{logs.name}/real/node-{node}/data" for node in (1, 2, 3)]
         self._spark = ["--master", master, "--no-progress", "--conf", "spark.driver.memory=1g"]
@@ -66,7 +66,7 @@ class Commands:
             self._spark += ["--conf", f"spark.{side}.extraJavaOptions={QUICK_JAVA}"]
         self.seconds = 0.0
         """The duration of the last command."""
-        folder.mkdir()
+        directory.mkdir()
 
     def all(self) -> dict[str, Callable[[], Any]]:
         """Return functions by name of the command; each returns the result for comparison."""
@@ -80,7 +80,7 @@ class Commands:
 
     def history(self) -> dict[str, Any]:
         self._run("history", "build", "--from", ",".join(self._generated[:2]), "--to", "history")
-        history = open_history(self._folder / "history")
+        history = open_history(self._directory / "history")
         assert history.manifest.end >= SHAPE.records
         return {table: _sorted(history.read(table)) for table in HISTORY_TABLES}
 
@@ -89,12 +89,12 @@ class Commands:
 
     def _audit(self, log: list[str], code: int) -> tuple[str, Any]:
         findings = self._run("audit", *log, "--report", "audit.json", "--output", "jsonl", code=code)
-        report = json.loads((self._folder / "audit.json").read_text())
+        report = json.loads((self._directory / "audit.json").read_text())
         assert report.pop("seconds") > 0
         return findings, report
 
     def plan(self) -> dict[str, bytes]:
-        plan = self._folder / "plan"
+        plan = self._directory / "plan"
         changes = "--remove", "7", "--add", "31:rack-1", "--include-fenced", "--shards", "4"
         self._run("plan", "make", "--state", "history", *changes, "--out", "plan")
         return {str(path.relative_to(plan)): path.read_bytes() for path in plan.rglob("*") if path.is_file()}
@@ -103,7 +103,7 @@ class Commands:
         began = time.monotonic()
         found = subprocess.run(
             [sys.executable, "-m", "quorumd", "pipeline", *arguments, *self._spark],
-            cwd=self._folder,
+            cwd=self._directory,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,

@@ -24,13 +24,13 @@ from tests.pipeline.stream_kills.lanes import BATCHES_A_RUN, Kill, Lane
 def main(kills: int, seed: int) -> None:
     """Kill streams, and count the records they wrote."""
     lots = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="quorumd-stream-kills-") as folder:
+    with tempfile.TemporaryDirectory(prefix="quorumd-stream-kills-") as directory:
         lanes = []
         for sink, stages in STAGES.items():
             moments = [stages[n % len(stages)] for n in range(kills // len(STAGES))]
             chosen = [Kill(stage, lots.randrange(BATCHES_A_RUN)) for stage in moments]
             lots.shuffle(chosen)
-            lanes.append(Lane(Path(folder) / sink, sink, chosen))
+            lanes.append(Lane(Path(directory) / sink, sink, chosen))
         with ThreadPoolExecutor(len(lanes)) as threads:
             list(threads.map(lambda lane: lane.run(click.echo), lanes))
         for lane in lanes:

@@ -65,9 +65,9 @@ class Fuse:
             if self.left < 0:
                 die()
 
-    def watch(self, folders: dict[str, Callable[[], Iterable[str]]]) -> None:
+    def watch(self, directories: dict[str, Callable[[], Iterable[str]]]) -> None:
         """Detect stages by new files."""
-        names = folders.get(self.stage or "")
+        names = directories.get(self.stage or "")
         if names is None:
             return
         known = set(names())
@@ -83,10 +83,10 @@ class Fuse:
         threading.Thread(target=look, daemon=True).start()
 
 
-def named(folder: Path, beginning: str = "") -> Callable[[], list[str]]:
+def named(directory: Path, beginning: str = "") -> Callable[[], list[str]]:
     def names() -> list[str]:
         try:
-            found = os.listdir(folder)
+            found = os.listdir(directory)
         except FileNotFoundError:
             return []
         return [name for name in found if name.startswith(beginning) and not name.startswith(".")]
@@ -124,30 +124,30 @@ def run(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
     return counted(spark.read.parquet(str(rows)) if options["sink"] == FILES else None, rows)
 
 
-def run_history(spark: SparkSession, log: str, folder: Path, fuse: Fuse) -> dict[str, Any]:
-    checkpoint, publish = folder / CHECKPOINT, writer.write_manifest
+def run_history(spark: SparkSession, log: str, directory: Path, fuse: Fuse) -> dict[str, Any]:
+    checkpoint, publish = directory / CHECKPOINT, writer.write_manifest
     # Left by a killed run: each run begins a new stream with the same file names.
     shutil.rmtree(checkpoint, ignore_errors=True)
     fuse.watch(
         {
             "offsets": named(checkpoint / "offsets"),
-            "staged": named(folder / STAGING),
+            "staged": named(directory / STAGING),
             "commits": named(checkpoint / "commits"),
         }
     )
 
-    def passing(folder: Path, manifest: Manifest) -> None:
+    def passing(directory: Path, manifest: Manifest) -> None:
         fuse.passes("written")
-        publish(folder, manifest)
+        publish(directory, manifest)
         fuse.passes("published")
 
     with patch.object(writer, "write_manifest", passing):
-        build(spark, {"path": log, "maxOffsetsPerTrigger": str(OFFSETS_A_BATCH)}, folder)
-    return summed(open_history(folder).read("events", ["offset"]).column("offset").to_pylist())
+        build(spark, {"path": log, "maxOffsetsPerTrigger": str(OFFSETS_A_BATCH)}, directory)
+    return summed(open_history(directory).read("events", ["offset"]).column("offset").to_pylist())
 
 
 def put(frame: DataFrame, number: int, rows: Path, fuse: Fuse) -> None:
-    """Write a folder per micro-batch and move it into place; a replay replaces it."""
+    """Write a directory per micro-batch and move it into place; a replay replaces it."""
     fuse.passes("begun")
     building, place = rows / f".building-{number}", rows / f"batch={number}"
     frame.write.mode("overwrite").parquet(str(building))
@@ -163,8 +163,8 @@ def counted(table: DataFrame | None, rows: Path) -> dict[str, Any]:
     else:
         offsets = [
             offset
-            for folder in sorted(rows.glob("batch=*"))
-            for offset in pq.read_table(folder, columns=["offset"], partitioning=None)
+            for directory in sorted(rows.glob("batch=*"))
+            for offset in pq.read_table(directory, columns=["offset"], partitioning=None)
             .column("offset")
             .to_pylist()
         ]

@@ -33,7 +33,7 @@ class Kill:
 class Lane:
     """A stream and the log that it follows; the log grows before each run and may be cut at any byte."""
 
-    folder: Path
+    directory: Path
     sink: str
     kills: Sequence[Kill]
     reported: dict[str, Any] = field(default_factory=dict)
@@ -62,17 +62,17 @@ class Lane:
         assert self.reported == expected, f"{self.sink}: {self.reported}, expected {expected}"
 
     def _grow(self, data: bytes, size: int) -> None:
-        segment = self.folder / "log" / f"{0:020d}.log"
+        segment = self.directory / "log" / f"{0:020d}.log"
         segment.parent.mkdir(parents=True, exist_ok=True)
         with segment.open("ab") as stream:
             stream.write(data[stream.tell() : size])
 
     def _start(self, kill: Kill | None) -> tuple[int, str, str]:
-        options = {"log": str(self.folder / "log"), "to": str(self.folder / "to"), "sink": self.sink}
+        options = {"log": str(self.directory / "log"), "to": str(self.directory / "to"), "sink": self.sink}
         if kill is not None:
             options |= {"stage": kill.stage, "after": kill.after}
-        # Files left by a killed run are in the test's folder.
-        scratch = self.folder / "scratch"
+        # Files left by a killed run are in the test's directory.
+        scratch = self.directory / "scratch"
         scratch.mkdir(exist_ok=True)
         places = {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         child = subprocess.Popen(

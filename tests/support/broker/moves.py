@@ -60,8 +60,8 @@ def records(cluster: SimulatedBrokers, broker_id: int = 1) -> bytes:
     )
 
 
-def folders(cluster: SimulatedBrokers, path: str, broker_id: int = 1) -> list[str]:
-    """The folders of the topic in a log directory, each by the word at its end."""
+def partition_directories(cluster: SimulatedBrokers, path: str, broker_id: int = 1) -> list[str]:
+    """The partition directories of the topic in a log directory, each by the word at its end."""
     names = cluster.brokers[broker_id].disk.list_directory(path)
     return sorted(name.rpartition("-")[2] for name in names if name.startswith(TOPIC))
 

@@ -29,14 +29,19 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 
 
 def directory_of(broker_id: int) -> KafkaUuid:
-    """The only data folder of a broker."""
+    """The only data directory of a broker."""
     return KafkaUuid(bytes([broker_id % 255 + 1]) * 16)
 
 
 def a_broker(
-    broker_id: int, rack: str | None = None, *, fenced: bool = False, draining: bool = False, folders: int = 1
+    broker_id: int,
+    rack: str | None = None,
+    *,
+    fenced: bool = False,
+    draining: bool = False,
+    directory_count: int = 1,
 ) -> Broker:
-    directories = tuple(directory_of(broker_id + number) for number in range(folders))
+    directories = tuple(directory_of(broker_id + number) for number in range(directory_count))
     incarnation = directory_of(broker_id)
     return Broker(broker_id, 1000 + broker_id, incarnation, (), (), rack, fenced, draining, directories)
 

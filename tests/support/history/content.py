@@ -1,4 +1,4 @@
-"""The content of a history's folder, for comparisons."""
+"""The content of a history's directory, for comparisons."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from quorumd.pipeline.history.tables import Manifest, read_files, read_manifest
 from quorumd.pipeline.tables.schemas import HISTORY_TABLES
 
 
-def content(folder: Path) -> dict[str, list[Any]]:
+def content(directory: Path) -> dict[str, list[Any]]:
     """Return all rows of all tables, independent of the files they are in."""
-    manifest = read_manifest(folder) or Manifest()
+    manifest = read_manifest(directory) or Manifest()
     found: dict[str, list[Any]] = {}
     for table in HISTORY_TABLES:
-        rows = read_files(folder, manifest.paths(table), table).to_pylist()
+        rows = read_files(directory, manifest.paths(table), table).to_pylist()
         found[table] = sorted(rows, key=repr)
     found["manifest"] = [
         manifest.begin,

@@ -10,9 +10,9 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import snapshot_records
 from quorumd.controller.record_versions import encode_for_version
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
-from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.log.snapshot_file import SnapshotWriter
-from quorumd.pipeline.copies.log_files import read_folders
+from quorumd.pipeline.copies.log_files import read_directories
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
@@ -97,38 +97,38 @@ def reassigned() -> list[Logged]:
     return [Logged(offset, 1, offset * 1_000_000, message) for offset, message in enumerate(messages)]
 
 
-def write_segment(folder: Path, log: list[Logged]) -> Path:
-    """Write a data folder with this log."""
-    inside = folder / PARTITION_FOLDER
+def write_segment(directory: Path, log: list[Logged]) -> Path:
+    """Write a data directory with this log."""
+    inside = directory / PARTITION_DIRECTORY
     inside.mkdir(parents=True, exist_ok=True)
     (inside / f"{log[0].offset:020d}.log").write_bytes(log_bytes(log))
-    return folder
+    return directory
 
 
-def damage_middle(folder: Path, ending: str = ".log") -> None:
-    """Flip a bit in the middle of the file of a data folder with this suffix."""
-    (file,) = (folder / PARTITION_FOLDER).glob(f"*{ending}")
+def damage_middle(directory: Path, ending: str = ".log") -> None:
+    """Flip a bit in the middle of the file of a data directory with this suffix."""
+    (file,) = (directory / PARTITION_DIRECTORY).glob(f"*{ending}")
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
 
 
-def write_snapshot_of(folder: Path, image: ClusterImage, end: Logged) -> None:
+def write_snapshot_of(directory: Path, image: ClusterImage, end: Logged) -> None:
     """Write the snapshot of `image`; `end` is its last record."""
     values = [encode_for_version(record, METADATA_LEVEL) for record in snapshot_records(image)]
     snapshot = OffsetAndEpoch(end.offset + 1, end.epoch)
     disk = OsDisk(lambda call: call())
-    inside, timestamp_ms = str(folder / PARTITION_FOLDER), end.ts_us // 1000
+    inside, timestamp_ms = str(directory / PARTITION_DIRECTORY), end.ts_us // 1000
     writer = SnapshotWriter(disk, inside, snapshot, timestamp_ms, voters_record(1, 2, 3), "test")
     for start in range(0, len(values), 10):
         writer.write(values[start : start + 10])
     writer.finish()
 
 
-def read_log(folder: Path) -> list[Logged]:
-    """Read the metadata records of a data folder with the node's own codec."""
+def read_log(directory: Path) -> list[Logged]:
+    """Read the metadata records of a data directory with the node's own codec."""
     found = []
-    for segment in read_folders({0: str(folder)})[0].segments:
+    for segment in read_directories({0: str(directory)})[0].segments:
         data = Path(segment.path).read_bytes()
         for header in headers(data):
             for record in [] if header.is_control else records(data, header):

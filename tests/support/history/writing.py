@@ -21,9 +21,9 @@ from tests.support.history.reference import Logged
 from tests.support.history.rows import batches
 
 
-def write(folder: Path, log: list[Logged], tasks: int = 1) -> None:
+def write(directory: Path, log: list[Logged], tasks: int = 1) -> None:
     """Add one micro-batch, read by `tasks` tasks, like a process started for it."""
-    writer = HistoryWriter(folder, read_manifest(folder) or Manifest())
+    writer = HistoryWriter(directory, read_manifest(directory) or Manifest())
     add(writer, log, tasks)
 
 
@@ -36,9 +36,9 @@ def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1, run: Run = run
     writer.add_staged(staged, run)
 
 
-def write_seed(folder: Path, image: ClusterImage, last: Logged) -> None:
+def write_seed(directory: Path, image: ClusterImage, last: Logged) -> None:
     """Begin with the snapshot of `image`, or continue with it after a gap; `last` is its last record."""
-    writer = HistoryWriter(folder, read_manifest(folder) or Manifest())
+    writer = HistoryWriter(directory, read_manifest(directory) or Manifest())
     seed = Seed(last.offset + 1, last.epoch, as_time(last.ts_us))
     content = [
         Logged(number, last.epoch, last.ts_us, record)
@@ -53,8 +53,10 @@ def write_seed(folder: Path, image: ClusterImage, last: Logged) -> None:
     writer.add_seed(staged, run_jobs, seed)
 
 
-def write_with_wrong_clock(folder: Path, epoch: int, wrong_by: timedelta) -> None:
+def write_with_wrong_clock(directory: Path, epoch: int, wrong_by: timedelta) -> None:
     """Write a history of eight epochs, one of which has a wrong clock."""
     log, _ = history(3)
     micros = wrong_by // timedelta(microseconds=1)
-    write(folder, [each._replace(ts_us=each.ts_us + micros) if each.epoch == epoch else each for each in log])
+    write(
+        directory, [each._replace(ts_us=each.ts_us + micros) if each.epoch == epoch else each for each in log]
+    )

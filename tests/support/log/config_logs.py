@@ -1,4 +1,4 @@
-"""Data folders with a log of voters and configs, from which snapshots are built."""
+"""Data directories with a log of voters and configs, from which snapshots are built."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quorumd.log import LogSettings
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.ports import Disk
 from quorumd.protocol.control_record import encode_control
@@ -17,18 +17,20 @@ from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.protocol.wire import Message
 from tests.support.log.snapshots import voters_record
 
-FOLDER = "data"
+DATA_DIRECTORY = "data"
 SMALL_SEGMENTS = LogSettings(segment_bytes=4096, allocate_bytes=1024, index_interval_bytes=200)
 
 
 class ConfigLog:
     """A log that is written batch by batch; timestamps count them. It starts with voters and a feature."""
 
-    def __init__(self, disk: Disk, folder: str = FOLDER, settings: LogSettings = SMALL_SEGMENTS) -> None:
+    def __init__(
+        self, disk: Disk, directory: str = DATA_DIRECTORY, settings: LogSettings = SMALL_SEGMENTS
+    ) -> None:
         self._disk = disk
-        self._folder = folder
-        disk.make_directory(partition_folder(folder))
-        self.log, _ = SegmentedLog.open(disk, partition_folder(folder), settings)
+        self._directory = directory
+        disk.make_directory(partition_directory(directory))
+        self.log, _ = SegmentedLog.open(disk, partition_directory(directory), settings)
         self.epoch = 1
         self.batches = 0
         if self.log.end_offset == 0:
@@ -57,7 +59,7 @@ class ConfigLog:
     def commit(self) -> int:
         """Flush the log and record it as committed; returns its end offset."""
         self.log.begin_flush()()
-        HighWatermarkCheckpoint(self._disk, self._folder).save(self.log.end_offset)
+        HighWatermarkCheckpoint(self._disk, self._directory).save(self.log.end_offset)
         return self.log.end_offset
 
     def _timestamp(self) -> int:

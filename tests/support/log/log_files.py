@@ -69,9 +69,9 @@ def record_values(batch: Batch) -> list[bytes]:
     return values
 
 
-def config_changes(log_folder: Path, below: int) -> Iterator[tuple[str, str, str | None]]:
+def config_changes(partition_directory: Path, below: int) -> Iterator[tuple[str, str, str | None]]:
     """(resource name, config name, value) of every ConfigRecord below an offset, in order."""
-    for path in sorted(log_folder.glob("*.log")):
+    for path in sorted(partition_directory.glob("*.log")):
         for batch in batches(path):
             if batch.is_control or batch.end_offset > below:
                 continue
@@ -88,11 +88,11 @@ def config_changes(log_folder: Path, below: int) -> Iterator[tuple[str, str, str
                 yield resource or "", name or "", text
 
 
-def bytes_below(log_folder: Path, end_offset: int) -> bytes:
+def bytes_below(partition_directory: Path, end_offset: int) -> bytes:
     """The log as one string of bytes, up to the last batch that ends at or below an offset."""
     return b"".join(
         batch.data
-        for path in sorted(log_folder.glob("*.log"))
+        for path in sorted(partition_directory.glob("*.log"))
         for batch in batches(path)
         if batch.end_offset <= end_offset
     )

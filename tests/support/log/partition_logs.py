@@ -12,9 +12,9 @@ from tests.support.log.data_batches import produced
 COMMIT, ABORT = TransactionMarker(True, 1), TransactionMarker(False, 1)
 
 
-def opened(disk: Disk, folder: str, settings: PartitionLogSettings | None = None) -> PartitionLog:
+def opened(disk: Disk, directory: str, settings: PartitionLogSettings | None = None) -> PartitionLog:
     """Open the log of partition 0 of topic `t`."""
-    return PartitionLog.open(disk, f"{folder}/t-0", settings or PartitionLogSettings())[0]
+    return PartitionLog.open(disk, f"{directory}/t-0", settings or PartitionLogSettings())[0]
 
 
 def append(log: PartitionLog, data: bytes | None = None, epoch: int = 0, wall_ms: int = 1000) -> Appended:

@@ -1,4 +1,4 @@
-"""Power failures: a folder keeps only flushed contents."""
+"""Power failures: a directory keeps only flushed contents."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import pytest
 
 
 class FlushedDisk:
-    """Files and folders at their last flush, by inode.
+    """Files and directories at their last flush, by inode.
 
-    A folder consists of its names: a file that was created or renamed since has its old name, or none.
+    A directory consists of its names: a file that was created or renamed since has its old name, or none.
     """
 
     def __init__(self) -> None:
         self._files: dict[int, bytes] = {}
-        self._folders: dict[int, dict[str, tuple[int, bool]]] = {}
+        self._directories: dict[int, dict[str, tuple[int, bool]]] = {}
         self.handles: list[int] = []
 
     def flushed(self, handle: int) -> None:
-        """Record the flush of a file or folder."""
+        """Record the flush of a file or directory."""
         # No other file gets its inode number while it is open.
         self.handles.append(os.dup(handle))
         status = os.fstat(handle)
         if S_ISDIR(status.st_mode):
             with os.scandir(handle) as inside:
                 names = {each.name: (each.inode(), each.is_dir()) for each in inside}
-            self._folders[status.st_ino] = names
+            self._directories[status.st_ino] = names
         else:
             # It may be open for writing only.
             self._files[status.st_ino] = Path(f"/dev/fd/{handle}").read_bytes()
@@ -39,15 +39,15 @@ class FlushedDisk:
         """Whether the whole content of a file was flushed."""
         return self._files.get(file.stat().st_ino) == file.read_bytes()
 
-    def leave(self, folder: Path, into: Path) -> Path:
-        """Copy the remains of `folder` to `into`."""
-        self._leave(folder.stat().st_ino, into)
+    def leave(self, directory: Path, into: Path) -> Path:
+        """Copy the remains of `directory` to `into`."""
+        self._leave(directory.stat().st_ino, into)
         return into
 
     def _leave(self, number: int, into: Path) -> None:
         into.mkdir(parents=True)
-        for name, (inside, is_folder) in self._folders.get(number, {}).items():
-            if is_folder:
+        for name, (inside, is_directory) in self._directories.get(number, {}).items():
+            if is_directory:
                 self._leave(inside, into / name)
             else:
                 (into / name).write_bytes(self._files.get(inside, b""))

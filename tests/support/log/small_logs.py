@@ -22,9 +22,9 @@ def batch(offset: int, epoch: int = 1, count: int = 1, size: int = 20, at: int =
     return encode_batch(offset, epoch, at, [bytes([offset % 251]) * size] * count)
 
 
-def open_log(disk: Disk, folder: str, settings: LogSettings = SMALL) -> SegmentedLog:
-    """The log in a folder, which must not need repair."""
-    log, report = SegmentedLog.open(disk, folder, settings)
+def open_log(disk: Disk, directory: str, settings: LogSettings = SMALL) -> SegmentedLog:
+    """The log in a directory, which must not need repair."""
+    log, report = SegmentedLog.open(disk, directory, settings)
     assert report.truncations == ()
     assert report.end_offset == log.end_offset
     return log
@@ -54,7 +54,7 @@ def without_cache(log: SegmentedLog) -> None:
 
 
 def fresh_disk(seed: int) -> SimulatedDisk:
-    """A simulated disk with an empty folder `log` that is durable."""
+    """A simulated disk with an empty directory `log` that is durable."""
     disk = SimulatedDisk(EventHeap(), Random(seed))
     disk.mount(Process("test"))
     disk.make_directory("log")

@@ -26,7 +26,7 @@ def config(name: str, value: str = "x") -> bytes:
     return encode_record(ConfigRecord(32, "g", name, value), 0)
 
 
-class _WithoutFolderSync:
+class _WithoutDirectorySync:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
@@ -39,7 +39,7 @@ class _WithoutFolderSync:
 
 def write_snapshot(
     disk: Disk,
-    folder: str,
+    directory: str,
     snapshot: OffsetAndEpoch,
     values: list[bytes] | None = None,
     voters: VotersRecord | None = None,
@@ -48,8 +48,10 @@ def write_snapshot(
 ) -> SnapshotSummary:
     """Write a snapshot of `values`, `batch` per batch, in place; unless `synced` its name is not durable."""
     values = [config(f"c{n}") for n in range(5)] if values is None else values
-    target = disk if synced else cast(Disk, _WithoutFolderSync(disk))
-    writer = SnapshotWriter(target, folder, snapshot, TIMESTAMP_MS, voters or voters_record(1, 2, 3), "test")
+    target = disk if synced else cast(Disk, _WithoutDirectorySync(disk))
+    writer = SnapshotWriter(
+        target, directory, snapshot, TIMESTAMP_MS, voters or voters_record(1, 2, 3), "test"
+    )
     for start in range(0, len(values), batch):
         writer.write(values[start : start + batch])
     return writer.finish()

@@ -6,7 +6,7 @@ from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.ids import Endpoint
 from quorumd.node.broker_settings import BrokerRoleSettings
-from tests.support.node.nodes import FOLDER, Cluster, host_of
+from tests.support.node.nodes import DATA_DIRECTORY, Cluster, host_of
 
 CLIENT_PORT = 9093
 
@@ -14,7 +14,7 @@ CLIENT_PORT = 9093
 class BrokerCluster(Cluster):
     """A cluster whose directory ids are above the reserved ones, which brokers must not register."""
 
-    first_folder = 1
+    first_directory_number = 1
 
 
 def broker_role(node_id: int, is_controller: bool = True) -> BrokerRoleSettings:
@@ -24,7 +24,7 @@ def broker_role(node_id: int, is_controller: bool = True) -> BrokerRoleSettings:
     template = BrokerSettings(
         broker_id=node_id,
         cluster_id="",
-        log_directories=(FOLDER,),
+        log_directories=(DATA_DIRECTORY,),
         listeners=(BrokerEndpoint("PLAINTEXT", host, port, 0),),
     )
     return BrokerRoleSettings(template, (Endpoint("PLAINTEXT", host, CLIENT_PORT),) if is_controller else ())

@@ -10,7 +10,7 @@ from typing import Any
 
 from quorumd.controller.controller import ControllerSettings
 from quorumd.ids import Endpoint, KafkaUuid
-from quorumd.log.meta_properties import format_folder
+from quorumd.log.meta_properties import format_directory
 from quorumd.log.quorum_state_file import Founder
 from quorumd.node.builder import start_node
 from quorumd.node.node import Node
@@ -27,7 +27,7 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.network import SimulatedNetwork
 
-FOLDER = "/data"
+DATA_DIRECTORY = "/data"
 PORT = 9092
 EVEN_LINKS = LinkConditions(latency_ms=(0.1, 0.1), slow_probability=0.0, split_probability=0.0)
 EVEN_DISKS = DiskLatency(usual_ms=(0.5, 0.5), slow_probability=0.0)
@@ -45,7 +45,7 @@ class Cluster:
     `founds`: formatted to found a quorum together, as with --initial-controllers. `record_ms`: processor time per
     record of nodes that are created from now on."""
 
-    first_folder = 0
+    first_directory_number = 0
 
     def __init__(
         self, voters: int = 1, cluster_id: str | None = None, founds: bool = True, **settings: Any
@@ -66,18 +66,18 @@ class Cluster:
             self.format(node_id, cluster_id, founds=founds)
 
     def format(
-        self, node_id: int, cluster_id: str | None = None, folder: int = 0, founds: bool = False
+        self, node_id: int, cluster_id: str | None = None, directory_number: int = 0, founds: bool = False
     ) -> None:
-        """Format a new disk in the machine; each `folder` has its own directory id."""
+        """Format a new disk in the machine; each `directory_number` has its own directory id."""
         disk = self.disks[node_id] = SimulatedDisk(self.heap, Random(node_id), EVEN_DISKS)
-        directory_id = directory_of(node_id, self.first_folder + folder)
+        directory_id = directory_of(node_id, self.first_directory_number + directory_number)
         founders = [
-            Founder(voter, directory_of(voter, self.first_folder), host_of(voter), PORT)
+            Founder(voter, directory_of(voter, self.first_directory_number), host_of(voter), PORT)
             for voter in self.voters
         ]
-        format_folder(
+        format_directory(
             disk,
-            FOLDER,
+            DATA_DIRECTORY,
             node_id=node_id,
             directory_id=directory_id,
             cluster_id=cluster_id,
@@ -92,7 +92,7 @@ class Cluster:
         endpoint = Endpoint("CONTROLLER", host_of(node_id), PORT)
         fields: dict[str, Any] = {
             "node_id": node_id,
-            "data_directory": FOLDER,
+            "data_directory": DATA_DIRECTORY,
             "listen": endpoint,
             "advertised": endpoint,
             "voter_addresses": tuple((voter, host_of(voter), PORT) for voter in self.voters),
@@ -203,8 +203,8 @@ class Client:
         self.is_closed = True
 
 
-def directory_of(node_id: int, folder: int = 0) -> KafkaUuid:
-    return KafkaUuid(bytes(14) + bytes([folder, 64 + node_id]))
+def directory_of(node_id: int, directory_number: int = 0) -> KafkaUuid:
+    return KafkaUuid(bytes(14) + bytes([directory_number, 64 + node_id]))
 
 
 def host_of(node_id: int) -> str:

@@ -95,7 +95,7 @@ class NodeParts:
 
     @cached_property
     def configs(self) -> ConfigLog:
-        """A data folder with a log of voters, a feature and configs; independent of `log`."""
+        """A data directory with a log of voters, a feature and configs; independent of `log`."""
         return ConfigLog(self.disk)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Real daemons in real processes: a cluster of them in a folder, started, stopped and killed by process id."""
+"""Real daemons in real processes: a cluster of them in a directory, started, stopped and killed by process id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.processes.wire import Wire
 
 T = TypeVar("T")
 
-LOG_FOLDER = "__cluster_metadata-0"
+PARTITION_DIRECTORY = "__cluster_metadata-0"
 TIMING = {
     "quorum.fetch.timeout.ms": 30_000,
     "quorum.election.timeout.ms": 1000,
@@ -63,21 +63,21 @@ def run_quorumd(
 
 
 class Daemon:
-    """One node: its properties file, data folder, output and, while it runs, its process.
+    """One node: its properties file, data directory, output and, while it runs, its process.
 
     Without `voters` it knows other nodes only from `extra`, for example from bootstrap.servers.
     """
 
     def __init__(
-        self, folder: Path, node_id: int, port: int, voters: dict[int, int], extra: str = ""
+        self, directory: Path, node_id: int, port: int, voters: dict[int, int], extra: str = ""
     ) -> None:
-        folder.mkdir(parents=True)
+        directory.mkdir(parents=True)
         self.node_id = node_id
         self.port = port
         self.http_port = free_port()
-        self.data = folder / "data"
-        self.output = folder / "daemon.log"
-        self.config = folder / "node.properties"
+        self.data = directory / "data"
+        self.output = directory / "daemon.log"
+        self.config = directory / "node.properties"
         self.voters = voters
         self.child: subprocess.Popen[bytes] | None = None
         self.configure(extra)
@@ -103,8 +103,8 @@ class Daemon:
         return ("127.0.0.1", self.port)
 
     @property
-    def log_folder(self) -> Path:
-        return self.data / LOG_FOLDER
+    def partition_directory(self) -> Path:
+        return self.data / PARTITION_DIRECTORY
 
     @property
     def pid(self) -> int:
@@ -202,13 +202,13 @@ class BrokerDaemon(Daemon):
     """A broker of the quorum of `voters`, maybe one of them; by default the only one. `clients`: port for clients."""
 
     def __init__(
-        self, folder: Path, node_id: int = 1, voters: dict[int, int] | None = None, extra: str = ""
+        self, directory: Path, node_id: int = 1, voters: dict[int, int] | None = None, extra: str = ""
     ) -> None:
         voters = voters or {node_id: free_port()}
         is_voter = node_id in voters
         port = voters[node_id] if is_voter else free_port()
         self.clients = free_port() if is_voter else port
-        super().__init__(folder, node_id, port, voters, extra)
+        super().__init__(directory, node_id, port, voters, extra)
 
     def configure(self, extra: str = "") -> None:
         roles = ["broker"]
@@ -235,10 +235,10 @@ class BrokerDaemon(Daemon):
 class Cluster:
     """Voters 1 to `size` on loopback; more than one are formatted with the features of `release`."""
 
-    def __init__(self, folder: Path, size: int = 3, extra: str = "", release: str | None = None) -> None:
+    def __init__(self, directory: Path, size: int = 3, extra: str = "", release: str | None = None) -> None:
         ports = {node_id: free_port() for node_id in range(1, size + 1)}
         self.daemons = {
-            node_id: Daemon(folder / f"node-{node_id}", node_id, port, ports, extra)
+            node_id: Daemon(directory / f"node-{node_id}", node_id, port, ports, extra)
             for node_id, port in ports.items()
         }
         if size > 1:

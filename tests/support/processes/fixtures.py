@@ -11,10 +11,10 @@ from tests.support.processes.daemons import Cluster
 
 @contextmanager
 def running_cluster(
-    folder: Path, size: int = 3, extra: str = "", release: str | None = None
+    directory: Path, size: int = 3, extra: str = "", release: str | None = None
 ) -> Iterator[Cluster]:
-    """A running cluster in a new folder, stopped at the end."""
-    cluster = Cluster(folder, size, extra, release)
+    """A running cluster in a new directory, stopped at the end."""
+    cluster = Cluster(directory, size, extra, release)
     try:
         cluster.start()
         with without_traceback(cluster):

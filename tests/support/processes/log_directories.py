@@ -1,4 +1,4 @@
-"""Brokers with two log directories besides the folder of the metadata log, and a writer while they fail."""
+"""Brokers with two log directories besides the directory of the metadata log, and a writer while they fail."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class TwoDirectories(BrokerDaemon):
 
 
 def break_directory(path: Path) -> None:
-    """Replace a folder by a file: open files still work, everything else fails."""
+    """Replace a directory by a file: open files still work, everything else fails."""
     path.rename(f"{path}.away")
-    path.write_bytes(b"not a folder")
+    path.write_bytes(b"not a directory")
 
 
 def mend_directory(path: Path) -> None:
-    """Put the folder back."""
+    """Put the directory back."""
     path.unlink()
     Path(f"{path}.away").rename(path)
 
@@ -72,10 +72,10 @@ def mend_directory(path: Path) -> None:
 class DirectoryCluster:
     """Nodes 1 to `size`, each a voter and a broker with two log directories."""
 
-    def __init__(self, folder: Path, size: int, extra: str) -> None:
+    def __init__(self, directory: Path, size: int, extra: str) -> None:
         self.ids = range(1, size + 1)
         voters = {node_id: free_port() for node_id in self.ids}
-        self.nodes = [TwoDirectories(folder / f"node-{each}", each, voters, extra) for each in self.ids]
+        self.nodes = [TwoDirectories(directory / f"node-{each}", each, voters, extra) for each in self.ids]
         if size > 1:
             format_nodes({each.node_id: (each.data, each.port) for each in self.nodes}, bootstrap_content())
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})

@@ -26,16 +26,16 @@ CLUSTER_RANGES = (0, METRICS_PORT_OFFSET, CLIENT_PORT_OFFSET, REPLICATION_PORT_O
 @cache
 def _block() -> int:
     """First port of a block that this process has locked until it ends."""
-    folder = Path(tempfile.gettempdir(), f"quorumd-test-ports-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    directory = Path(tempfile.gettempdir(), f"quorumd-test-ports-{os.getuid()}")
+    directory.mkdir(mode=0o700, exist_ok=True)
     for number in range(BLOCKS):
-        lock = os.open(folder / str(number), os.O_CREAT | os.O_RDWR, 0o600)
+        lock = os.open(directory / str(number), os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return FIRST_PORT + number * BLOCK
         except BlockingIOError:
             os.close(lock)
-    raise AssertionError(f"{BLOCKS} processes have locked all blocks of ports in {folder}")
+    raise AssertionError(f"{BLOCKS} processes have locked all blocks of ports in {directory}")
 
 
 @cache

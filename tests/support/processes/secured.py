@@ -45,20 +45,20 @@ def is_ready(daemon: Daemon) -> bool:
 
 
 class SecureExample(SecuredCluster):
-    """The nodes of config/three-nodes-secure with other ports and folders, and the user admin."""
+    """The nodes of config/three-nodes-secure with other ports and directories, and the user admin."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.certificates = Certificates(folder)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.certificates = Certificates(directory)
         ports = {node: free_port() for node in NODES}
-        self.daemons = {node: Daemon(folder / str(node), node, ports[node], ports) for node in NODES}
+        self.daemons = {node: Daemon(directory / str(node), node, ports[node], ports) for node in NODES}
         for daemon in self:
             self.certificates.issue(f"node-{daemon.node_id}")
             own = self.adapted(f"{daemon.node_id}.properties")
             daemon.config.write_text(f"{own}connections.max.reauth.ms=2s\n")
             daemon.data = Path(load(str(daemon.config)).data_directory)
             daemon.format("--add-scram", ADMIN)
-        self.client_file = folder / "client.properties"
+        self.client_file = directory / "client.properties"
         self.client_file.write_text(self.adapted("client.properties"))
 
     def adapted(self, name: str) -> str:
@@ -66,7 +66,7 @@ class SecureExample(SecuredCluster):
         for daemon in self:
             text = text.replace(f"{HOST}:{9191 + daemon.node_id}", f"{HOST}:{daemon.port}")
             text = text.replace(f"{HOST}:{9291 + daemon.node_id}", f"{HOST}:{daemon.http_port}")
-        return text.replace("run/three-nodes-secure", str(self.folder))
+        return text.replace("run/three-nodes-secure", str(self.directory))
 
     def quorumd(self, *arguments: str) -> str:
         """Run a command as the user admin."""

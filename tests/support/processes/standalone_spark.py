@@ -23,15 +23,15 @@ _REGISTERED = "Registering worker"
 
 
 @contextmanager
-def standalone_spark(folder: Path, workers: int = 2, cores: int = 1) -> Iterator[str]:
-    """The URL of the master while the block runs; all processes end with it, their output is in `folder`.
+def standalone_spark(directory: Path, workers: int = 2, cores: int = 1) -> Iterator[str]:
+    """The URL of the master while the block runs; all processes end with it, their output is in `directory`.
 
     Workers find the package where these processes do: by PYTHONPATH, as if it was installed on them.
     """
     processes: list[subprocess.Popen[bytes]] = []
     try:
-        log = folder / "master.log"
-        processes.append(_start(folder, log, "org.apache.spark.deploy.master.Master", "--port", "0"))
+        log = directory / "master.log"
+        processes.append(_start(directory, log, "org.apache.spark.deploy.master.Master", "--port", "0"))
         url = _wait_for(log, _MASTER.search, processes)[1]
         for number in range(workers):
             arguments = [
@@ -41,10 +41,12 @@ def standalone_spark(folder: Path, workers: int = 2, cores: int = 1) -> Iterator
                 "--memory",
                 "1g",
                 "--work-dir",
-                str(folder / f"work-{number}"),
+                str(directory / f"work-{number}"),
             ]
-            worker_log = folder / f"worker-{number}.log"
-            processes.append(_start(folder, worker_log, "org.apache.spark.deploy.worker.Worker", *arguments))
+            worker_log = directory / f"worker-{number}.log"
+            processes.append(
+                _start(directory, worker_log, "org.apache.spark.deploy.worker.Worker", *arguments)
+            )
         _wait_for(log, lambda text: text.count(_REGISTERED) >= workers or None, processes)
         yield url
     finally:
@@ -58,14 +60,14 @@ def standalone_spark(folder: Path, workers: int = 2, cores: int = 1) -> Iterator
                 process.wait()
 
 
-def started_executors(folder: Path) -> int:
-    """The number of executors that the workers of `standalone_spark(folder)` have started so far."""
-    return len(list(folder.glob("work-*/app-*/*")))
+def started_executors(directory: Path) -> int:
+    """The number of executors that the workers of `standalone_spark(directory)` have started so far."""
+    return len(list(directory.glob("work-*/app-*/*")))
 
 
-def _start(folder: Path, log: Path, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
+def _start(directory: Path, log: Path, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
     home = Path(pyspark.__file__).parent
-    scratch = folder / "scratch"
+    scratch = directory / "scratch"
     scratch.mkdir(exist_ok=True)
     root = str(Path(__file__).parents[3])
     environment = os.environ | {

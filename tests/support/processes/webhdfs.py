@@ -1,4 +1,4 @@
-"""A folder of this machine served as WebHDFS (REST), a file system that Spark reaches through Hadoop only.
+"""A directory of this machine served as WebHDFS (REST), a file system that Spark reaches through Hadoop only.
 
 Responses have no Content-Type: Hadoop parses it with a class that PySpark's package of Hadoop lacks.
 """
@@ -73,7 +73,7 @@ def _status(path: Path, suffix: str) -> dict[str, object]:
 
 @contextmanager
 def webhdfs(root: Path) -> Iterator[str]:
-    """Serve a folder while the block runs; yields its URL."""
+    """Serve a directory while the block runs; yields its URL."""
     handler = type("Handler", (_Handler,), {"root": root})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))

@@ -91,14 +91,14 @@ class Workload:
         return min(after, default=None)
 
 
-def lost_writes(workload: Workload, log_folder: Path, high_watermark: int) -> dict[str, list[int]]:
+def lost_writes(workload: Workload, partition_directory: Path, high_watermark: int) -> dict[str, list[int]]:
     """By writer: acknowledged values that are not among the committed records of a log. Empty is right.
 
     Also fails when a value is there twice, or when acknowledged values of a writer stand in another order than it
     wrote them: it waits for each response. What was never acknowledged may be committed at any later time.
     """
     stored: dict[str, list[int]] = defaultdict(list)
-    for group, _, value in config_changes(log_folder, high_watermark):
+    for group, _, value in config_changes(partition_directory, high_watermark):
         if group.startswith(LOAD):
             stored[group].append(int(value or -1))
     lost = {}

@@ -77,19 +77,19 @@ class Lots:
         return self._lots.choice([None, None, values])
 
     def _register(self) -> Any:
-        epoch, folder = self.between(0, 3), uuid(self.between(1, 4))
+        epoch, directory = self.between(0, 3), uuid(self.between(1, 4))
         return RegisterBrokerRecord(
             self._lots.choice(BROKERS),
             self._later.random() < 0.2,
-            folder,
+            directory,
             epoch,
             [BrokerEndpoint("L", f"host{epoch}", 9092, 0)],
             [BrokerFeature("metadata.version", 1, 20 + epoch)],
             self._lots.choice([None, *NAMES]),
             self._lots.random() < 0.5,
             False,
-            [folder],
-            self._folders(),
+            [directory],
+            self._directories(),
         )
 
     def _change_broker(self) -> Any:
@@ -99,12 +99,12 @@ class Lots:
         kind = self._lots.choice([FenceBrokerRecord, UnfenceBrokerRecord, UnregisterBrokerRecord, None])
         if kind is not None:
             return kind(broker.id, broker.epoch)
-        folders = [uuid(number) for number in self._some(2)]
+        directories = [uuid(number) for number in self._some(2)]
         return BrokerRegistrationChangeRecord(
-            broker.id, broker.epoch, self.between(-1, 1), self.between(0, 1), folders, self._folders()
+            broker.id, broker.epoch, self.between(-1, 1), self.between(0, 1), directories, self._directories()
         )
 
-    def _folders(self) -> list[KafkaUuid] | None:
+    def _directories(self) -> list[KafkaUuid] | None:
         return self._later.choice([None, [], [uuid(1)]])
 
     def _topic(self) -> Any:

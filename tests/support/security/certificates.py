@@ -15,13 +15,13 @@ from cryptography.hazmat.primitives.serialization import (
 
 
 class Certificates:
-    """Files in a folder: `ca.pem`, and `NAME.pem` with key and chain of everything that was issued."""
+    """Files in a directory: `ca.pem`, and `NAME.pem` with key and chain of everything that was issued."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
         self.authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
-        self.trusted = folder / "ca.pem"
+        self.trusted = directory / "ca.pem"
         self.authority.cert_pem.write_to_path(self.trusted)
 
     def issue(self, name: str, *hosts: str, expires: datetime | None = None) -> Path:
@@ -35,7 +35,7 @@ class Certificates:
             not_after=expires,
             key_type=trustme.KeyType.ECDSA,
         )
-        path = self.folder / f"{name}.pem"
+        path = self.directory / f"{name}.pem"
         pending = path.with_suffix(".new")
         pending.write_bytes(
             _pkcs8(issued.private_key_pem.bytes()) + b"".join(pem.bytes() for pem in issued.cert_chain_pems)
@@ -46,13 +46,13 @@ class Certificates:
     def properties(self, name: str, prefix: str = "") -> str:
         """The properties of a listener or client with the certificate of that name."""
         return (
-            f"{prefix}ssl.keystore.location={self.folder / name}.pem\n"
+            f"{prefix}ssl.keystore.location={self.directory / name}.pem\n"
             f"{prefix}ssl.truststore.location={self.trusted}\n"
         )
 
     def client_file(self, name: str, extra: str = "") -> Path:
         """Client properties: TLS with the certificate of that name."""
-        path = self.folder / f"{name}.properties"
+        path = self.directory / f"{name}.properties"
         path.write_text(f"security.protocol=SSL\n{self.properties(name)}{extra}")
         return path
 

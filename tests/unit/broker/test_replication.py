@@ -91,7 +91,7 @@ def test_controlled_shutdown_moves_the_leader_and_keeps_the_isr_clean(cluster: S
     assert logs_are_equal(cluster, *REPLICAS)
 
 
-def test_deleted_topic_leaves_no_folder(cluster: SimulatedBrokers) -> None:
+def test_deleted_topic_leaves_no_directory(cluster: SimulatedBrokers) -> None:
     cluster.produce_and_wait("events")
     cluster.delete_topic("events")
     cluster.run_until(lambda: not any(len(each.broker.partitions) for each in cluster.brokers.values()))
@@ -113,7 +113,7 @@ def test_recreated_topic_begins_with_an_empty_log(cluster: SimulatedBrokers) -> 
     assert b"first" not in values(cluster, 3)
 
 
-def test_folder_of_a_deleted_topic_is_removed_at_the_start(cluster: SimulatedBrokers) -> None:
+def test_directory_of_a_deleted_topic_is_removed_at_the_start(cluster: SimulatedBrokers) -> None:
     cluster.produce_and_wait("events")
     broker = cluster.brokers[3]
     broker.kill()
@@ -153,8 +153,8 @@ def test_broker_begins_with_a_snapshot_of_the_metadata(cluster: SimulatedBrokers
     cluster.run_until(lambda: cluster.hosted(3, "newer") is not None)
     hosted = [each.topic for each in cluster.brokers[3].broker.partitions.all()]
     assert sorted(hosted) == ["events", "newer"]
-    folders = cluster.brokers[3].disk.list_directory("/data")
-    assert not [name for name in folders if name.startswith("deleted")]
+    directories = cluster.brokers[3].disk.list_directory("/data")
+    assert not [name for name in directories if name.startswith("deleted")]
 
 
 def test_checkpoint_has_the_high_watermark() -> None:

@@ -58,8 +58,8 @@ def daemons(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIns]:
         process.wait()
 
 
-def up(folder: Path, *options: str) -> int:
-    return run(["cluster", "up", "--dir", str(folder), "--base-port", "9300", "--detach", *options])
+def up(directory: Path, *options: str) -> int:
+    return run(["cluster", "up", "--dir", str(directory), "--base-port", "9300", "--detach", *options])
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_leader_requires_agreement_and_a_commit(views: list[MetricsView | None],
     assert leader_of(views) == leader
 
 
-def levels_of(folder: Path) -> list[dict[str, int]]:
+def levels_of(directory: Path) -> list[dict[str, int]]:
     """The initial records of each of three nodes."""
     disk = OsDisk(lambda callback: None)
     try:
         return [
             feature_levels_from(
-                load_new_cluster(disk, str(folder / f"node-{node}" / "data"), log_is_empty=True).records
+                load_new_cluster(disk, str(directory / f"node-{node}" / "data"), log_is_empty=True).records
             )
             for node in range(3)
         ]
@@ -179,12 +179,12 @@ def test_status_shows_stopped_and_unresponsive_nodes(
 def test_daemon_exit_is_reported_with_log_tail(
     tmp_path: Path, daemons: StandIns, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    daemons.code = "import sys; print('the folder is locked'); sys.exit(3)"
+    daemons.code = "import sys; print('the directory is locked'); sys.exit(3)"
     daemons.views = dict.fromkeys(range(3))
     assert up(tmp_path) == 1
     err = capsys.readouterr().err
     assert "exited with code 3" in err
-    assert "the folder is locked" in err
+    assert "the directory is locked" in err
 
 
 def test_missing_leader_is_reported_with_log_tails(

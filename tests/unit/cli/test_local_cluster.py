@@ -1,4 +1,4 @@
-"""The folder of a local cluster: its layout, its properties files, and the processes it may stop."""
+"""The directory of a local cluster: its layout, its properties files, and the processes it may stop."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ IGNORE_SIGTERM = (
 )
 
 
-def made(folder: Path, nodes: int | None = None, base_port: int | None = None) -> LocalCluster:
-    cluster = LocalCluster.open_or_plan(folder, nodes, base_port)
+def made(directory: Path, nodes: int | None = None, base_port: int | None = None) -> LocalCluster:
+    cluster = LocalCluster.open_or_plan(directory, nodes, base_port)
     cluster.create()
     return cluster
 
@@ -51,7 +51,9 @@ def test_every_node_gets_valid_properties(tmp_path: Path) -> None:
     assert [each.metrics_listener for each in settings] == [("127.0.0.1", 9400 + i) for i in range(3)]
     assert len({each.quorum_voters for each in settings}) == 1
     assert [voter.port for voter in settings[0].quorum_voters] == [9300, 9301, 9302]
-    assert {Path(each.data_directory).parent for each in settings} == {node.folder for node in cluster.nodes}
+    assert {Path(each.data_directory).parent for each in settings} == {
+        node.directory for node in cluster.nodes
+    }
     assert cluster.bootstrap == "127.0.0.1:9300,127.0.0.1:9301,127.0.0.1:9302"
 
 
@@ -86,10 +88,12 @@ def test_brokers_are_not_added_to_an_existing_cluster(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("brokers", [False, True])
 def test_secure_cluster_has_no_plain_listener(tmp_path: Path, brokers: bool) -> None:
-    folder = tmp_path / "c"
-    cluster = LocalCluster.open_or_plan(folder, 2, 9300, brokers, secure=True)
+    directory = tmp_path / "c"
+    cluster = LocalCluster.open_or_plan(directory, 2, 9300, brokers, secure=True)
     cluster.create()
-    assert LocalCluster.open(folder).layout == LocalCluster.open_or_plan(folder).layout == cluster.layout
+    assert (
+        LocalCluster.open(directory).layout == LocalCluster.open_or_plan(directory).layout == cluster.layout
+    )
     for node, settings in ((node, load(str(node.config))) for node in cluster.nodes):
         assert settings.warnings() == ()
         listeners = {each.name: (settings.protocol_of(each.name), each.port) for each in settings.listeners}
@@ -104,7 +108,7 @@ def test_secure_cluster_has_no_plain_listener(tmp_path: Path, brokers: bool) -> 
         contexts = build_contexts(tls)
         assert contexts.server is not None
         assert contexts.server.verify_mode == ssl.CERT_REQUIRED
-    client = load_client(str(folder / "security/client.properties"), {})
+    client = load_client(str(directory / "security/client.properties"), {})
     assert client.tls is not None
     assert client.login is not None
     assert client.login[0] == "SCRAM-SHA-512"
@@ -114,7 +118,7 @@ def test_secure_cluster_has_no_plain_listener(tmp_path: Path, brokers: bool) -> 
 def test_files_of_a_cluster_are_private(tmp_path: Path) -> None:
     cluster = LocalCluster.open_or_plan(tmp_path / "c", 1, 9300, secure=True)
     cluster.create()
-    found = [cluster.folder, *cluster.folder.rglob("*")]
+    found = [cluster.directory, *cluster.directory.rglob("*")]
     assert {oct(path.stat().st_mode & 0o777) for path in found if path.is_dir()} == {"0o700"}
     assert {oct(path.stat().st_mode & 0o777) for path in found if path.is_file()} == {"0o600"}
 
@@ -126,13 +130,13 @@ def test_plain_cluster_is_not_made_secure_afterwards(tmp_path: Path) -> None:
 
 
 def test_planted_symlinks_are_not_followed(tmp_path: Path) -> None:
-    """In a folder that others may write to they lead to files of this user."""
+    """In a directory that others may write to they lead to files of this user."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
     cluster = LocalCluster.open_or_plan(tmp_path / "c", 1, 9300)
     node = cluster.nodes[0]
-    node.folder.mkdir(parents=True)
-    for path in (cluster.folder / "cluster.json", node.pid_file):
+    node.directory.mkdir(parents=True)
+    for path in (cluster.directory / "cluster.json", node.pid_file):
         path.symlink_to(precious)
     cluster.create()
     write(node.pid_file, "1")
@@ -142,11 +146,11 @@ def test_planted_symlinks_are_not_followed(tmp_path: Path) -> None:
     assert precious.read_text() == "mine"
 
 
-def test_folder_that_is_a_symlink_is_refused(tmp_path: Path) -> None:
+def test_directory_that_is_a_symlink_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     cluster = LocalCluster.open_or_plan(tmp_path / "c", 1, 9300)
-    cluster.folder.mkdir()
-    cluster.nodes[0].folder.symlink_to(tmp_path / "elsewhere")
+    cluster.directory.mkdir()
+    cluster.nodes[0].directory.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="node-0"):
         cluster.create()
     assert list((tmp_path / "elsewhere").iterdir()) == []
@@ -162,7 +166,7 @@ def test_creating_again_keeps_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("nodes", "base_port"), [(4, None), (None, 9301)])
-def test_other_layout_in_same_folder_is_rejected(
+def test_other_layout_in_same_directory_is_rejected(
     tmp_path: Path, nodes: int | None, base_port: int | None
 ) -> None:
     made(tmp_path, 3, 9300)
@@ -171,7 +175,7 @@ def test_other_layout_in_same_folder_is_rejected(
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", '{"nodes": 3}'])
-def test_folder_without_cluster_is_reported(tmp_path: Path, content: str | None) -> None:
+def test_directory_without_cluster_is_reported(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "cluster.json").write_text(content)
     with pytest.raises(ConfigError, match="quorumd cluster up"):
@@ -208,7 +212,7 @@ def test_stop_ends_only_daemons_of_the_cluster(tmp_path: Path) -> None:
         assert [node.id for node in cluster.stop(lambda text: None)] == [0]
         assert ours.wait() == -15
         assert other.poll() is None
-        assert not list(cluster.nodes[0].folder.glob("pid*"))
+        assert not list(cluster.nodes[0].directory.glob("pid*"))
     finally:
         for each in (ours, other):
             each.kill()

@@ -158,8 +158,8 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
             "not KEY=VALUE",
         ),
         (
-            ["cluster", "status", "--dir", "/nonexistent/folder"],
-            "quorumd cluster up --dir /nonexistent/folder",
+            ["cluster", "status", "--dir", "/nonexistent/directory"],
+            "quorumd cluster up --dir /nonexistent/directory",
         ),
         (["start", "--config", "/nonexistent/file"], "/nonexistent/file: cannot be read"),
         (["log", "dump", "/nonexistent.log"], "no such file"),

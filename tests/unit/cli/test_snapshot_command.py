@@ -1,4 +1,4 @@
-"""`quorumd snapshot` on the folder of a stopped node, and its errors."""
+"""`quorumd snapshot` on the directory of a stopped node, and its errors."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import pytest
 from quorumd.cli.root import run
 from quorumd.ids import KafkaUuid
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import format_folder, partition_folder
+from quorumd.log.meta_properties import format_directory, partition_directory
 from quorumd.runtime.disk import OsDisk
 from tests.support.log.config_logs import ConfigLog
 from tests.support.text import shows
 
 
 class Node:
-    """A properties file, and the folder that it configures."""
+    """A properties file, and the directory that it configures."""
 
-    def __init__(self, folder: Path) -> None:
-        self.config = folder / "node.properties"
-        self.data = folder / "data"
+    def __init__(self, directory: Path) -> None:
+        self.config = directory / "node.properties"
+        self.data = directory / "data"
         self.config.write_text(
             f"node.id=7\nlisteners=CONTROLLER://127.0.0.1:1\nlog.dirs={self.data}\nquorum.voters=7\n"
         )
         self.disk = OsDisk(lambda callback: None)
 
     def format(self, node_id: int = 7) -> None:
-        format_folder(self.disk, str(self.data), node_id=node_id, directory_id=KafkaUuid(bytes(15) + b"7"))
+        format_directory(self.disk, str(self.data), node_id=node_id, directory_id=KafkaUuid(bytes(15) + b"7"))
 
     def write(self, configs: int) -> int:
         log = ConfigLog(self.disk, str(self.data), LogSettings())
@@ -43,7 +43,7 @@ class Node:
     def snapshots(self) -> list[str]:
         return sorted(
             name
-            for name in os.listdir(partition_folder(str(self.data)))
+            for name in os.listdir(partition_directory(str(self.data)))
             if name[:20].isdigit() and "-" in name
         )
 
@@ -103,7 +103,7 @@ def test_no_committed_records_is_an_error(node: Node, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("node_id", [None, 8])
-def test_unformatted_or_foreign_folder_is_rejected(
+def test_unformatted_or_foreign_directory_is_rejected(
     node: Node, node_id: int | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if node_id is not None:

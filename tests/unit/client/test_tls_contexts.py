@@ -67,13 +67,16 @@ def test_stores_of_keytool_are_read() -> None:
 
 
 def test_pem_files_are_read(certificates: Certificates) -> None:
-    keys, trusted = KeyStore(str(certificates.folder / "node-1.pem")), TrustStore(str(certificates.trusted))
+    keys, trusted = (
+        KeyStore(str(certificates.directory / "node-1.pem")),
+        TrustStore(str(certificates.trusted)),
+    )
     assert "CN=node-1" in subject_at_server(TlsSettings(keys, trusted, "required"))
 
 
 @pytest.mark.parametrize("password", ["", "secret"])
 def test_pem_text_is_read(certificates: Certificates, password: str) -> None:
-    pem = (certificates.folder / "node-1.pem").read_bytes()
+    pem = (certificates.directory / "node-1.pem").read_bytes()
     key = load_pem_private_key(pem, None)
     text = pem.decode()
     if password:
@@ -114,7 +117,7 @@ def test_unusable_stores_are_named(certificates: Certificates, tmp_path: Path) -
     assert "/absent.pem" in refusal(TlsSettings(KeyStore("/absent.pem")))
     assert "ssl.keystore.certificate.chain" in refusal(TlsSettings(KeyStore(certificate_chain="x", key="y")))
     certificates.issue("other")
-    first, second = ((certificates.folder / name).read_text() for name in ("node-1.pem", "other.pem"))
+    first, second = ((certificates.directory / name).read_text() for name in ("node-1.pem", "other.pem"))
     (tmp_path / "mixed.pem").write_text(
         first[: first.index("-----BEGIN CERT")] + second[second.index("-----BEGIN CERT") :]
     )

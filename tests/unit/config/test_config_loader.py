@@ -174,7 +174,7 @@ def test_metadata_log_dir_overrides_log_dirs(tmp_path: Path, lines: str, broker:
     assert broker.partition("=")[0] not in dict(settings.properties)
 
 
-def test_broker_has_folders_besides_that_of_metadata(tmp_path: Path) -> None:
+def test_broker_has_directories_besides_that_of_metadata(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text(
         "process.roles=broker\nnode.id=4\nlisteners=PLAINTEXT://127.0.0.1:9092\nquorum.voters=1@h:1\n"

@@ -148,7 +148,7 @@ def test_snapshot_chunks_fit_request_limit() -> None:
     assert raft.snapshot_max_bytes == 32 << 10
 
 
-def test_relative_folder_is_relative_to_working_directory() -> None:
+def test_relative_directory_is_relative_to_working_directory() -> None:
     assert make(log_directories="run/1").node_settings().data_directory == os.path.join(os.getcwd(), "run/1")
 
 
@@ -222,7 +222,7 @@ def test_broker_settings_get_the_cluster_id_and_the_bound_port() -> None:
 @pytest.mark.parametrize(
     ("value", "paths"), [("", ()), ("*", ("*",)), ("/data,b", ("/data", os.path.abspath("b")))]
 )
-def test_cordoned_folders_are_passed_as_the_broker_names_them(value: str, paths: tuple[str, ...]) -> None:
+def test_cordoned_directories_are_passed_as_the_broker_names_them(value: str, paths: tuple[str, ...]) -> None:
     role = make(**BROKER, cordoned_log_directories=value, log_directories="/data,b").node_settings().broker
     assert role is not None
     assert role.template.cordoned_directories == paths

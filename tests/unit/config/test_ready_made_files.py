@@ -26,9 +26,9 @@ def test_properties_load_without_warning(path: Path) -> None:
     assert settings.metrics_listener is not None
 
 
-@pytest.mark.parametrize("folder", ["three-nodes", "three-nodes-secure"])
-def test_three_nodes_share_only_voters(folder: str) -> None:
-    nodes = [load(str(path)) for path in sorted((CONFIG / folder).glob("[123].properties"))]
+@pytest.mark.parametrize("directory", ["three-nodes", "three-nodes-secure"])
+def test_three_nodes_share_only_voters(directory: str) -> None:
+    nodes = [load(str(path)) for path in sorted((CONFIG / directory).glob("[123].properties"))]
     assert [node.node_id for node in nodes] == [1, 2, 3]
     assert len({node.quorum_voters for node in nodes}) == 1
     assert len({node.data_directory for node in nodes}) == 3

@@ -27,7 +27,7 @@ def secrets(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_references_to_file_folder_and_variable_are_resolved(secrets: Path) -> None:
+def test_references_to_file_directory_and_variable_are_resolved(secrets: Path) -> None:
     value = f"<${{file:{secrets}/some.properties:user}}|${{dir:{secrets}:token}}|${{env:HOME_TOWN}}>"
     assert is_reference(value)
     assert providers(HOME_TOWN="Oslo").resolve(value) == "<alice!|t-1|Oslo>"
@@ -52,16 +52,16 @@ def test_providers_may_be_renamed(secrets: Path) -> None:
     ("reference", "reason"),
     [
         ("${vault:x:y}", "unknown provider 'vault'; expected one of file, dir, env"),
-        ("${file:FOLDER/none:y}", "cannot be read: No such file or directory"),
-        ("${file:FOLDER/some.properties:none}", "the file has no such key"),
-        ("${file:FOLDER/some.properties:bad}", "the value in the file has an invalid escape"),
-        ("${file:FOLDER/binary:y}", "not UTF-8 text"),
-        ("${dir:FOLDER:../x}", "not a file name"),
+        ("${file:DIRECTORY/none:y}", "cannot be read: No such file or directory"),
+        ("${file:DIRECTORY/some.properties:none}", "the file has no such key"),
+        ("${file:DIRECTORY/some.properties:bad}", "the value in the file has an invalid escape"),
+        ("${file:DIRECTORY/binary:y}", "not UTF-8 text"),
+        ("${dir:DIRECTORY:../x}", "not a file name"),
         ("${env:NONE}", "the environment variable is not set"),
     ],
 )
 def test_unresolvable_reference_is_reported(secrets: Path, reference: str, reason: str) -> None:
-    reference = reference.replace("FOLDER", str(secrets))
+    reference = reference.replace("DIRECTORY", str(secrets))
     with pytest.raises(ValueError, match=re.escape(reason)) as refusal:
         providers().resolve(f"before {reference} after")
     assert str(refusal.value) == f"{reference}: {reason}"

@@ -31,7 +31,7 @@ from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerR
 TOPIC = KafkaUuid(bytes(15) + b"\x07")
 OTHER = KafkaUuid(bytes(15) + b"\x08")
 WHERE = PartitionId(TOPIC, 0)
-FOLDERS = [KafkaUuid(bytes(15) + bytes([number])) for number in range(1, 5)]
+DIRECTORY_IDS = [KafkaUuid(bytes(15) + bytes([number])) for number in range(1, 5)]
 
 
 def change(**fields: Any) -> PartitionChangeRecord:
@@ -46,7 +46,7 @@ def image() -> ClusterImage:
     image = ClusterImage()
     for broker_id in (1, 2, 3):
         image.apply(
-            RegisterBrokerRecord(broker_id, False, FOLDERS[broker_id], 10 + broker_id, fenced=True), []
+            RegisterBrokerRecord(broker_id, False, DIRECTORY_IDS[broker_id], 10 + broker_id, fenced=True), []
         )
     image.apply(TopicRecord("t", TOPIC), [])
     image.apply(PartitionRecord(0, TOPIC, [1, 2, 3], [1, 2], leader=1, leader_epoch=4, partition_epoch=9), [])
@@ -62,17 +62,20 @@ def partition(image: ClusterImage) -> Partition:
 def test_registration_replaces_the_previous_one(image: ClusterImage) -> None:
     endpoint = BrokerEndpoint("L", "host", 9092, 0)
     image.apply(
-        RegisterBrokerRecord(1, False, FOLDERS[3], 20, [endpoint], rack="r", log_dirs=FOLDERS[:2]), []
+        RegisterBrokerRecord(
+            1, False, DIRECTORY_IDS[3], 20, [endpoint], rack="r", log_dirs=DIRECTORY_IDS[:2]
+        ),
+        [],
     )
     broker = image.brokers[1]
-    assert (broker.epoch, broker.incarnation_id, broker.rack) == (20, FOLDERS[3], "r")
+    assert (broker.epoch, broker.incarnation_id, broker.rack) == (20, DIRECTORY_IDS[3], "r")
     assert broker.endpoints[0].host == "host"
     assert broker.is_fenced
-    assert broker.directories == tuple(FOLDERS[:2])
+    assert broker.directories == tuple(DIRECTORY_IDS[:2])
 
 
 def test_broker_change_keeps_unnamed_fields(image: ClusterImage) -> None:
-    image.apply(BrokerRegistrationChangeRecord(1, 11, log_dirs=FOLDERS[:1]), [])
+    image.apply(BrokerRegistrationChangeRecord(1, 11, log_dirs=DIRECTORY_IDS[:1]), [])
     assert image.brokers[1].is_fenced
     image.apply(BrokerRegistrationChangeRecord(1, 11, fenced=-1), [])
     assert image.brokers[1].is_active
@@ -81,7 +84,7 @@ def test_broker_change_keeps_unnamed_fields(image: ClusterImage) -> None:
     broker = image.brokers[1]
     assert not broker.is_fenced
     assert broker.in_controlled_shutdown
-    assert broker.directories == tuple(FOLDERS[:1])
+    assert broker.directories == tuple(DIRECTORY_IDS[:1])
     image.apply(BrokerRegistrationChangeRecord(1, 11, fenced=1), [])
     assert image.brokers[1].is_fenced
 
@@ -185,11 +188,11 @@ def test_allocated_producer_ids_are_recorded(image: ClusterImage) -> None:
         TopicRecord("u", TOPIC),
         RemoveTopicRecord(OTHER),
         PartitionRecord(0, OTHER, [1], [1], leader=1),
-        PartitionRecord(0, TOPIC, [1, 2], [1], leader=1, directories=FOLDERS[:1]),
+        PartitionRecord(0, TOPIC, [1, 2], [1], leader=1, directories=DIRECTORY_IDS[:1]),
         PartitionRecord(0, TOPIC, [1], [1], leader=1, leader_recovery_state=2),
         PartitionChangeRecord(1, TOPIC),
         PartitionChangeRecord(0, OTHER),
-        change(replicas=[1, 2], directories=FOLDERS[:1]),
+        change(replicas=[1, 2], directories=DIRECTORY_IDS[:1]),
         change(leader_recovery_state=2),
         ClearElrRecord("u"),
         EndTransactionRecord(),
@@ -205,7 +208,7 @@ def test_contradictory_record_is_rejected_without_changes(image: ClusterImage, r
 
 
 def test_replica_change_must_name_directories(image: ClusterImage) -> None:
-    image.apply(change(replicas=[1, 2, 3], directories=FOLDERS[:3]), [])
+    image.apply(change(replicas=[1, 2, 3], directories=DIRECTORY_IDS[:3]), [])
     with pytest.raises(MalformedMessage, match=r"2 replicas .*3 directories"):
         image.apply(change(replicas=[1, 2]), [])
 
@@ -233,8 +236,10 @@ def test_aborted_transaction_leaves_no_trace(image: ClusterImage) -> None:
 def test_equal_tuples_are_interned(image: ClusterImage) -> None:
     """A million partitions share a few replica sets."""
     for number in range(2):
-        folders = [KafkaUuid(bytes(folder)) for folder in FOLDERS[:3]]
-        image.apply(PartitionRecord(number, TOPIC, [1, 2, 3], [1, 2, 3], leader=1, directories=folders), [])
+        directory_ids = [KafkaUuid(bytes(each)) for each in DIRECTORY_IDS[:3]]
+        image.apply(
+            PartitionRecord(number, TOPIC, [1, 2, 3], [1, 2, 3], leader=1, directories=directory_ids), []
+        )
     first, second = image.topics[TOPIC].partitions.values()
     assert first.replicas is first.isr is second.replicas is second.isr
     assert first.directories is second.directories

@@ -93,7 +93,7 @@ def test_error_names_cordoned_brokers_when_replicas_do_not_fit() -> None:
 
 
 def test_broker_with_an_uncordoned_directory_accepts_replicas() -> None:
-    brokers = (a_broker(1, folders=2)._replace(cordoned=(directory_of(1),)),)
+    brokers = (a_broker(1, directory_count=2)._replace(cordoned=(directory_of(1),)),)
     assert [result.error_code for result in TopicHarness(brokers).create(wanted("topic", 1, 1))] == [0]
 
 

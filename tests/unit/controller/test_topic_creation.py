@@ -52,7 +52,7 @@ def test_new_partition_is_led_by_its_first_active_replica(
 
 
 def test_replica_on_broker_with_several_directories_is_unassigned(cluster: TopicHarness) -> None:
-    cluster.controller.image.brokers[2] = a_broker(2, folders=2)
+    cluster.controller.image.brokers[2] = a_broker(2, directory_count=2)
     cluster.create(wanted("t", -1, -1, (0, [1, 2])))
     assert cluster.topic("t").partitions[0].directories == (directory_of(1), UNASSIGNED)
 

@@ -13,7 +13,7 @@ from quorumd.log.bootstrap_file import encode_bootstrap, load_bootstrap, load_bo
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import headers
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support.log import stock_folder
+from tests.support.log import stock_directory
 
 ARGUMENTS = (
     'SCRAM-SHA-256=[name=alice,password=alice-secret,salt="N3E="]',
@@ -59,14 +59,14 @@ def test_reads_file_of_the_stock_tool(memory_disk: SimulatedDisk) -> None:
 def test_reads_file_of_newer_stock_tools(memory_disk: SimulatedDisk) -> None:
     memory_disk.make_directory("data")
     assert load_bootstrap_snapshot(memory_disk, "data") is None
-    stock_folder.write_checkpoint(memory_disk, "data")
+    stock_directory.write_checkpoint(memory_disk, "data")
     found = load_bootstrap_snapshot(memory_disk, "data")
     assert found is not None
     records = feature_records(initial_feature_levels("4.1", {}))
     assert found.frames == [encode_record(record, 0) for record in records]
     assert found.voters is not None
     voters = [(voter.voter_id, voter.voter_directory_id) for voter in found.voters.voters]
-    assert voters == [(1, stock_folder.DIRECTORY_ID)]
+    assert voters == [(1, stock_directory.DIRECTORY_ID)]
 
 
 def test_damaged_file_is_rejected_with_its_path(memory_disk: SimulatedDisk) -> None:

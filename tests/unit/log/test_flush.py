@@ -37,7 +37,7 @@ class Recording:
         return file
 
     def sync_directory(self, path: str) -> None:
-        self.synced.append("folder")
+        self.synced.append("directory")
         self._disk.sync_directory(path)
 
 
@@ -56,9 +56,9 @@ class RecordedFile:
 
 
 class TestFlush:
-    def test_syncs_written_files_only(self, disk: Disk, folder: str) -> None:
+    def test_syncs_written_files_only(self, disk: Disk, directory: str) -> None:
         recording: Any = Recording(disk)
-        log = open_log(recording, folder)
+        log = open_log(recording, directory)
         recording.synced.clear()
         assert log.begin_flush()() == 0
         fill(log, 1)
@@ -75,20 +75,20 @@ class TestFlush:
         assert recording.synced == [f"{0:020d}.log"] * 2
         log.close()
 
-    def test_old_segments_before_new_ones_then_the_folder(self, disk: Disk, folder: str) -> None:
+    def test_old_segments_before_new_ones_then_the_directory(self, disk: Disk, directory: str) -> None:
         recording: Any = Recording(disk)
-        log = open_log(recording, folder)
+        log = open_log(recording, directory)
         fill(log, 1)
         log.begin_flush()()
         recording.synced.clear()
         fill(log, 30)
         assert log.begin_flush()() == 31
-        assert recording.synced == [f"{base:020d}.log" for base in (0, 11, 22)] + ["folder"]
+        assert recording.synced == [f"{base:020d}.log" for base in (0, 11, 22)] + ["directory"]
         log.close()
 
-    def test_new_epoch_is_in_the_checkpoint_after_the_flush(self, disk: Disk, folder: str) -> None:
-        path = f"{folder}/leader-epoch-checkpoint"
-        log = open_log(disk, folder)
+    def test_new_epoch_is_in_the_checkpoint_after_the_flush(self, disk: Disk, directory: str) -> None:
+        path = f"{directory}/leader-epoch-checkpoint"
+        log = open_log(disk, directory)
         fill(log, 2, epoch=3)
         log.begin_flush()()
         assert read_whole(disk, path) == b"0\n1\n3 0\n"
@@ -112,16 +112,16 @@ class TestFlush:
             assert flushed <= report.end_offset <= len(batches)
             assert read_all(log) == b"".join(batches[: report.end_offset])
 
-    def test_one_at_a_time(self, disk: Disk, folder: str) -> None:
-        log = open_log(disk, folder)
+    def test_one_at_a_time(self, disk: Disk, directory: str) -> None:
+        log = open_log(disk, directory)
         flush = log.begin_flush()
         with pytest.raises(RuntimeError, match="flush"):
             log.begin_flush()
         flush()
         log.close()
 
-    def test_failure_is_final(self, memory_disk: SimulatedDisk, folder: str) -> None:
-        log = open_log(memory_disk, folder)
+    def test_failure_is_final(self, memory_disk: SimulatedDisk, directory: str) -> None:
+        log = open_log(memory_disk, directory)
         fill(log, 2)
         memory_disk.fail_sync()
         with pytest.raises(FlushFailed, match=r"0\.log .*Input/output error"):
@@ -132,22 +132,22 @@ class TestFlush:
         assert memory_disk.syncs_failed == 1
         log.close()
 
-    def test_folder_that_cannot_be_synced_fails_the_flush(
-        self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+    def test_directory_that_cannot_be_synced_fails_the_flush(
+        self, memory_disk: SimulatedDisk, directory: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        log = open_log(memory_disk, folder)
+        log = open_log(memory_disk, directory)
         fill(log, 30)
         monkeypatch.setattr(memory_disk, "sync_directory", fail_with_io_error)
-        with pytest.raises(FlushFailed, match=folder):
+        with pytest.raises(FlushFailed, match=directory):
             log.begin_flush()()
 
     def test_unexpected_error_of_a_flush_is_final(
-        self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+        self, memory_disk: SimulatedDisk, directory: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(file: object) -> None:
             raise MemoryError("no memory")
 
-        log = open_log(memory_disk, folder)
+        log = open_log(memory_disk, directory)
         fill(log, 2)
         monkeypatch.setattr(memory_disk, "before_sync", fail)
         with pytest.raises(FlushFailed, match="MemoryError"):

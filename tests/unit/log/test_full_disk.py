@@ -22,8 +22,8 @@ from tests.support.log.small_logs import (
 
 
 class TestFullDisk:
-    def test_refuses_appends_and_reads_on(self, memory_disk: SimulatedDisk, folder: str) -> None:
-        log = open_log(memory_disk, folder)
+    def test_refuses_appends_and_reads_on(self, memory_disk: SimulatedDisk, directory: str) -> None:
+        log = open_log(memory_disk, directory)
         batches = fill(log, 2)
         log.begin_flush()()
         memory_disk.capacity = memory_disk.used_bytes() + 100
@@ -39,7 +39,7 @@ class TestFullDisk:
         batches += fill(log, 20)
         log.begin_flush()()
         log.close()
-        log = open_log(memory_disk, folder)
+        log = open_log(memory_disk, directory)
         assert read_all(log) == b"".join(batches)
 
     def test_partial_write_is_removed(self) -> None:
@@ -61,16 +61,16 @@ class TestFullDisk:
             log, _ = SegmentedLog.open(disk, "log", LogSettings())
             assert read_all(log) in (b"".join(batches), b"".join(batches) + another)
 
-    def test_frees_its_allocated_blocks(self, memory_disk: SimulatedDisk, folder: str) -> None:
+    def test_frees_its_allocated_blocks(self, memory_disk: SimulatedDisk, directory: str) -> None:
         settings = LogSettings(allocate_bytes=10_000)
-        log = open_log(memory_disk, folder, settings)
+        log = open_log(memory_disk, directory, settings)
         fill(log, 3)
         memory_disk.capacity = memory_disk.used_bytes() + 5000
         self.fill_up(log)
-        assert memory_disk.free_bytes(folder) > 4000
+        assert memory_disk.free_bytes(directory) > 4000
 
-    def test_new_segment_cannot_be_allocated(self, memory_disk: SimulatedDisk, folder: str) -> None:
-        log = open_log(memory_disk, folder)
+    def test_new_segment_cannot_be_allocated(self, memory_disk: SimulatedDisk, directory: str) -> None:
+        log = open_log(memory_disk, directory)
         batches = fill(log, 11)
         memory_disk.capacity = memory_disk.used_bytes()
         with pytest.raises(DiskFull):
@@ -80,12 +80,12 @@ class TestFullDisk:
         batches += fill(log, 20)
         log.begin_flush()()
         log.close()
-        assert read_all(open_log(memory_disk, folder)) == b"".join(batches)
+        assert read_all(open_log(memory_disk, directory)) == b"".join(batches)
 
     def test_new_segment_cannot_be_created(
-        self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+        self, memory_disk: SimulatedDisk, directory: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        log = open_log(memory_disk, folder)
+        log = open_log(memory_disk, directory)
         batches = fill(log, 11)
         with monkeypatch.context() as patched:
             patched.setattr(memory_disk, "open", fail_with_disk_full)
@@ -95,21 +95,21 @@ class TestFullDisk:
         assert read_all(log) == b"".join(batches)
 
     def test_flush_succeeds_without_space_for_the_epoch_checkpoint(
-        self, memory_disk: SimulatedDisk, folder: str
+        self, memory_disk: SimulatedDisk, directory: str
     ) -> None:
-        log = open_log(memory_disk, folder)
+        log = open_log(memory_disk, directory)
         fill(log, 1)
         memory_disk.capacity = 0
         assert log.begin_flush()() == 1
         memory_disk.capacity = 1 << 40
         log.close()
-        open_log(memory_disk, folder).close()
-        assert read_whole(memory_disk, f"{folder}/leader-epoch-checkpoint") == b"0\n1\n1 0\n"
+        open_log(memory_disk, directory).close()
+        assert read_whole(memory_disk, f"{directory}/leader-epoch-checkpoint") == b"0\n1\n1 0\n"
 
     def test_other_write_errors_stop_the_log(
-        self, memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+        self, memory_disk: SimulatedDisk, directory: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        log = open_log(memory_disk, folder)
+        log = open_log(memory_disk, directory)
         batches = fill(log, 1)
         with monkeypatch.context() as patched:
             patched.setattr(memory_disk, "free_space_for", fail_with_io_error)

@@ -68,7 +68,7 @@ def test_file_that_cannot_be_read(
         use(disk)
 
 
-def test_folder_that_cannot_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_that_cannot_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = disk_with_log_and_snapshot()
     store = SnapshotStore(disk, "log")
     monkeypatch.setattr(disk, "list_directory", fail_with_io_error)
@@ -90,7 +90,7 @@ def test_file_that_cannot_be_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not disk.exists(PATH)
 
 
-def test_folder_that_cannot_be_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_that_cannot_be_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = disk_with_log_and_snapshot()
     monkeypatch.setattr(disk, "sync_directory", fail_with_io_error)
     with pytest.raises(FlushFailed, match=file_name(SNAPSHOT)):

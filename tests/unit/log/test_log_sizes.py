@@ -10,8 +10,8 @@ from tests.support.log.small_logs import fill, open_log
 from tests.support.log.snapshots import TIMESTAMP_MS, write_snapshot
 
 
-def test_bytes_after_an_offset(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = open_log(memory_disk, folder, LogSettings(segment_bytes=1000, index_interval_bytes=100))
+def test_bytes_after_an_offset(memory_disk: SimulatedDisk, directory: str) -> None:
+    log = open_log(memory_disk, directory, LogSettings(segment_bytes=1000, index_interval_bytes=100))
     batches = fill(log, 50)
     assert log.bytes_after(0) == sum(map(len, batches))
     assert log.bytes_after(log.end_offset) == 0
@@ -20,8 +20,8 @@ def test_bytes_after_an_offset(memory_disk: SimulatedDisk, folder: str) -> None:
         assert 0 <= excess <= 100 + len(batches[0])
 
 
-def test_active_segment_and_free_space(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = open_log(memory_disk, folder, LogSettings(segment_bytes=1000))
+def test_active_segment_and_free_space(memory_disk: SimulatedDisk, directory: str) -> None:
+    log = open_log(memory_disk, directory, LogSettings(segment_bytes=1000))
     assert log.active_base_offset == 0
     fill(log, 50)
     bases = [segment.base_offset for segment in log.segments()]
@@ -31,10 +31,10 @@ def test_active_segment_and_free_space(memory_disk: SimulatedDisk, folder: str) 
     assert log.free_bytes() == 10_000 < before
 
 
-def test_snapshot_timestamp(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_snapshot_timestamp(memory_disk: SimulatedDisk, directory: str) -> None:
     snapshot = OffsetAndEpoch(42, 7)
-    write_snapshot(memory_disk, folder, snapshot)
-    store = SnapshotStore(memory_disk, folder)
+    write_snapshot(memory_disk, directory, snapshot)
+    store = SnapshotStore(memory_disk, directory)
     assert store.timestamp_ms(snapshot) == TIMESTAMP_MS
     assert store.timestamp_ms(OffsetAndEpoch(43, 7)) == 0
     assert "42-7" in repr(store)

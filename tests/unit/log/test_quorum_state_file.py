@@ -31,18 +31,18 @@ FULL = SavedState(
     "state",
     [SavedState(), FULL, FULL._replace(target_voters=()), SavedState(leader_epoch=3, catching_up=True)],
 )
-def test_round_trip(disk: Disk, folder: str, state: SavedState) -> None:
-    file = QuorumStateFile(disk, folder)
+def test_round_trip(disk: Disk, directory: str, state: SavedState) -> None:
+    file = QuorumStateFile(disk, directory)
     assert file.load() is None
     file.save(SavedState(leader_epoch=1))
     file.save(state)
     assert file.load() == state
-    assert QuorumStateFile(disk, folder).load() == state
+    assert QuorumStateFile(disk, directory).load() == state
 
 
-def test_is_one_json_line_in_kafkas_keys(disk: Disk, folder: str) -> None:
-    QuorumStateFile(disk, folder).save(FULL)
-    opened = disk.open(f"{folder}/quorum-state")
+def test_is_one_json_line_in_kafkas_keys(disk: Disk, directory: str) -> None:
+    QuorumStateFile(disk, directory).save(FULL)
+    opened = disk.open(f"{directory}/quorum-state")
     content = opened.read_at(0, opened.size())
     opened.close()
     assert content == (
@@ -53,7 +53,7 @@ def test_is_one_json_line_in_kafkas_keys(disk: Disk, folder: str) -> None:
     )
 
 
-def test_reads_both_forms_of_stock_kafka(disk: Disk, folder: str) -> None:
+def test_reads_both_forms_of_stock_kafka(disk: Disk, directory: str) -> None:
     version_0 = (
         b'{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
         b'"currentVoters":[{"voterId":1}],"data_version":0}'
@@ -62,10 +62,10 @@ def test_reads_both_forms_of_stock_kafka(disk: Disk, folder: str) -> None:
         b'{"leaderId":-1,"leaderEpoch":2,"votedId":1,"votedDirectoryId":"J8aAPcfLQt2bqs1JT_rMgQ",'
         b'"data_version":1}\nanything'
     )
-    file = QuorumStateFile(disk, folder)
-    write_atomically(disk, f"{folder}/quorum-state", version_0)
+    file = QuorumStateFile(disk, directory)
+    write_atomically(disk, f"{directory}/quorum-state", version_0)
     assert file.load() == SavedState(leader_epoch=2, leader_id=1, current_voters=(1,))
-    write_atomically(disk, f"{folder}/quorum-state", version_1)
+    write_atomically(disk, f"{directory}/quorum-state", version_1)
     assert file.load() == SavedState(leader_epoch=2, voted_id=1, voted_directory_id=DIRECTORY_ID)
 
 
@@ -101,45 +101,45 @@ def changed(**fields: object) -> bytes:
         (changed(targetVoters=[{"voterId": -1}]), "voterId is -1"),
     ],
 )
-def test_rejects_unknown_contents(disk: Disk, folder: str, content: bytes, fault: str) -> None:
-    write_atomically(disk, f"{folder}/quorum-state", content)
-    with pytest.raises(CorruptLog, match=f"{folder}/quorum-state: .*{fault}"):
-        QuorumStateFile(disk, folder).load()
+def test_rejects_unknown_contents(disk: Disk, directory: str, content: bytes, fault: str) -> None:
+    write_atomically(disk, f"{directory}/quorum-state", content)
+    with pytest.raises(CorruptLog, match=f"{directory}/quorum-state: .*{fault}"):
+        QuorumStateFile(disk, directory).load()
 
 
-def test_vote_can_be_saved_once_on_a_full_disk(memory_disk: SimulatedDisk, folder: str) -> None:
-    file = QuorumStateFile(memory_disk, folder)
+def test_vote_can_be_saved_once_on_a_full_disk(memory_disk: SimulatedDisk, directory: str) -> None:
+    file = QuorumStateFile(memory_disk, directory)
     file.save(FULL)
     memory_disk.capacity = memory_disk.used_bytes()
     file.save(FULL._replace(leader_epoch=8))
     assert file.load() == FULL._replace(leader_epoch=8)
 
 
-def test_without_free_space_the_old_state_is_kept(memory_disk: SimulatedDisk, folder: str) -> None:
-    file = QuorumStateFile(memory_disk, folder)
+def test_without_free_space_the_old_state_is_kept(memory_disk: SimulatedDisk, directory: str) -> None:
+    file = QuorumStateFile(memory_disk, directory)
     file.save(FULL)
-    memory_disk.remove(f"{folder}/quorum-state.tmp")
+    memory_disk.remove(f"{directory}/quorum-state.tmp")
     memory_disk.capacity = 0
     with pytest.raises(DiskFull):
         file.save(FULL._replace(leader_epoch=8))
     assert file.load() == FULL
 
 
-def test_flag_must_be_a_boolean(disk: Disk, folder: str) -> None:
-    file = QuorumStateFile(disk, folder)
+def test_flag_must_be_a_boolean(disk: Disk, directory: str) -> None:
+    file = QuorumStateFile(disk, directory)
     file.save(SavedState(catching_up=True))
-    content = disk.open(f"{folder}/quorum-state").read_at(0, 1000).rstrip(b"\0")
-    write_atomically(disk, f"{folder}/quorum-state", content.replace(b"true", b"1"))
+    content = disk.open(f"{directory}/quorum-state").read_at(0, 1000).rstrip(b"\0")
+    write_atomically(disk, f"{directory}/quorum-state", content.replace(b"true", b"1"))
     with pytest.raises(CorruptLog, match="true or false"):
         file.load()
 
 
-def test_longest_cluster_id_is_loaded(disk: Disk, folder: str) -> None:
-    write_atomically(disk, f"{folder}/quorum-state", changed(clusterId="x" * 32767))
-    assert QuorumStateFile(disk, folder).load().cluster_id == "x" * 32767
+def test_longest_cluster_id_is_loaded(disk: Disk, directory: str) -> None:
+    write_atomically(disk, f"{directory}/quorum-state", changed(clusterId="x" * 32767))
+    assert QuorumStateFile(disk, directory).load().cluster_id == "x" * 32767
 
 
-def test_last_surrogate_is_rejected_too(disk: Disk, folder: str) -> None:
-    write_atomically(disk, f"{folder}/quorum-state", changed(clusterId="a\udfff"))
+def test_last_surrogate_is_rejected_too(disk: Disk, directory: str) -> None:
+    write_atomically(disk, f"{directory}/quorum-state", changed(clusterId="a\udfff"))
     with pytest.raises(CorruptLog):
-        QuorumStateFile(disk, folder).load()
+        QuorumStateFile(disk, directory).load()

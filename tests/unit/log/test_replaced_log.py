@@ -12,10 +12,10 @@ from tests.support.log.small_logs import batch, fill, open_log, read_all, withou
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("start", [4, 40])
 def test_records_after_the_snapshot_are_found(
-    memory_disk: SimulatedDisk, folder: str, start: int, cached: bool
+    memory_disk: SimulatedDisk, directory: str, start: int, cached: bool
 ) -> None:
     """Also if the replaced log, of an earlier epoch, was longer."""
-    log = open_log(memory_disk, folder)
+    log = open_log(memory_disk, directory)
     fill(log, 30, epoch=1)
     log.reset_to_snapshot(OffsetAndEpoch(start, 3))
     if not cached:

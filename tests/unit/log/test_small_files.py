@@ -7,41 +7,43 @@ import pytest
 from quorumd.errors import CorruptLog, StorageError
 from quorumd.ids import KafkaUuid
 from quorumd.log.atomic_file import read_whole, write_atomically
-from quorumd.log.folder_lock import lock_folder
+from quorumd.log.directory_lock import lock_directory
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.log.partition_metadata import ensure_partition_metadata, read_topic_id
 from quorumd.ports import Disk
 
 
-def test_partition_metadata_is_written_once(disk: Disk, folder: str) -> None:
-    ensure_partition_metadata(disk, folder)
-    content = read_whole(disk, f"{folder}/partition.metadata")
+def test_partition_metadata_is_written_once(disk: Disk, directory: str) -> None:
+    ensure_partition_metadata(disk, directory)
+    content = read_whole(disk, f"{directory}/partition.metadata")
     assert content == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
-    ensure_partition_metadata(disk, folder)
-    write_atomically(disk, f"{folder}/partition.metadata", content + b"\n")
-    ensure_partition_metadata(disk, folder)
+    ensure_partition_metadata(disk, directory)
+    write_atomically(disk, f"{directory}/partition.metadata", content + b"\n")
+    ensure_partition_metadata(disk, directory)
 
 
-def test_partition_metadata_of_another_topic_is_refused(disk: Disk, folder: str) -> None:
-    write_atomically(disk, f"{folder}/partition.metadata", b"version: 0\ntopic_id: J8aAPcfLQt2bqs1JT_rMgQ")
+def test_partition_metadata_of_another_topic_is_refused(disk: Disk, directory: str) -> None:
+    write_atomically(disk, f"{directory}/partition.metadata", b"version: 0\ntopic_id: J8aAPcfLQt2bqs1JT_rMgQ")
     with pytest.raises(CorruptLog, match=r"partition.metadata"):
-        ensure_partition_metadata(disk, folder)
+        ensure_partition_metadata(disk, directory)
 
 
-def test_high_watermark_round_trip_in_kafkas_format(disk: Disk, folder: str) -> None:
-    checkpoint = HighWatermarkCheckpoint(disk, folder)
+def test_high_watermark_round_trip_in_kafkas_format(disk: Disk, directory: str) -> None:
+    checkpoint = HighWatermarkCheckpoint(disk, directory)
     assert checkpoint.load() == 0
     checkpoint.save(2**63 - 1)
     assert checkpoint.load() == 2**63 - 1
     checkpoint.save(123)
     checkpoint.save(4567)
     assert checkpoint.load() == 4567
-    assert read_whole(disk, f"{folder}/replication-offset-checkpoint") == b"0\n1\n__cluster_metadata 0 4567\n"
+    assert (
+        read_whole(disk, f"{directory}/replication-offset-checkpoint") == b"0\n1\n__cluster_metadata 0 4567\n"
+    )
 
 
-def test_high_watermark_is_found_among_other_partitions(disk: Disk, folder: str) -> None:
-    path = f"{folder}/replication-offset-checkpoint"
-    checkpoint = HighWatermarkCheckpoint(disk, folder)
+def test_high_watermark_is_found_among_other_partitions(disk: Disk, directory: str) -> None:
+    path = f"{directory}/replication-offset-checkpoint"
+    checkpoint = HighWatermarkCheckpoint(disk, directory)
     write_atomically(disk, path, b"0\n2\nother 0 9\n__cluster_metadata 0 12\n")
     assert checkpoint.load() == 12
     write_atomically(disk, path, b"0\n1\nother 0 9\n")
@@ -61,39 +63,39 @@ def test_high_watermark_is_found_among_other_partitions(disk: Disk, folder: str)
         b"0\n1\n__cluster_metadata 0 " + b"7" * 4301 + b"\n",
     ],
 )
-def test_damaged_high_watermark_checkpoint_is_refused(disk: Disk, folder: str, content: bytes) -> None:
-    write_atomically(disk, f"{folder}/replication-offset-checkpoint", content)
+def test_damaged_high_watermark_checkpoint_is_refused(disk: Disk, directory: str, content: bytes) -> None:
+    write_atomically(disk, f"{directory}/replication-offset-checkpoint", content)
     with pytest.raises(CorruptLog, match="replication-offset-checkpoint"):
-        HighWatermarkCheckpoint(disk, folder).load()
+        HighWatermarkCheckpoint(disk, directory).load()
 
 
-def test_lock_is_exclusive(disk: Disk, folder: str) -> None:
-    held = lock_folder(disk, folder)
-    with pytest.raises(StorageError, match=folder):
-        lock_folder(disk, folder)
+def test_lock_is_exclusive(disk: Disk, directory: str) -> None:
+    held = lock_directory(disk, directory)
+    with pytest.raises(StorageError, match=directory):
+        lock_directory(disk, directory)
     held.close()
-    lock_folder(disk, folder).close()
+    lock_directory(disk, directory).close()
 
 
-def test_folder_that_is_not_there_cannot_be_locked(disk: Disk, folder: str) -> None:
-    with pytest.raises(StorageError, match=f"{folder}/missing"):
-        lock_folder(disk, f"{folder}/missing")
+def test_directory_that_is_not_there_cannot_be_locked(disk: Disk, directory: str) -> None:
+    with pytest.raises(StorageError, match=f"{directory}/missing"):
+        lock_directory(disk, f"{directory}/missing")
 
 
-def test_partition_metadata_has_the_topic_id(disk: Disk, folder: str) -> None:
+def test_partition_metadata_has_the_topic_id(disk: Disk, directory: str) -> None:
     topic_id = KafkaUuid(bytes(range(16)))
-    assert read_topic_id(disk, folder) is None
-    ensure_partition_metadata(disk, folder, topic_id)
-    assert read_whole(disk, f"{folder}/partition.metadata") == f"version: 0\ntopic_id: {topic_id}".encode()
-    assert read_topic_id(disk, folder) == topic_id
+    assert read_topic_id(disk, directory) is None
+    ensure_partition_metadata(disk, directory, topic_id)
+    assert read_whole(disk, f"{directory}/partition.metadata") == f"version: 0\ntopic_id: {topic_id}".encode()
+    assert read_topic_id(disk, directory) == topic_id
     with pytest.raises(CorruptLog, match="belongs to another partition"):
-        ensure_partition_metadata(disk, folder)
+        ensure_partition_metadata(disk, directory)
     for content in (
         b"",
         b"version: 0\n",
         b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ",
         b"version: 0\ntopic_id: x",
     ):
-        write_atomically(disk, f"{folder}/partition.metadata", content)
+        write_atomically(disk, f"{directory}/partition.metadata", content)
         with pytest.raises(CorruptLog, match="topic id"):
-            read_topic_id(disk, folder)
+            read_topic_id(disk, directory)

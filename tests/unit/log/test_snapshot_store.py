@@ -1,4 +1,4 @@
-"""The snapshots of a folder: found, served in chunks, fetched in chunks."""
+"""The snapshots of a directory: found, served in chunks, fetched in chunks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_finds_complete_snapshots_in_order() -> None:
     assert store.latest == NEW
 
 
-def test_empty_folder_has_none() -> None:
+def test_empty_directory_has_none() -> None:
     assert store_with()[1].latest is None
 
 

@@ -36,7 +36,7 @@ def test_stop_closes_in_order_and_reports_the_exit_code_once(harness: Harness) -
     ("error", "exit_code"),
     [
         (FlushFailed("fsync"), ExitCode.FLUSH_FAILED),
-        (CorruptLog("record 7"), ExitCode.DATA_FOLDER),
+        (CorruptLog("record 7"), ExitCode.DATA_DIRECTORY),
         ("two leaders", ExitCode.INVARIANT_VIOLATED),
     ],
 )
@@ -52,7 +52,7 @@ def test_full_disk_does_not_stop_the_node_when_a_checkpoint_is_written(harness: 
         harness.lifecycle.file_written(outcome)
     assert not harness.lifecycle.is_stopped
     harness.lifecycle.file_written(StorageError("input/output error"))
-    assert harness.seen == [ExitCode.DATA_FOLDER]
+    assert harness.seen == [ExitCode.DATA_DIRECTORY]
 
 
 def test_storage_error_in_scheduled_work_stops_the_node(harness: Harness) -> None:
@@ -62,4 +62,4 @@ def test_storage_error_in_scheduled_work_stops_the_node(harness: Harness) -> Non
     harness.lifecycle.call_soon(fail)
     harness.lifecycle.call_later(5.0, harness.note("late"))
     harness.time.pass_ms(10.0)
-    assert harness.seen == [ExitCode.DATA_FOLDER]
+    assert harness.seen == [ExitCode.DATA_DIRECTORY]

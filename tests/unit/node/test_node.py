@@ -12,7 +12,7 @@ from quorumd.controller.metadata_versions import LATEST_VERSION, default_levels
 from quorumd.errors import ConfigError, CorruptLog, DiskFull, ErrorCode, ExitCode, StorageError
 from quorumd.ids import METADATA_TOPIC
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
+from quorumd.log.meta_properties import load_meta_properties, partition_directory, save_meta_properties
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.node.peers.connection import Call
 from quorumd.protocol.apis import ApiKey
@@ -27,7 +27,7 @@ from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRe
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import encode_batch, headers, values
-from tests.support.node.nodes import FOLDER, Client, Closed, Cluster
+from tests.support.node.nodes import DATA_DIRECTORY, Client, Closed, Cluster
 
 BROKER = 4
 BROKER_CONFIG = 2
@@ -61,16 +61,16 @@ def describe_quorum() -> Any:
 # Starting
 
 
-def test_unformatted_folder_is_rejected() -> None:
+def test_unformatted_directory_is_rejected() -> None:
     cluster = Cluster()
-    cluster.disks[1].remove(f"{FOLDER}/meta.properties")
+    cluster.disks[1].remove(f"{DATA_DIRECTORY}/meta.properties")
     with pytest.raises(StorageError, match="not formatted"):
         cluster.start(1)
     cluster.format(1, founds=True)
     cluster.start(1).leader()
 
 
-def test_folder_of_another_node_is_rejected() -> None:
+def test_directory_of_another_node_is_rejected() -> None:
     cluster = Cluster(2)
     cluster.disks[2] = cluster.disks[1]
     with pytest.raises(StorageError, match="belongs to node 1"):
@@ -79,12 +79,12 @@ def test_folder_of_another_node_is_rejected() -> None:
 
 def test_hole_21_copied_quorum_state_is_rejected() -> None:
     cluster = Cluster()
-    QuorumStateFile(cluster.disks[1], partition_folder(FOLDER)).save(SavedState(3, broker_id=2))
+    QuorumStateFile(cluster.disks[1], partition_directory(DATA_DIRECTORY)).save(SavedState(3, broker_id=2))
     with pytest.raises(StorageError, match="written by node 2"):
         cluster.start(1)
 
 
-def test_folder_in_use_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_in_use_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster().start()
     first = cluster.leader()
     monkeypatch.setattr(cluster.disks[1], "mount", lambda process: None)  # the first process keeps running
@@ -93,12 +93,12 @@ def test_folder_in_use_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.engine.is_leader
 
 
-def test_address_in_use_leaves_the_folder_untouched() -> None:
+def test_address_in_use_leaves_the_directory_untouched() -> None:
     cluster = Cluster()
     other = cluster.network.host("10.0.0.1").listen("10.0.0.1", 9092, lambda: pytest.fail("connected"))
     with pytest.raises(OSError, match="used by another process"):
         cluster.start_node(1)
-    assert not cluster.disks[1].exists(f"{FOLDER}/boot-timestamp"), "written before the bind"
+    assert not cluster.disks[1].exists(f"{DATA_DIRECTORY}/boot-timestamp"), "written before the bind"
     other.close()
     cluster.start(1).leader()
 
@@ -115,13 +115,13 @@ def test_node_without_peers_is_rejected() -> None:
     assert cluster.leader().engine.voters.current.ids == (1,), "the log holds the voters"
 
 
-def test_failed_start_releases_address_and_folder() -> None:
+def test_failed_start_releases_address_and_directory() -> None:
     cluster = Cluster()
-    cluster.disks[1].make_directory(f"{FOLDER}/boot-timestamp.tmp")
+    cluster.disks[1].make_directory(f"{DATA_DIRECTORY}/boot-timestamp.tmp")
     with pytest.raises(StorageError):
         cluster.start_node(1)
     assert cluster.network.listener_at(("10.0.0.1", 9092)) is None
-    cluster.disks[1].lock(f"{FOLDER}/.lock")
+    cluster.disks[1].lock(f"{DATA_DIRECTORY}/.lock")
 
 
 def test_node_starts_and_serves_on_a_full_disk() -> None:
@@ -150,7 +150,7 @@ def test_first_leader_founds_the_cluster_and_every_node_joins() -> None:
     assert leader.cluster_id is not None
     assert {node.cluster_id for node in cluster.nodes.values()} == {leader.cluster_id}
     for node_id in cluster.voters:
-        meta = load_meta_properties(cluster.disks[node_id], FOLDER)
+        meta = load_meta_properties(cluster.disks[node_id], DATA_DIRECTORY)
         assert meta is not None
         assert meta.cluster_id == leader.cluster_id
 
@@ -213,20 +213,20 @@ def refuse_once(append: Any) -> Any:
 
 
 def test_log_of_another_cluster_stops_the_node() -> None:
-    """quorum-state holds no cluster id in this folder; otherwise the start would fail."""
+    """quorum-state holds no cluster id in this directory; otherwise the start would fail."""
     cluster = Cluster().start()
     original = cluster.leader().cluster_id
     cluster.run(1000)
     cluster.kill(1)
     disk = cluster.disks[1]
-    meta = load_meta_properties(disk, FOLDER)
+    meta = load_meta_properties(disk, DATA_DIRECTORY)
     assert meta is not None
-    save_meta_properties(disk, FOLDER, meta._replace(cluster_id="x" * 22))
-    QuorumStateFile(disk, partition_folder(FOLDER)).save(SavedState(1, broker_id=1))
+    save_meta_properties(disk, DATA_DIRECTORY, meta._replace(cluster_id="x" * 22))
+    QuorumStateFile(disk, partition_directory(DATA_DIRECTORY)).save(SavedState(1, broker_id=1))
     cluster.start(1)
     cluster.run_until(lambda: cluster.exits)
     ((_, exit_code, reason),) = cluster.exits
-    assert exit_code == ExitCode.DATA_FOLDER
+    assert exit_code == ExitCode.DATA_DIRECTORY
     assert f"cluster {original}" in reason
 
 
@@ -359,7 +359,7 @@ def test_damage_in_a_committed_sealed_segment_prevents_the_start() -> None:
     cluster.run(100.0)
     assert cluster.heap.now_ms - began < 5000.0  # before the first checkpoint, which is due after 5 seconds
     cluster.kill(1)
-    path = f"{partition_folder(FOLDER)}/{0:020d}.log"
+    path = f"{partition_directory(DATA_DIRECTORY)}/{0:020d}.log"
     cluster.disks[1].corrupt(path, 300, 1)
     with pytest.raises(CorruptLog, match=f"{0:020d}.log"):
         cluster.start_node(1)
@@ -377,11 +377,11 @@ def test_leader_stops_and_sends_nothing_when_it_reads_damaged_batches() -> None:
     cluster.run(1000.0)
     node_id = leader.settings.node_id
     leader.log._tail.clear()  # as after a restart: reads come from the disk
-    cluster.disks[node_id].corrupt(f"{partition_folder(FOLDER)}/{0:020d}.log", 300, 1)
+    cluster.disks[node_id].corrupt(f"{partition_directory(DATA_DIRECTORY)}/{0:020d}.log", 300, 1)
     cluster.start(3)
     cluster.run_until(lambda: cluster.exits)
     ((ended, code, reason),) = cluster.exits
-    assert (ended, code) == (node_id, ExitCode.DATA_FOLDER)
+    assert (ended, code) == (node_id, ExitCode.DATA_DIRECTORY)
     assert "CRC" in reason
     assert cluster.nodes[3].log.end_offset == 0
 
@@ -461,7 +461,7 @@ def test_unknown_committed_record_shuts_the_node_down() -> None:
     assert leader.core.runner.propose(batch, log.end_offset + 1)
     cluster.run_until(lambda: cluster.exits)
     ((_, exit_code, reason),) = cluster.exits
-    assert exit_code == ExitCode.DATA_FOLDER
+    assert exit_code == ExitCode.DATA_DIRECTORY
     assert "cannot be applied at offset" in reason
 
 

@@ -85,22 +85,22 @@ def generator() -> Iterator[ModuleType]:
 
 @pytest.fixture
 def schemas(tmp_path: Path) -> Callable[..., Path]:
-    """Writes schema files into a folder of their own."""
+    """Writes schema files into a directory of their own."""
 
     def write(*messages: dict[str, Any]) -> Path:
-        folder = tmp_path / "schemas"
-        folder.mkdir()
+        directory = tmp_path / "schemas"
+        directory.mkdir()
         for message in messages:
-            (folder / f"{message['name']}.json").write_text(json.dumps(message))
-        return folder
+            (directory / f"{message['name']}.json").write_text(json.dumps(message))
+        return directory
 
     return write
 
 
-def refusal(generator: ModuleType, folder: Path) -> str:
+def refusal(generator: ModuleType, directory: Path) -> str:
     with pytest.raises(generator.SchemaError) as caught:
-        generator.load_schemas(folder)
-    return str(caught.value).replace(f"{folder}/", "")
+        generator.load_schemas(directory)
+    return str(caught.value).replace(f"{directory}/", "")
 
 
 Change = Callable[[dict[str, Any]], object]
@@ -286,9 +286,9 @@ def test_request_and_response_schemas_must_agree(
 
 
 def test_schema_stands_in_the_file_of_its_name(generator: ModuleType, schemas: Callable[..., Path]) -> None:
-    folder = schemas(REQUEST, RESPONSE)
-    (folder / "PingRequest.json").rename(folder / "Ping.json")
-    assert shows(refusal(generator, folder), "Ping.json:", "'PingRequest'", "PingRequest.json")
+    directory = schemas(REQUEST, RESPONSE)
+    (directory / "PingRequest.json").rename(directory / "Ping.json")
+    assert shows(refusal(generator, directory), "Ping.json:", "'PingRequest'", "PingRequest.json")
 
 
 def test_attribute_twice_and_broken_json_are_refused(generator: ModuleType, tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_attribute_twice_and_broken_json_are_refused(generator: ModuleType, tmp_
     assert second.startswith("B.json: Expecting value: line 1 column 10")
 
 
-def test_empty_folder_is_refused(generator: ModuleType, tmp_path: Path) -> None:
+def test_empty_directory_is_refused(generator: ModuleType, tmp_path: Path) -> None:
     assert "no schemas found" in refusal(generator, tmp_path)
 
 
@@ -446,8 +446,8 @@ def test_check_names_stale_missing_and_surplus_files(
 def test_refused_schema_is_exit_code_2(
     generator: ModuleType, schemas: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = schemas(REQUEST)
-    assert generator.main(["--schemas", str(folder), "--package", str(tmp_path / "messages")]) == 2
+    directory = schemas(REQUEST)
+    assert generator.main(["--schemas", str(directory), "--package", str(tmp_path / "messages")]) == 2
     assert "no schema is the response of API 7" in capsys.readouterr().err
 
 

@@ -10,10 +10,10 @@ from quorumd.runtime.http_endpoint import HttpEndpoint, ProbeResult
 from tests.support.processes.ports import free_port
 
 
-def properties(folder: Path, listener: str) -> Path:
-    file = folder / "node.properties"
+def properties(directory: Path, listener: str) -> Path:
+    file = directory / "node.properties"
     file.write_text(
-        f"node.id=1\nquorum.voters=1\nlog.dirs={folder}\nlisteners=CONTROLLER://127.0.0.1:9192\n"
+        f"node.id=1\nquorum.voters=1\nlog.dirs={directory}\nlisteners=CONTROLLER://127.0.0.1:9192\n"
         f"metrics.listener={listener}\n"
     )
     return file

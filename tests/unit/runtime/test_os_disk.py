@@ -31,25 +31,25 @@ def os_disk() -> Iterator[OsDisk]:
 
 
 @pytest.fixture(params=["files", "simulated"])
-def disk(request: pytest.FixtureRequest, os_disk: OsDisk, folder: str) -> Disk:
+def disk(request: pytest.FixtureRequest, os_disk: OsDisk, directory: str) -> Disk:
     """The Disk port, twice."""
     if request.param == "files":
         return os_disk
     simulated = SimulatedDisk(EventHeap(), Random(1))
     simulated.mount(Process("test"))
-    simulated.make_directory(folder)
+    simulated.make_directory(directory)
     return simulated
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> str:
-    """A folder that is there."""
+def directory(tmp_path: Path) -> str:
+    """A directory that is there."""
     return str(tmp_path)
 
 
 class TestFileContract:
-    def test_write_and_read(self, disk: Disk, folder: str) -> None:
-        file = disk.open(f"{folder}/file", create=True)
+    def test_write_and_read(self, disk: Disk, directory: str) -> None:
+        file = disk.open(f"{directory}/file", create=True)
         assert file.size() == 0
         assert file.read_at(0, 10) == b""
         file.write_at(3, b"abc")
@@ -61,62 +61,64 @@ class TestFileContract:
         file.sync()
         file.close()
         file.close()
-        assert disk.open(f"{folder}/file").read_at(0, 100) == b"\0\0\0aXYZ"
+        assert disk.open(f"{directory}/file").read_at(0, 100) == b"\0\0\0aXYZ"
 
-    def test_truncate(self, disk: Disk, folder: str) -> None:
-        file = disk.open(f"{folder}/file", create=True)
+    def test_truncate(self, disk: Disk, directory: str) -> None:
+        file = disk.open(f"{directory}/file", create=True)
         file.write_at(0, b"abcdef")
         file.truncate(2)
         file.truncate(4)
         assert file.read_at(0, 100) == b"ab\0\0"
 
-    def test_allocate_never_shrinks_and_reads_as_zeros(self, disk: Disk, folder: str) -> None:
-        file = disk.open(f"{folder}/file", create=True)
+    def test_allocate_never_shrinks_and_reads_as_zeros(self, disk: Disk, directory: str) -> None:
+        file = disk.open(f"{directory}/file", create=True)
         file.write_at(0, b"ab")
         file.allocate(5)
         assert file.read_at(0, 100) == b"ab\0\0\0"
         file.allocate(3)
         assert file.size() == 5
 
-    def test_removed_or_replaced_file_stays_readable_while_it_is_open(self, disk: Disk, folder: str) -> None:
-        file = disk.open(f"{folder}/file", create=True)
+    def test_removed_or_replaced_file_stays_readable_while_it_is_open(
+        self, disk: Disk, directory: str
+    ) -> None:
+        file = disk.open(f"{directory}/file", create=True)
         file.write_at(0, b"ab")
-        disk.remove(f"{folder}/file")
+        disk.remove(f"{directory}/file")
         file.write_at(2, b"c")
         file.sync()
         assert file.read_at(0, 9) == b"abc"
-        assert not disk.exists(f"{folder}/file")
+        assert not disk.exists(f"{directory}/file")
 
 
 class TestDiskContract:
-    def test_names(self, disk: Disk, folder: str) -> None:
-        assert not disk.exists(f"{folder}/b")
+    def test_names(self, disk: Disk, directory: str) -> None:
+        assert not disk.exists(f"{directory}/b")
         for name in ("b", "a", "c"):
-            disk.open(f"{folder}/{name}", create=True).close()
-        assert disk.exists(f"{folder}/b")
-        assert disk.list_directory(folder) == ["a", "b", "c"]
-        file = disk.open(f"{folder}/a")
+            disk.open(f"{directory}/{name}", create=True).close()
+        assert disk.exists(f"{directory}/b")
+        assert disk.list_directory(directory) == ["a", "b", "c"]
+        file = disk.open(f"{directory}/a")
         file.write_at(0, b"new")
-        disk.rename(f"{folder}/a", f"{folder}/b")
-        disk.remove(f"{folder}/c")
-        disk.sync_directory(folder)
-        assert disk.list_directory(folder) == ["b"]
-        assert disk.open(f"{folder}/b").read_at(0, 9) == b"new"
+        disk.rename(f"{directory}/a", f"{directory}/b")
+        disk.remove(f"{directory}/c")
+        disk.sync_directory(directory)
+        assert disk.list_directory(directory) == ["b"]
+        assert disk.open(f"{directory}/b").read_at(0, 9) == b"new"
 
-    def test_folders(self, disk: Disk, folder: str) -> None:
-        disk.make_directory(f"{folder}/a/b")
-        disk.make_directory(f"{folder}/a/b")
-        assert disk.exists(f"{folder}/a")
-        assert disk.list_directory(f"{folder}/a") == ["b"]
+    def test_directories(self, disk: Disk, directory: str) -> None:
+        disk.make_directory(f"{directory}/a/b")
+        disk.make_directory(f"{directory}/a/b")
+        assert disk.exists(f"{directory}/a")
+        assert disk.list_directory(f"{directory}/a") == ["b"]
 
-    def test_only_empty_folders_are_removed(self, disk: Disk, folder: str) -> None:
-        disk.make_directory(f"{folder}/a/b")
+    def test_only_empty_directories_are_removed(self, disk: Disk, directory: str) -> None:
+        disk.make_directory(f"{directory}/a/b")
         for refused in (disk.remove_directory, disk.remove):
             with pytest.raises(OSError):
-                refused(f"{folder}/a")
-        disk.remove_directory(f"{folder}/a/b")
-        disk.remove_directory(f"{folder}/a")
-        assert disk.list_directory(folder) == []
+                refused(f"{directory}/a")
+        disk.remove_directory(f"{directory}/a/b")
+        disk.remove_directory(f"{directory}/a")
+        assert disk.list_directory(directory) == []
 
     @pytest.mark.parametrize(
         "call",
@@ -130,92 +132,92 @@ class TestDiskContract:
             lambda disk, path: disk.open(path + "/below", create=True),
         ],
     )
-    def test_missing_file_or_folder(
-        self, disk: Disk, folder: str, call: Callable[[Disk, str], object]
+    def test_missing_file_or_directory(
+        self, disk: Disk, directory: str, call: Callable[[Disk, str], object]
     ) -> None:
         with pytest.raises(FileNotFoundError):
-            call(disk, f"{folder}/missing")
+            call(disk, f"{directory}/missing")
 
-    def test_lock(self, disk: Disk, folder: str) -> None:
-        held = disk.lock(f"{folder}/lock")
+    def test_lock(self, disk: Disk, directory: str) -> None:
+        held = disk.lock(f"{directory}/lock")
         with pytest.raises(BlockingIOError):
-            disk.lock(f"{folder}/lock")
+            disk.lock(f"{directory}/lock")
         held.close()
-        disk.lock(f"{folder}/lock").close()
+        disk.lock(f"{directory}/lock").close()
 
-    def test_free_bytes(self, disk: Disk, folder: str) -> None:
-        assert 0 < disk.free_bytes(folder) <= disk.total_bytes(folder)
+    def test_free_bytes(self, disk: Disk, directory: str) -> None:
+        assert 0 < disk.free_bytes(directory) <= disk.total_bytes(directory)
 
 
 class TestLock:
-    def test_holds_against_another_process(self, os_disk: OsDisk, folder: str) -> None:
-        held = os_disk.lock(f"{folder}/lock")
+    def test_holds_against_another_process(self, os_disk: OsDisk, directory: str) -> None:
+        held = os_disk.lock(f"{directory}/lock")
         other = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-        command = [sys.executable, "-c", other, f"{folder}/lock"]
+        command = [sys.executable, "-c", other, f"{directory}/lock"]
         assert b"BlockingIOError" in subprocess.run(command, capture_output=True, check=False).stderr
         held.close()
         assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
-    def test_failed_lock_leaves_no_descriptor(self, os_disk: OsDisk, folder: str) -> None:
-        os_disk.lock(f"{folder}/lock")
+    def test_failed_lock_leaves_no_descriptor(self, os_disk: OsDisk, directory: str) -> None:
+        os_disk.lock(f"{directory}/lock")
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
             with pytest.raises(BlockingIOError):
-                os_disk.lock(f"{folder}/lock")
+                os_disk.lock(f"{directory}/lock")
         assert len(os.listdir("/proc/self/fd")) == before
 
 
 class TestSystemCalls:
     def test_short_writes_and_reads_are_completed(
-        self, os_disk: OsDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+        self, os_disk: OsDisk, directory: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pwrite, pread = os.pwrite, os.pread
         monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, bytes(data)[:3], at))
         monkeypatch.setattr(os, "pread", lambda fd, length, at: pread(fd, min(length, 4), at))
-        file = os_disk.open(f"{folder}/file", create=True)
+        file = os_disk.open(f"{directory}/file", create=True)
         file.write_at(2, b"abcdefghijk")
         assert file.read_at(0, 13) == b"\0\0abcdefghijk"
         assert file.read_at(0, 100) == b"\0\0abcdefghijk"
         assert file.read_at(5, 7) == b"defghij"
 
-    def test_allocated_blocks_are_real(self, os_disk: OsDisk, folder: str) -> None:
-        file = os_disk.open(f"{folder}/file", create=True)
+    def test_allocated_blocks_are_real(self, os_disk: OsDisk, directory: str) -> None:
+        file = os_disk.open(f"{directory}/file", create=True)
         file.allocate(1 << 20)
-        assert os.stat(f"{folder}/file").st_blocks * 512 >= 1 << 20
+        assert os.stat(f"{directory}/file").st_blocks * 512 >= 1 << 20
 
     def test_file_system_without_allocation_gets_the_size(
-        self, os_disk: OsDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+        self, os_disk: OsDisk, directory: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*arguments: int) -> None:
             raise OSError(EOPNOTSUPP, "Operation not supported")
 
         monkeypatch.setattr(os, "posix_fallocate", refuse)
-        file = os_disk.open(f"{folder}/file", create=True)
+        file = os_disk.open(f"{directory}/file", create=True)
         file.allocate(5000)
         assert file.read_at(0, 9999) == bytes(5000)
 
     def test_full_disk_shows_when_allocating(
-        self, os_disk: OsDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+        self, os_disk: OsDisk, directory: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*arguments: int) -> None:
             raise OSError(ENOSPC, "No space left on device")
 
         monkeypatch.setattr(os, "posix_fallocate", refuse)
         with pytest.raises(OSError, match="No space left"):
-            os_disk.open(f"{folder}/file", create=True).allocate(5000)
+            os_disk.open(f"{directory}/file", create=True).allocate(5000)
 
     def test_sync_reaches_the_system(
-        self, os_disk: OsDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+        self, os_disk: OsDisk, directory: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         synced: list[str] = []
         monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
         monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
-        os_disk.open(f"{folder}/file", create=True).sync()
-        os_disk.sync_directory(folder)
-        assert synced == [f"{folder}/file", folder]
+        os_disk.open(f"{directory}/file", create=True).sync()
+        os_disk.sync_directory(directory)
+        assert synced == [f"{directory}/file", directory]
 
-    def test_descriptors_are_not_inherited(self, os_disk: OsDisk, folder: str) -> None:
-        file = os_disk.open(f"{folder}/file", create=True)
+    def test_descriptors_are_not_inherited(self, os_disk: OsDisk, directory: str) -> None:
+        file = os_disk.open(f"{directory}/file", create=True)
         assert isinstance(file, OsFile)
         assert not os.get_inheritable(file._descriptor)
 
@@ -277,7 +279,7 @@ class TestSubmit:
         assert (results.get(timeout=PATIENCE_S), results.get(timeout=PATIENCE_S)) == (1, 2)
 
 
-def test_folders_and_files_are_private_whatever_the_umask(os_disk: OsDisk, tmp_path: Path) -> None:
+def test_directories_and_files_are_private_whatever_the_umask(os_disk: OsDisk, tmp_path: Path) -> None:
     """The log holds the keys of SCRAM users."""
     before = os.umask(0)
     try:

@@ -34,8 +34,8 @@ class Loop:
 class Watched:
     """A listener whose certificate expires in 40 days."""
 
-    def __init__(self, folder: Path) -> None:
-        self.certificates = Certificates(folder)
+    def __init__(self, directory: Path) -> None:
+        self.certificates = Certificates(directory)
         self.expires = datetime.now(UTC).replace(microsecond=0) + timedelta(days=40)
         self.file = self.certificates.issue("node-1", expires=self.expires)
         self.now_s = datetime.now(UTC).timestamp()

@@ -14,16 +14,16 @@ from scripts.bench.processes import BenchError
 
 @pytest.fixture
 def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder with its own quorumd, which only processes with the given environment import."""
+    """A directory with its own quorumd, which only processes with the given environment import."""
     for variable in ("PYTHONPATH", "PYTHONSAFEPATH"):
         monkeypatch.setenv(variable, "")
-    folder = tmp_path / "quorumd"
-    folder.mkdir()
-    (folder / "__main__.py").write_text('print("quorumd 9 (compiled)")\n')
+    directory = tmp_path / "quorumd"
+    directory.mkdir()
+    (directory / "__main__.py").write_text('print("quorumd 9 (compiled)")\n')
     return tmp_path
 
 
-def test_processes_import_the_chosen_folder_even_in_a_checkout(package: Path) -> None:
+def test_processes_import_the_chosen_directory_even_in_a_checkout(package: Path) -> None:
     assert choose_package(package).startswith("compiled")
     reported = subprocess.run([sys.executable, "-m", "quorumd", "--version"], capture_output=True, text=True)
     assert reported.stdout == "quorumd 9 (compiled)\n"

@@ -63,8 +63,8 @@ def test_controller_can_apply_the_history() -> None:
 def test_nodes_have_the_same_bytes_in_different_segments(tmp_path: Path) -> None:
     made = generate(tmp_path, SMALL)
     copies, names = [], []
-    for folder in made.folders.values():
-        files = sorted((folder / "__cluster_metadata-0").glob("*.log"))
+    for directory in made.directories.values():
+        files = sorted((directory / "__cluster_metadata-0").glob("*.log"))
         copies.append(b"".join(file.read_bytes() for file in files))
         names.append([file.name for file in files])
         for file in files:

@@ -66,8 +66,8 @@ def test_departure_numbers_explain_no_hole() -> None:
 
 
 def test_every_number_and_every_name_resolves(tmp_path: Path) -> None:
-    for folder in ("docs", "quorumd/simulator", "tests/scenarios", "tests/mutants"):
-        (tmp_path / folder).mkdir(parents=True)
+    for directory in ("docs", "quorumd/simulator", "tests/scenarios", "tests/mutants"):
+        (tmp_path / directory).mkdir(parents=True)
     (tmp_path / "quorumd/a.py").write_text('"""See hole 1 and X' + '99."""\n')
     (tmp_path / "quorumd/simulator/checkers.py").write_text("class LogsAgree:\n    pass\n")
     (tmp_path / "tests/test_a.py").write_text("def test_hole_1_a(): ...\n")
@@ -84,8 +84,8 @@ def test_every_number_and_every_name_resolves(tmp_path: Path) -> None:
 
 
 def test_rows_fit_their_table_and_name_the_tests_of_their_number(tmp_path: Path) -> None:
-    for folder in ("docs", "tests"):
-        (tmp_path / folder).mkdir()
+    for directory in ("docs", "tests"):
+        (tmp_path / directory).mkdir()
     (tmp_path / "tests/test_a.py").write_text("def test_hole_7_a(): ...\ndef test_race_7_b(): ...\n")
     holes = "## Holes\n| hole | decision | held by |\n|---|---|---|\n"
     overwritten = "| 7 | the draft | quorumd | reason | `test_a.py` |\n"

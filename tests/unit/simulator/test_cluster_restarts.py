@@ -8,7 +8,7 @@ import pytest
 
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.metadata_record import encode_record
-from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.data_directories import DATA_DIRECTORY
 from quorumd.simulator.environment.disk import PowerLost
 from tests.support.simulator.simulated_cluster import elect, make_cluster, run
 
@@ -45,7 +45,7 @@ def fails_to_sync(seed: int, is_corrupted: bool, is_killed: bool) -> bool:
     run(cluster, 100.0)
     before = len(machine.mirror.batches)
     if is_corrupted:
-        machine.disk.corrupt(f"{DATA_FOLDER}/meta.properties", 0, 1)
+        machine.disk.corrupt(f"{DATA_DIRECTORY}/meta.properties", 0, 1)
     machine.disk.fail_sync()
     machine.node.core.proposals._append([NEVER_COMMITTED])
     run(cluster, 1000.0, lambda: machine.disk.syncs_failed > 0)

@@ -1,11 +1,11 @@
-"""Voter sets of logs, and data folders that they can do without."""
+"""Voter sets of logs, and data directories that they can do without."""
 
 from __future__ import annotations
 
 from random import Random
 
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.data_folders import is_dispensable, replace
+from quorumd.simulator.data_directories import is_dispensable, replace
 from quorumd.simulator.faults.addresses import MovedNode
 from quorumd.simulator.faults.voters import request_voters
 from quorumd.simulator.voter_sets import have_majorities, voter_sets
@@ -32,7 +32,7 @@ def test_one_of_three_disks_can_be_lost_after_voter_changes() -> None:
     replace(cluster, machines[4])
     assert not is_dispensable(cluster, machines[1])
     assert is_dispensable(cluster, machines[3])  # no longer a voter
-    assert is_dispensable(cluster, machines[4])  # neither is its new folder
+    assert is_dispensable(cluster, machines[4])  # neither is its new directory
     assert have_majorities(cluster)
     cluster.lose_power(1)
     replace(cluster, machines[1])

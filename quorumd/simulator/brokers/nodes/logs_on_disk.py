@@ -15,8 +15,8 @@ from quorumd.simulator.brokers.nodes.observed import BatchCache, NodeLog
 from quorumd.simulator.cluster import Machine
 
 SEGMENT: Final = ".log"
-_FOLDER: Final = re.compile(r".+-(\d+)")
-_FUTURE_FOLDER: Final = re.compile(r".+-(\d+)\.[0-9a-f]{32}-future")
+_DIRECTORY: Final = re.compile(r".+-(\d+)")
+_FUTURE_DIRECTORY: Final = re.compile(r".+-(\d+)\.[0-9a-f]{32}-future")
 _TOPIC_ID: Final = re.compile(r"topic_id: (\S+)")
 
 
@@ -24,34 +24,34 @@ def logs_on_disk(machine: Machine, cache: BatchCache, view: ClusterView) -> dict
     """Return the logs of all partitions, each up to its first damaged batch. If a crash during a move has left two
     logs of a partition, the one in the directory of the metadata counts; if only the future log is left, that one
     counts."""
-    folders: dict[str, dict[str, bytes]] = {}
+    directories: dict[str, dict[str, bytes]] = {}
     for path, content in machine.disk.contents().items():
-        folder, _, name = path.rpartition("/")
-        if folder.rpartition("/")[0] in machine.log_directories:
-            folders.setdefault(folder, {})[name] = content
+        directory, _, name = path.rpartition("/")
+        if directory.rpartition("/")[0] in machine.log_directories:
+            directories.setdefault(directory, {})[name] = content
     found: dict[PartitionId, NodeLog] = {}
-    for pattern in (_FOLDER, _FUTURE_FOLDER):
+    for pattern in (_DIRECTORY, _FUTURE_DIRECTORY):
         current = dict(found)
-        for folder, files in folders.items():
-            where = _partition(folder, files, pattern)
+        for directory, files in directories.items():
+            where = _partition(directory, files, pattern)
             if where is None or where in current:
                 continue
-            if where not in found or _is_assigned(machine, view, where, folder):
+            if where not in found or _is_assigned(machine, view, where, directory):
                 history = view.histories.get(where)
                 found[where] = _log(files, cache, history.consumed if history is not None else [])
     return found
 
 
-def _is_assigned(machine: Machine, view: ClusterView, where: PartitionId, folder: str) -> bool:
-    row, directory = view.row(where), machine.log_directories[folder.rpartition("/")[0]]
-    return row is not None and (machine.node_id, directory) in zip(
+def _is_assigned(machine: Machine, view: ClusterView, where: PartitionId, directory: str) -> bool:
+    row, directory_id = view.row(where), machine.log_directories[directory.rpartition("/")[0]]
+    return row is not None and (machine.node_id, directory_id) in zip(
         row.replicas, row.directories, strict=False
     )
 
 
-def _partition(folder: str, files: Mapping[str, bytes], pattern: re.Pattern[str]) -> PartitionId | None:
+def _partition(directory: str, files: Mapping[str, bytes], pattern: re.Pattern[str]) -> PartitionId | None:
     """The partition of a directory whose name matches, None if the directory has just been created."""
-    number = pattern.fullmatch(folder.rpartition("/")[2])
+    number = pattern.fullmatch(directory.rpartition("/")[2])
     topic_id = _TOPIC_ID.search(files.get("partition.metadata", b"").decode("utf-8", "replace"))
     if number is None or topic_id is None:
         return None

@@ -250,10 +250,10 @@ class LastMoves:
         recorded = row.directories[row.replicas.index(machine.node_id)]
         if recorded != machine.log_directories[path]:
             return f"{name} has directory {recorded} in the metadata"
-        folder = f"/{topic.name}-{where.number}"
+        ending = f"/{topic.name}-{where.number}"
         found = {
             file.rpartition("/")[0].rpartition("/")[0]
             for file in machine.disk.contents()
-            if file.rpartition("/")[0].endswith(folder)
+            if file.rpartition("/")[0].endswith(ending)
         }
-        return "" if found == {path} else f"{name} has folders in {sorted(found)}"
+        return "" if found == {path} else f"{name} has partition directories in {sorted(found)}"

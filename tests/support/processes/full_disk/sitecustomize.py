@@ -1,4 +1,4 @@
-"""A full disk for a process that has this folder on PYTHONPATH: Python imports this module at start.
+"""A full disk for a process that has this directory on PYTHONPATH: Python imports this module at start.
 
 The disk is full while the file named by FULL_DISK_WHILE_EXISTS exists. It behaves like a full ext4: allocated blocks
 can be overwritten, a file that would grow fails with ENOSPC, and statvfs reports no free block.

@@ -89,7 +89,7 @@ def test_replica_moves_and_its_future_log_is_listed(cluster: SimulatedBrokers) -
     assert listed() == {(other, False, 0)}
 
 
-def test_response_waits_for_every_future_folder(cluster: SimulatedBrokers) -> None:
+def test_response_waits_for_every_future_directory(cluster: SimulatedBrokers) -> None:
     targets = [{"/first": "/second", "/second": "/first"}[path_of(cluster, number)] for number in (0, 1)]
     wanted = [
         AlterReplicaLogDir(path, [AlterReplicaLogDirTopic("events", [number])])

@@ -32,14 +32,14 @@ NOW = 1_000_000
 RETENTION_MS = 500
 
 
-def opened(disk: Disk, folder: str, segment_bytes: int = 200) -> PartitionLog:
+def opened(disk: Disk, directory: str, segment_bytes: int = 200) -> PartitionLog:
     settings = PartitionLogSettings(
         segment_bytes=segment_bytes,
         cleanup_policy=("compact",),
         min_cleanable_dirty_ratio=0.0,
         delete_retention_ms=RETENTION_MS,
     )
-    return PartitionLog.open(disk, f"{folder}/t-0", settings)[0]
+    return PartitionLog.open(disk, f"{directory}/t-0", settings)[0]
 
 
 def append(log: PartitionLog, *records: Record, codec: int = 0) -> None:
@@ -87,8 +87,8 @@ def kept(log: PartitionLog) -> Kept:
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-def test_last_record_of_each_key_stays_at_its_offset(disk: Disk, folder: str, codec: int) -> None:
-    log = opened(disk, folder)
+def test_last_record_of_each_key_stays_at_its_offset(disk: Disk, directory: str, codec: int) -> None:
+    log = opened(disk, directory)
     append(log, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"), codec=codec)
     append(log, (b"b", b"2"), codec=codec)
     append(log, (b"c", b"1"), codec=codec)
@@ -105,8 +105,8 @@ def test_last_record_of_each_key_stays_at_its_offset(disk: Disk, folder: str, co
     assert data
 
 
-def test_active_segment_and_unflushed_segments_are_not_compacted(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, segment_bytes=1 << 20)
+def test_active_segment_and_unflushed_segments_are_not_compacted(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, segment_bytes=1 << 20)
     append(log, (b"a", b"1"))
     append(log, (b"a", b"2"))
     log.begin_flush()()
@@ -119,8 +119,8 @@ def test_active_segment_and_unflushed_segments_are_not_compacted(disk: Disk, fol
     assert kept(log) == {1: (b"a", b"2"), 2: (b"a", b"3")}
 
 
-def test_lag_and_ratio_delay_compaction(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_lag_and_ratio_delay_compaction(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     append(log, (b"a", b"1"))
     append(log, (b"a", b"2"))
     seal(log)
@@ -136,8 +136,8 @@ def test_lag_and_ratio_delay_compaction(disk: Disk, folder: str) -> None:
     assert run(disk, log) is None
 
 
-def test_tombstones_are_removed_after_their_retention(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_tombstones_are_removed_after_their_retention(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     append(log, (b"a", b"1"), (b"b", b"1"))
     append(log, (b"a", None), (b"d", b"1"))
     seal(log)
@@ -159,8 +159,8 @@ def test_tombstones_are_removed_after_their_retention(disk: Disk, folder: str) -
     assert found[:2] == (1000, 1)
 
 
-def test_timestamps_survive_a_new_delete_horizon(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_timestamps_survive_a_new_delete_horizon(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     data = produced([(b"a", None), (b"b", b"1"), (b"c", b"1")], timestamps=[70, 50, 90])
     log.append_as_leader(data, 0, 0.0, NOW)
     seal(log)
@@ -172,8 +172,8 @@ def test_timestamps_survive_a_new_delete_horizon(disk: Disk, folder: str) -> Non
     assert (times, batch.max_timestamp_ms) == ([70, 50, 90], 90)
 
 
-def test_aborted_transactions_are_removed_then_their_markers(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_aborted_transactions_are_removed_then_their_markers(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     append(log, (b"a", b"0"))
     transactional(log, 0, (b"a", b"aborted"))
     log.append_marker(1, 0, ABORT, 0, 0.0, NOW)
@@ -195,16 +195,16 @@ def test_aborted_transactions_are_removed_then_their_markers(disk: Disk, folder:
     assert kept(log) == expected
 
 
-def test_open_transaction_is_not_compacted(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_open_transaction_is_not_compacted(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     transactional(log, 0, (b"a", b"1"))
     append(log, (b"a", b"2"))
     seal(log)
     assert run(disk, log) is None
 
 
-def test_sequence_of_an_active_producer_survives_an_unclean_stop(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_sequence_of_an_active_producer_survives_an_unclean_stop(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     for sequence in (0, 1):
         data = produced([(b"a", b"1")], producer_id=5, producer_epoch=2, sequence=sequence)
         log.append_as_leader(data, 0, 0.0, NOW)
@@ -214,16 +214,16 @@ def test_sequence_of_an_active_producer_survives_an_unclean_stop(disk: Disk, fol
     assert kept(log) == {2: (b"a", b"2")}
     empty = batches_of(log)[0][0]
     assert (empty.base_offset, empty.count, empty.base_sequence, empty.size) == (1, 0, 1, 61)
-    for name in disk.list_directory(f"{folder}/t-0"):
+    for name in disk.list_directory(f"{directory}/t-0"):
         if name.endswith(".snapshot"):
-            disk.remove(f"{folder}/t-0/{name}")
-    again = PartitionLog.open(disk, f"{folder}/t-0", log.settings)[0]
+            disk.remove(f"{directory}/t-0/{name}")
+    again = PartitionLog.open(disk, f"{directory}/t-0", log.settings)[0]
     assert again.producers.entries[5].last_sequence == 1
     assert again.end_offset == log.end_offset
 
 
-def test_opaque_batches_stay_whole(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_opaque_batches_stay_whole(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     data = bytearray(produced([(b"a", b"1")]))
     data[22] = 4  # zstd, whose records are not decoded
     log.append_as_leader(with_crc(bytes(data)), 0, 0.0, NOW)
@@ -233,8 +233,8 @@ def test_opaque_batches_stay_whole(disk: Disk, folder: str) -> None:
     assert [batch.base_offset for batch, _ in batches_of(log)][:2] == [0, 1]
 
 
-def test_lz4_batch_is_rewritten_without_compression(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_lz4_batch_is_rewritten_without_compression(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     plain = produced([(b"a", b"1"), (b"b", b"1")])
     block = plain[61:]
     frame = b"\x04\x22\x4d\x18\x60\x40\x00" + (len(block) | 1 << 31).to_bytes(4, "little") + block + bytes(4)
@@ -251,8 +251,8 @@ def with_crc(data: bytes) -> bytes:
     return data[:17] + crc32c(data[21:]).to_bytes(4, "big") + data[21:]
 
 
-def test_several_segments_become_one(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, segment_bytes=400)
+def test_several_segments_become_one(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, segment_bytes=400)
     for index in range(40):
         append(log, (b"key %d" % (index % 3), b"%d" % index))
     log.begin_flush()()
@@ -268,7 +268,9 @@ def test_several_segments_become_one(disk: Disk, folder: str) -> None:
     for offset in range(42):
         assert read_batch(log.read(offset, 1, 42)).end_offset > offset
     log.close()
-    again, report = PartitionLog.open(disk, f"{folder}/t-0", log.settings, recovery_point=42, is_clean=True)
+    again, report = PartitionLog.open(
+        disk, f"{directory}/t-0", log.settings, recovery_point=42, is_clean=True
+    )
     assert (report.end_offset, report.verified_bytes) == (42, 0)
     expected = {
         37: (b"key 1", b"37"),
@@ -281,8 +283,8 @@ def test_several_segments_become_one(disk: Disk, folder: str) -> None:
     assert (again.end_offset, again.size_bytes) == (0, 0)
 
 
-def planned(disk: Disk, folder: str) -> tuple[PartitionLog, CompactionJob]:
-    log = opened(disk, folder)
+def planned(disk: Disk, directory: str) -> tuple[PartitionLog, CompactionJob]:
+    log = opened(disk, directory)
     append(log, (b"a", b"1"))
     append(log, (b"a", b"2"))
     seal(log)
@@ -291,39 +293,41 @@ def planned(disk: Disk, folder: str) -> tuple[PartitionLog, CompactionJob]:
     return log, job
 
 
-def test_compaction_of_a_log_that_was_truncated_is_dropped(disk: Disk, folder: str) -> None:
-    log, job = planned(disk, folder)
+def test_compaction_of_a_log_that_was_truncated_is_dropped(disk: Disk, directory: str) -> None:
+    log, job = planned(disk, directory)
     result = compact(disk, job)
     log.truncate(1)
     assert install_compaction(disk, log, job, result) == 0
     assert kept(log) == {0: (b"a", b"1")}
-    assert not [name for name in disk.list_directory(f"{folder}/t-0") if "cleaned" in name]
+    assert not [name for name in disk.list_directory(f"{directory}/t-0") if "cleaned" in name]
 
 
-def test_damaged_batch_stops_compaction(disk: Disk, folder: str) -> None:
-    log, job = planned(disk, folder)
+def test_damaged_batch_stops_compaction(disk: Disk, directory: str) -> None:
+    log, job = planned(disk, directory)
     disk.open(log.segments()[0].path).write_at(70, b"\xff")
     with pytest.raises(CorruptLog, match="position"):
         compact(disk, job)
-    remove_cleaned(disk, f"{folder}/t-0")
-    assert not [name for name in disk.list_directory(f"{folder}/t-0") if "cleaned" in name]
+    remove_cleaned(disk, f"{directory}/t-0")
+    assert not [name for name in disk.list_directory(f"{directory}/t-0") if "cleaned" in name]
 
 
-def test_interrupted_replacement_is_completed(disk: Disk, folder: str) -> None:
-    log, job = planned(disk, folder)
+def test_interrupted_replacement_is_completed(disk: Disk, directory: str) -> None:
+    log, job = planned(disk, directory)
     compact(disk, job)
-    stem = f"{folder}/t-0/{0:020d}"
+    stem = f"{directory}/t-0/{0:020d}"
     for suffix in (".index", ".timeindex", ".txnindex", ".log"):
         disk.rename(stem + suffix + ".cleaned", stem + suffix + ".swap")
-    complete_compaction(disk, f"{folder}/t-0")
-    again = PartitionLog.open(disk, f"{folder}/t-0", log.settings, recovery_point=log.recovery_point)[0]
+    complete_compaction(disk, f"{directory}/t-0")
+    again = PartitionLog.open(disk, f"{directory}/t-0", log.settings, recovery_point=log.recovery_point)[0]
     assert kept(again) == {1: (b"a", b"2")}
-    assert not [name for name in disk.list_directory(f"{folder}/t-0") if name.endswith((".swap", ".cleaned"))]
+    assert not [
+        name for name in disk.list_directory(f"{directory}/t-0") if name.endswith((".swap", ".cleaned"))
+    ]
 
 
-def test_long_keys_are_distinguished(disk: Disk, folder: str) -> None:
+def test_long_keys_are_distinguished(disk: Disk, directory: str) -> None:
     keys: Sequence[bytes] = [b"x" * 100 + bytes([index]) for index in range(3)]
-    log = opened(disk, folder, segment_bytes=1500)
+    log = opened(disk, directory, segment_bytes=1500)
     for key in (*keys, keys[1]):
         append(log, (key, b"v"))
     log.append_as_leader(produced([(b"filler", b"x" * 1300)]), 0, 0.0, NOW)
@@ -339,9 +343,9 @@ def test_record_round_trip_through_gzip() -> None:
     assert (span.offset_delta, span.timestamp_delta, span.value_start) == (3, -5, -1)
 
 
-def test_job_can_be_sent_to_a_subprocess(folder: str) -> None:
+def test_job_can_be_sent_to_a_subprocess(directory: str) -> None:
     disk = OsDisk(lambda callback: callback())
-    disk.make_directory(folder)
-    _, job = planned(disk, folder)
+    disk.make_directory(directory)
+    _, job = planned(disk, directory)
     assert loads(dumps(job)) == job
     disk.close()

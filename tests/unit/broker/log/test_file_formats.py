@@ -127,11 +127,13 @@ def test_codec_without_decoder_is_opaque() -> None:
     assert decompressed(data, batch) is None
 
 
-def test_offset_checkpoint(disk: Disk, folder: str) -> None:
-    checkpoint = OffsetCheckpoint(disk, folder, HIGH_WATERMARKS)
+def test_offset_checkpoint(disk: Disk, directory: str) -> None:
+    checkpoint = OffsetCheckpoint(disk, directory, HIGH_WATERMARKS)
     assert checkpoint.load() == {}
     checkpoint.save({("b", 1): 7, ("a", 10): 2**40})
-    assert read_whole(disk, f"{folder}/replication-offset-checkpoint") == b"0\n2\na 10 1099511627776\nb 1 7\n"
+    assert (
+        read_whole(disk, f"{directory}/replication-offset-checkpoint") == b"0\n2\na 10 1099511627776\nb 1 7\n"
+    )
     assert checkpoint.load() == {("a", 10): 2**40, ("b", 1): 7}
     checkpoint.save({})
     assert checkpoint.load() == {}
@@ -141,29 +143,29 @@ def test_offset_checkpoint(disk: Disk, folder: str) -> None:
     "content",
     [b"", b"0\n", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0 -1\n", b"0\n1\na 0 99999999999999999999\n"],
 )
-def test_invalid_offset_checkpoints_are_reported(disk: Disk, folder: str, content: bytes) -> None:
-    write_atomically(disk, f"{folder}/{HIGH_WATERMARKS}", content)
+def test_invalid_offset_checkpoints_are_reported(disk: Disk, directory: str, content: bytes) -> None:
+    write_atomically(disk, f"{directory}/{HIGH_WATERMARKS}", content)
     with pytest.raises(CorruptLog, match=HIGH_WATERMARKS):
-        OffsetCheckpoint(disk, folder, HIGH_WATERMARKS).load()
+        OffsetCheckpoint(disk, directory, HIGH_WATERMARKS).load()
 
 
-def test_clean_shutdown_file(disk: Disk, folder: str) -> None:
-    assert not was_clean(disk, folder)
-    assert read_broker_epoch(disk, folder) == -1
-    write_clean_shutdown(disk, folder, 42)
-    assert read_whole(disk, f"{folder}/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
-    assert was_clean(disk, folder)
-    assert read_broker_epoch(disk, folder) == 42
-    remove_clean_shutdown(disk, folder)
-    remove_clean_shutdown(disk, folder)
-    assert not was_clean(disk, folder)
+def test_clean_shutdown_file(disk: Disk, directory: str) -> None:
+    assert not was_clean(disk, directory)
+    assert read_broker_epoch(disk, directory) == -1
+    write_clean_shutdown(disk, directory, 42)
+    assert read_whole(disk, f"{directory}/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
+    assert was_clean(disk, directory)
+    assert read_broker_epoch(disk, directory) == 42
+    remove_clean_shutdown(disk, directory)
+    remove_clean_shutdown(disk, directory)
+    assert not was_clean(disk, directory)
 
 
-def test_unreadable_clean_shutdown_file_has_no_epoch(disk: Disk, folder: str) -> None:
+def test_unreadable_clean_shutdown_file_has_no_epoch(disk: Disk, directory: str) -> None:
     for content in (b"", b"[]", b"{", b'{"brokerEpoch":"7"}'):
-        write_atomically(disk, f"{folder}/.kafka_cleanshutdown", content)
-        assert was_clean(disk, folder)
-        assert read_broker_epoch(disk, folder) == -1
+        write_atomically(disk, f"{directory}/.kafka_cleanshutdown", content)
+        assert was_clean(disk, directory)
+        assert read_broker_epoch(disk, directory) == -1
 
 
 def test_previous_broker_epoch_is_that_of_all_directories() -> None:

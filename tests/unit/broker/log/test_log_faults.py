@@ -33,9 +33,9 @@ SMALL = PartitionLogSettings(segment_bytes=2 * len(produced()))
 
 
 def opened(
-    disk: Disk, folder: str, settings: PartitionLogSettings = SMALL, is_clean: bool = False
+    disk: Disk, directory: str, settings: PartitionLogSettings = SMALL, is_clean: bool = False
 ) -> PartitionLog:
-    return PartitionLog.open(disk, f"{folder}/t-0", settings, is_clean=is_clean)[0]
+    return PartitionLog.open(disk, f"{directory}/t-0", settings, is_clean=is_clean)[0]
 
 
 def append(log: PartitionLog, count: int = 1, data: bytes | None = None) -> None:
@@ -71,19 +71,19 @@ def fail_read() -> None:
 
 
 def test_log_that_cannot_be_read_is_not_opened(
-    memory_disk: SimulatedDisk, folder: str, monkeypatch: pytest.MonkeyPatch
+    memory_disk: SimulatedDisk, directory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append(opened(memory_disk, folder))
+    append(opened(memory_disk, directory))
     monkeypatch.setattr(memory_disk, "before_read", fail_read)
     with pytest.raises(StorageError, match="cannot be opened"):
-        opened(memory_disk, folder)
+        opened(memory_disk, directory)
 
 
-def test_full_disk_is_named_when_a_log_is_created(memory_disk: SimulatedDisk, folder: str) -> None:
-    append(opened(memory_disk, folder), 3)
+def test_full_disk_is_named_when_a_log_is_created(memory_disk: SimulatedDisk, directory: str) -> None:
+    append(opened(memory_disk, directory), 3)
     memory_disk.capacity = 0
     with pytest.raises(DiskFull):
-        opened(memory_disk, folder)
+        opened(memory_disk, directory)
 
 
 READS: dict[str, Callable[[PartitionLog], object]] = {
@@ -95,9 +95,9 @@ READS: dict[str, Callable[[PartitionLog], object]] = {
 
 @pytest.mark.parametrize("name", READS)
 def test_failed_read_is_a_storage_error(
-    memory_disk: SimulatedDisk, folder: str, name: str, monkeypatch: pytest.MonkeyPatch
+    memory_disk: SimulatedDisk, directory: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = opened(memory_disk, folder)
+    log = opened(memory_disk, directory)
     append(log, 3)
     monkeypatch.setattr(memory_disk, "before_read", fail_read)
     with pytest.raises(StorageError, match="cannot be read"):
@@ -115,10 +115,10 @@ CHANGES: dict[str, Callable[[PartitionLog], object]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_failed_sync_of_the_folder_fails_every_later_flush(
-    memory_disk: SimulatedDisk, folder: str, name: str
+def test_failed_sync_of_the_directory_fails_every_later_flush(
+    memory_disk: SimulatedDisk, directory: str, name: str
 ) -> None:
-    log = opened(memory_disk, folder)
+    log = opened(memory_disk, directory)
     append(log, 5)
     log.begin_flush()()
     append(log)
@@ -130,8 +130,8 @@ def test_failed_sync_of_the_folder_fails_every_later_flush(
         log.begin_flush()()
 
 
-def test_failed_flush_fails_the_next_one(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = opened(memory_disk, folder)
+def test_failed_flush_fails_the_next_one(memory_disk: SimulatedDisk, directory: str) -> None:
+    log = opened(memory_disk, directory)
     append(log)
     memory_disk.fail_sync()
     with pytest.raises(FlushFailed):
@@ -146,8 +146,8 @@ def test_failed_flush_fails_the_next_one(memory_disk: SimulatedDisk, folder: str
     log.close()
 
 
-def test_unexpected_fault_of_a_flush_counts_as_failed(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = opened(memory_disk, folder)
+def test_unexpected_fault_of_a_flush_counts_as_failed(memory_disk: SimulatedDisk, directory: str) -> None:
+    log = opened(memory_disk, directory)
     append(log)
     flush = log.begin_flush()
     with pytest.raises(RuntimeError, match="already running"):
@@ -158,8 +158,8 @@ def test_unexpected_fault_of_a_flush_counts_as_failed(memory_disk: SimulatedDisk
     assert log.recovery_point == 0
 
 
-def test_interrupted_flush_does_not_count_as_done(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = opened(memory_disk, folder)
+def test_interrupted_flush_does_not_count_as_done(memory_disk: SimulatedDisk, directory: str) -> None:
+    log = opened(memory_disk, directory)
     append(log)
     flush = log.begin_flush()
     memory_disk.lose_power_at_sync(1)
@@ -182,8 +182,8 @@ class FailingFile:
         return getattr(self._file, name)
 
 
-def test_failed_write_is_not_a_full_disk(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = opened(memory_disk, folder)
+def test_failed_write_is_not_a_full_disk(memory_disk: SimulatedDisk, directory: str) -> None:
+    log = opened(memory_disk, directory)
     append(log)
     segment = log.segments()[-1]
     segment.file = FailingFile(segment.file)  # type: ignore[assignment]  # all that an append uses
@@ -194,8 +194,10 @@ def test_failed_write_is_not_a_full_disk(memory_disk: SimulatedDisk, folder: str
         log.begin_flush()()
 
 
-def test_truncation_below_the_first_segment_empties_the_log(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = opened(memory_disk, folder)
+def test_truncation_below_the_first_segment_empties_the_log(
+    memory_disk: SimulatedDisk, directory: str
+) -> None:
+    log = opened(memory_disk, directory)
     append(log, 5)
     log.delete_before(4)
     log.truncate(1)
@@ -204,8 +206,8 @@ def test_truncation_below_the_first_segment_empties_the_log(memory_disk: Simulat
     assert read_batch(log.read(1, 1 << 20, 2)).base_offset == 1
 
 
-def test_deletion_above_the_end_is_refused(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = opened(memory_disk, folder)
+def test_deletion_above_the_end_is_refused(memory_disk: SimulatedDisk, directory: str) -> None:
+    log = opened(memory_disk, directory)
     append(log)
     with pytest.raises(ValueError, match="above the log end"):
         log.delete_before(2)
@@ -217,14 +219,14 @@ def test_deletion_above_the_end_is_refused(memory_disk: SimulatedDisk, folder: s
 
 @pytest.mark.parametrize("damage", ["none", "missing", "empty"])
 def test_largest_timestamp_of_a_sealed_segment_needs_no_index_in_memory(
-    memory_disk: SimulatedDisk, folder: str, damage: str
+    memory_disk: SimulatedDisk, directory: str, damage: str
 ) -> None:
-    log = opened(memory_disk, folder)
+    log = opened(memory_disk, directory)
     for timestamp in (1000, 9000, 3000, 4000, 5000):
         append(log, data=produced(timestamps=[timestamp]))
     log.close()
-    log = opened(memory_disk, folder, is_clean=True)
-    path = f"{folder}/t-0/{0:020}.timeindex"
+    log = opened(memory_disk, directory, is_clean=True)
+    path = f"{directory}/t-0/{0:020}.timeindex"
     if damage == "missing":
         memory_disk.remove(path)
     elif damage == "empty":
@@ -236,35 +238,35 @@ def test_largest_timestamp_of_a_sealed_segment_needs_no_index_in_memory(
 # Timestamps of records
 
 
-def test_batch_that_cannot_be_decoded_counts_as_one_record(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings())
+def test_batch_that_cannot_be_decoded_counts_as_one_record(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings())
     append(log, data=produced([(b"k", b"v")] * 2, codec=ZSTD, timestamps=[5, 9]))
     assert log.offset_of_timestamp(7, 2) == log.max_timestamp() == TimestampOffset(9, 0, 0)
 
 
-def test_batch_with_an_exaggerated_timestamp(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings())
+def test_batch_with_an_exaggerated_timestamp(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings())
     log.append_as_follower(batch_of(encode_record(0, 0, None, b""), max_timestamp_ms=9000))
     assert log.max_timestamp() == TimestampOffset(9000, 0, 0)
     assert log.offset_of_timestamp(5000, 1) is None
 
 
-def test_malformed_records_are_corruption(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings())
+def test_malformed_records_are_corruption(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings())
     log.append_as_follower(batch_of(b"no gzip stream", GZIP))
     with pytest.raises(CorruptLog, match="invalid gzip"):
         log.offset_of_timestamp(1, 1)
 
 
-def test_read_obeys_the_maximum_offset_inside_of_a_batch(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings())
+def test_read_obeys_the_maximum_offset_inside_of_a_batch(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings())
     append(log, data=produced([(b"k", b"v")] * 3))
     assert log.read(0, 1, 2) == b""
 
 
-def test_read_of_a_file_that_was_cut_off_ends(memory_disk: SimulatedDisk, folder: str) -> None:
+def test_read_of_a_file_that_was_cut_off_ends(memory_disk: SimulatedDisk, directory: str) -> None:
     # A failed sync may drop what was appended.
-    log = opened(memory_disk, folder, PartitionLogSettings())
+    log = opened(memory_disk, directory, PartitionLogSettings())
     append(log, 2)
     memory_disk.open(f"{log.directory}/{0:020}.log").truncate(0)
     with pytest.raises(StorageError, match="the file ends at byte 0"):
@@ -274,20 +276,20 @@ def test_read_of_a_file_that_was_cut_off_ends(memory_disk: SimulatedDisk, folder
 # Markers and keys
 
 
-def test_control_batch_that_is_not_a_marker(disk: Disk, folder: str) -> None:
+def test_control_batch_that_is_not_a_marker(disk: Disk, directory: str) -> None:
     other = batch_of(encode_record(0, 0, b"\0\0\0\7", bytes(6)), CONTROL_BIT)
     assert read_marker(other, read_batch(other)) is None
     short = batch_of(encode_record(0, 0, b"\0", b"\0"), CONTROL_BIT)
     with pytest.raises(MalformedMessage, match="not a marker"):
         read_marker(short, read_batch(short))
-    log = opened(disk, folder, PartitionLogSettings())
+    log = opened(disk, directory, PartitionLogSettings())
     with pytest.raises(CorruptLog, match="not a marker"):
         log.append_as_follower(short)
     assert log.end_offset == 0
 
 
-def test_keys_of_a_compacted_topic_are_checked_where_they_can_be(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, replace(PartitionLogSettings(), cleanup_policy=("compact",)))
+def test_keys_of_a_compacted_topic_are_checked_where_they_can_be(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, replace(PartitionLogSettings(), cleanup_policy=("compact",)))
     append(log, data=produced([(None, b"v")], codec=ZSTD))
     for refused in (produced([(None, b"v")]), batch_of(b"no gzip stream", GZIP)):
         with pytest.raises(RequestError) as caught:

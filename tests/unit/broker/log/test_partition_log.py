@@ -20,8 +20,8 @@ from tests.support.log.data_batches import produced
 from tests.support.log.partition_logs import ABORT, COMMIT, append, of_producer, opened
 
 
-def test_leader_assigns_offsets_and_epoch(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_leader_assigns_offsets_and_epoch(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     assert append(log, produced([(b"k", b"v")] * 3), epoch=4) == Appended(0, 2)
     assert append(log, produced(codec=1), epoch=5) == Appended(3, 3)
     batches = scan_batches(log.read(0, 1 << 20, 4), 0).batches
@@ -31,14 +31,14 @@ def test_leader_assigns_offsets_and_epoch(disk: Disk, folder: str) -> None:
     assert log.epoch_of(2) == 4
 
 
-def test_empty_log_has_no_epoch(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_empty_log_has_no_epoch(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     assert (log.end_offset, log.last_epoch, log.end_of_epoch(0), log.max_timestamp()) == (0, -1, None, None)
     assert log.read(0, 100, 100) == b""
 
 
-def test_refused_batch_leaves_the_log_unchanged(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_refused_batch_leaves_the_log_unchanged(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     append(log)
     before = log.read(0, 1 << 20, 1)
     with pytest.raises(RequestError) as caught:
@@ -48,8 +48,8 @@ def test_refused_batch_leaves_the_log_unchanged(disk: Disk, folder: str) -> None
     assert log.end_offset == 1
 
 
-def test_repeated_batch_is_appended_once(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_repeated_batch_is_appended_once(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     append(log)
     first = append(log, of_producer(0, count=3))
     append(log)
@@ -58,8 +58,8 @@ def test_repeated_batch_is_appended_once(disk: Disk, folder: str) -> None:
     assert log.end_offset == 5
 
 
-def test_log_append_time(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(message_timestamp_type="LogAppendTime"))
+def test_log_append_time(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings(message_timestamp_type="LogAppendTime"))
     assert append(log, of_producer(0), wall_ms=77) == Appended(0, 0, 77)
     assert append(log, of_producer(0), wall_ms=99) == Appended(0, 0, 77, is_duplicate=True)
     batch = read_batch(log.read(0, 1 << 20, 1))
@@ -67,8 +67,8 @@ def test_log_append_time(disk: Disk, folder: str) -> None:
     assert log.max_timestamp() == TimestampOffset(77, 0, 0)
 
 
-def test_follower_copies_batches_with_gaps(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_follower_copies_batches_with_gaps(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     data = produced(base_offset=2, epoch=1) + produced([(b"k", b"v")] * 2, base_offset=5, epoch=3)
     assert log.append_as_follower(data) == 7
     assert log.read(0, 1 << 20, 7) == data
@@ -81,8 +81,8 @@ def test_follower_copies_batches_with_gaps(disk: Disk, folder: str) -> None:
     assert log.append_as_follower(b"") == 7
 
 
-def test_reads_obey_limit_and_maximum_offset(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_reads_obey_limit_and_maximum_offset(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     for _ in range(4):
         append(log)
     size = len(produced())
@@ -98,8 +98,8 @@ def test_reads_obey_limit_and_maximum_offset(disk: Disk, folder: str) -> None:
         log.read(1, 100, 4)
 
 
-def test_reads_of_a_long_log_return_each_batch_once(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=20_000, index_interval_bytes=300))
+def test_reads_of_a_long_log_return_each_batch_once(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings(segment_bytes=20_000, index_interval_bytes=300))
     random = Random(1)
     expected: list[bytes] = []
     for _ in range(300):
@@ -118,19 +118,19 @@ def test_reads_of_a_long_log_return_each_batch_once(disk: Disk, folder: str) -> 
         assert batch.base_offset <= offset < batch.end_offset
 
 
-def test_segments_roll_by_size_and_time(disk: Disk, folder: str) -> None:
+def test_segments_roll_by_size_and_time(disk: Disk, directory: str) -> None:
     for name, settings, bases in (
         ("size", PartitionLogSettings(segment_bytes=200), [0, 2, 4]),
         ("time", PartitionLogSettings(segment_ms=50), [0, 3]),
     ):
-        log = opened(disk, f"{folder}/{name}", settings)
+        log = opened(disk, f"{directory}/{name}", settings)
         for timestamp in (0, 10, 50, 51, 60):
             append(log, produced(timestamps=[timestamp]))
         assert [segment.base_offset for segment in log.segments()] == bases
 
 
-def test_truncation_removes_batches_segments_and_producers(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=200))
+def test_truncation_removes_batches_segments_and_producers(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings(segment_bytes=200))
     for sequence in range(8):
         append(log, of_producer(sequence), epoch=sequence)
     log.truncate(3)
@@ -139,19 +139,19 @@ def test_truncation_removes_batches_segments_and_producers(disk: Disk, folder: s
     assert append(log, of_producer(3), epoch=9) == Appended(3, 3)
     log.truncate(0)
     assert (log.end_offset, log.last_epoch, log.producers.entries) == (0, -1, {})
-    assert disk.list_directory(f"{folder}/t-0") == ["00000000000000000000.log"]
+    assert disk.list_directory(f"{directory}/t-0") == ["00000000000000000000.log"]
 
 
-def test_truncation_in_a_batch_removes_all_of_it(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_truncation_in_a_batch_removes_all_of_it(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     append(log)
     append(log, produced([(b"k", b"v")] * 5))
     log.truncate(4)
     assert log.end_offset == 1
 
 
-def test_truncation_above_the_end_removes_an_epoch_without_records(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_truncation_above_the_end_removes_an_epoch_without_records(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     append(log, epoch=1)
     log.start_epoch(3)
     assert (log.last_epoch, log.end_of_epoch(1)) == (3, OffsetAndEpoch(1, 1))
@@ -159,8 +159,8 @@ def test_truncation_above_the_end_removes_an_epoch_without_records(disk: Disk, f
     assert (log.last_epoch, log.end_offset) == (1, 1)
 
 
-def test_reset_empties_the_log(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=200))
+def test_reset_empties_the_log(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings(segment_bytes=200))
     for sequence in range(5):
         append(log, of_producer(sequence), epoch=3)
     log.reset(100)
@@ -168,13 +168,13 @@ def test_reset_empties_the_log(disk: Disk, folder: str) -> None:
     assert append(log, of_producer(0), epoch=4) == Appended(100, 100)
     log.close()
     log, report = PartitionLog.open(
-        disk, f"{folder}/t-0", PartitionLogSettings(), recovery_point=101, start_offset=100, is_clean=True
+        disk, f"{directory}/t-0", PartitionLogSettings(), recovery_point=101, start_offset=100, is_clean=True
     )
     assert (report.end_offset, log.start_offset, log.last_epoch) == (101, 100, 4)
 
 
-def test_deletion_raises_the_start_and_removes_segments(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=200))
+def test_deletion_raises_the_start_and_removes_segments(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings(segment_bytes=200))
     for sequence in range(8):
         append(log, of_producer(sequence), epoch=sequence)
     size = len(of_producer(0))
@@ -187,9 +187,9 @@ def test_deletion_raises_the_start_and_removes_segments(disk: Disk, folder: str)
         log.delete_before(9)
 
 
-def test_retention_by_size_keeps_what_is_not_replicated(disk: Disk, folder: str) -> None:
+def test_retention_by_size_keeps_what_is_not_replicated(disk: Disk, directory: str) -> None:
     size = len(produced())
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=2 * size, retention_bytes=4 * size))
+    log = opened(disk, directory, PartitionLogSettings(segment_bytes=2 * size, retention_bytes=4 * size))
     for _ in range(10):
         append(log)
     assert log.enforce_retention(1000, high_watermark=3) == 2 * size
@@ -200,10 +200,10 @@ def test_retention_by_size_keeps_what_is_not_replicated(disk: Disk, folder: str)
     assert log.enforce_retention(1000, high_watermark=10) == 0
 
 
-def test_retention_by_time_rolls_the_active_segment(disk: Disk, folder: str) -> None:
+def test_retention_by_time_rolls_the_active_segment(disk: Disk, directory: str) -> None:
     size = len(produced())
     settings = PartitionLogSettings(segment_bytes=2 * size, segment_ms=1 << 40, retention_ms=100)
-    log = opened(disk, folder, settings)
+    log = opened(disk, directory, settings)
     for timestamp in (10, 20, 500, 30, 600):
         append(log, produced(timestamps=[timestamp]))
     assert log.enforce_retention(120, 5) == 0
@@ -215,8 +215,8 @@ def test_retention_by_time_rolls_the_active_segment(disk: Disk, folder: str) -> 
     assert append(log) == Appended(5, 5)
 
 
-def test_idle_producers_expire(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(producer_id_expiration_ms=500, retention_ms=-1))
+def test_idle_producers_expire(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings(producer_id_expiration_ms=500, retention_ms=-1))
     append(log, of_producer(0, producer_id=1))
     append(log, of_producer(0, producer_id=2, transactional=True))
     log.enforce_retention(1499, 2)
@@ -225,10 +225,10 @@ def test_idle_producers_expire(disk: Disk, folder: str) -> None:
     assert sorted(log.producers.entries) == [2]
 
 
-def test_offsets_by_timestamp_are_those_of_records(disk: Disk, folder: str) -> None:
+def test_offsets_by_timestamp_are_those_of_records(disk: Disk, directory: str) -> None:
     for codec in (0, 1):
         log = opened(
-            disk, f"{folder}/{codec}", PartitionLogSettings(segment_bytes=300, index_interval_bytes=0)
+            disk, f"{directory}/{codec}", PartitionLogSettings(segment_bytes=300, index_interval_bytes=0)
         )
         times = [(10, 30, 20), (15,), (40, 35), (40,), (5, 50)]
         for stamps in times:
@@ -246,8 +246,8 @@ def test_offsets_by_timestamp_are_those_of_records(disk: Disk, folder: str) -> N
         assert log.max_timestamp() == TimestampOffset(40, 4, 0)
 
 
-def test_transactions_hold_back_the_last_stable_offset(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder)
+def test_transactions_hold_back_the_last_stable_offset(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory)
     append(log)
     append(log, of_producer(0, 1, transactional=True))
     append(log, of_producer(0, 2, transactional=True))
@@ -261,11 +261,11 @@ def test_transactions_hold_back_the_last_stable_offset(disk: Disk, folder: str) 
     assert [entry[:4] for entry in log.aborted_transactions(0, 6)] == [(1, 1, 3, 2)]
     assert log.aborted_transactions(0, 1) == []
     assert log.aborted_transactions(4, 6) == []
-    assert read_whole(disk, f"{folder}/t-0/{0:020d}.txnindex") is not None
+    assert read_whole(disk, f"{directory}/t-0/{0:020d}.txnindex") is not None
 
 
-def test_aborted_transactions_are_found_from_an_earlier_segment(disk: Disk, folder: str) -> None:
-    log = opened(disk, folder, PartitionLogSettings(segment_bytes=200))
+def test_aborted_transactions_are_found_from_an_earlier_segment(disk: Disk, directory: str) -> None:
+    log = opened(disk, directory, PartitionLogSettings(segment_bytes=200))
     for sequence in range(6):
         append(log, of_producer(sequence, 1, transactional=True))
     log.append_marker(1, 0, ABORT, 0, 0.0, 1000)
@@ -276,9 +276,9 @@ def test_aborted_transactions_are_found_from_an_earlier_segment(disk: Disk, fold
     assert log.last_stable_offset(6) == 0
 
 
-def test_flush_moves_the_recovery_point(disk: Disk, folder: str) -> None:
+def test_flush_moves_the_recovery_point(disk: Disk, directory: str) -> None:
     settings = PartitionLogSettings(segment_bytes=200, flush_messages=2, flush_ms=50)
-    log = opened(disk, folder, settings)
+    log = opened(disk, directory, settings)
     append(log)
     assert not log.needs_flush(49.0)
     assert log.needs_flush(50.0)
@@ -292,13 +292,13 @@ def test_flush_moves_the_recovery_point(disk: Disk, folder: str) -> None:
     append(log)
     assert log.needs_flush(0.0)  # A segment was sealed.
     log.begin_flush()()
-    assert disk.exists(f"{folder}/t-0/{0:020d}.index")
+    assert disk.exists(f"{directory}/t-0/{0:020d}.index")
     log.truncate(1)
     assert log.recovery_point == 1
 
 
-def test_full_disk_leaves_the_log_unchanged(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = opened(memory_disk, folder)
+def test_full_disk_leaves_the_log_unchanged(memory_disk: SimulatedDisk, directory: str) -> None:
+    log = opened(memory_disk, directory)
     append(log, of_producer(0))
     memory_disk.capacity = memory_disk.used_bytes() + 30
     with pytest.raises(DiskFull):
@@ -309,8 +309,8 @@ def test_full_disk_leaves_the_log_unchanged(memory_disk: SimulatedDisk, folder: 
     assert len(scan_batches(log.read(0, 1 << 20, 2), 0).batches) == 2
 
 
-def test_failed_flush_is_final(memory_disk: SimulatedDisk, folder: str) -> None:
-    log = opened(memory_disk, folder)
+def test_failed_flush_is_final(memory_disk: SimulatedDisk, directory: str) -> None:
+    log = opened(memory_disk, directory)
     append(log)
     memory_disk.fail_sync()
     with pytest.raises(FlushFailed):

@@ -112,7 +112,7 @@ def test_full_disk_refuses_appends_and_keeps_the_rest() -> None:
     assert broker.broker.directories.all[0].is_online
 
 
-def test_folder_of_a_deleted_topic_is_removed() -> None:
+def test_directory_of_a_deleted_topic_is_removed() -> None:
     cluster = with_two_directories(1)
     cluster.create_topic("events", (1,), (1,))
     for number in range(2):

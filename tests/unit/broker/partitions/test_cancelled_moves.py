@@ -17,12 +17,12 @@ from tests.support.broker.moves import (
     alter,
     cluster_of,
     deliver_responses,
-    folders,
     future_log,
     hold_reports,
     hosted,
     is_in,
     other,
+    partition_directories,
     release_reports,
 )
 
@@ -42,7 +42,7 @@ def test_cancelled_move_leaves_nothing_behind(is_accepted: bool) -> None:
     deliver_responses(cluster)
     cluster.run_for(1_000.0)
     assert is_in(cluster, origin)()
-    assert (folders(cluster, origin), folders(cluster, target)) == (["0"], [])
+    assert (partition_directories(cluster, origin), partition_directories(cluster, target)) == (["0"], [])
 
 
 def test_move_that_is_cancelled_before_the_last_flush_is_reported() -> None:
@@ -73,7 +73,7 @@ def test_move_that_is_cancelled_during_the_copy_goes_no_further(caplog: pytest.L
     assert 0 < future_log(cluster).end_offset < hosted(cluster).log.end_offset
     alter(cluster, origin)
     cluster.run_for(61_000.0)
-    assert (folders(cluster, origin), folders(cluster, target)) == (["0"], [])
+    assert (partition_directories(cluster, origin), partition_directories(cluster, target)) == (["0"], [])
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
@@ -140,4 +140,4 @@ def test_move_that_is_cancelled_before_its_log_is_open_leaves_nothing_behind() -
     alter(cluster, origin)
     cluster.run_for(1_000.0)
     assert future.log is not None
-    assert (folders(cluster, origin), folders(cluster, target)) == (["0"], [])
+    assert (partition_directories(cluster, origin), partition_directories(cluster, target)) == (["0"], [])

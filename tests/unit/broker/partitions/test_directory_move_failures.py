@@ -19,11 +19,11 @@ from tests.support.broker.moves import (
     cluster_of,
     deliver_responses,
     directory_of,
-    folders,
     future_log,
     hosted,
     is_in,
     other,
+    partition_directories,
     records,
 )
 from tests.support.broker.simulated_brokers import SimulatedBrokers
@@ -118,7 +118,7 @@ def test_failed_rename_leaves_the_current_log_in_place(
     assert records(cluster, 2).startswith(before)
     if of_future:
         assert is_in(cluster, origin)()
-        assert folders(cluster, origin) == ["0"]
+        assert partition_directories(cluster, origin) == ["0"]
         assert records(cluster).startswith(before)
     else:
         assert cluster.partition(TOPIC).leader == 2

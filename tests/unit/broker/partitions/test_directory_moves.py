@@ -24,12 +24,12 @@ from tests.support.broker.moves import (
     cluster_of,
     deliver_responses,
     directory_of,
-    folders,
     future_log,
     hold_reports,
     hosted,
     is_in,
     other,
+    partition_directories,
     records,
     release_reports,
     restart,
@@ -54,9 +54,12 @@ def test_leader_moves_while_it_serves_clients(segment_bytes: str) -> None:
     assert records(cluster, 1) == records(cluster, 2)
     assert (cluster.partition(TOPIC).leader, cluster.partition(TOPIC).leader_epoch) == (1, epoch)
     assert hosted(cluster).replica.high_watermark == hosted(cluster).log.end_offset
-    assert (folders(cluster, origin), folders(cluster, target)) == (["delete"], ["0"])
+    assert (partition_directories(cluster, origin), partition_directories(cluster, target)) == (
+        ["delete"],
+        ["0"],
+    )
     cluster.run_for(61_000.0)
-    assert folders(cluster, origin) == []
+    assert partition_directories(cluster, origin) == []
     broker = cluster.brokers[1]
     broker.stop()
     broker.start()
@@ -91,7 +94,7 @@ def test_move_is_resumed_after_a_restart() -> None:
     hold_reports(cluster)
     alter(cluster, target)
     cluster.run_for(1_000.0)
-    assert folders(cluster, target) == ["future"]
+    assert partition_directories(cluster, target) == ["future"]
     restart(cluster)
     assert hosted(cluster).directory.path != target
     assert cluster.produce_and_wait(TOPIC, b"one more").error is ErrorCode.NONE
@@ -124,7 +127,7 @@ def test_replacement_that_a_crash_interrupted_is_completed() -> None:
     restart(cluster, lambda: rename(current, f"{current}.{'a' * 32}-delete"))
     cluster.run_until(is_in(cluster, target))
     assert records(cluster) == before
-    assert (folders(cluster, FIRST), folders(cluster, SECOND)).count(["0"]) == 1
+    assert (partition_directories(cluster, FIRST), partition_directories(cluster, SECOND)).count(["0"]) == 1
 
 
 def test_future_log_alone_is_not_used_while_a_directory_is_offline() -> None:
@@ -137,7 +140,7 @@ def test_future_log_alone_is_not_used_while_a_directory_is_offline() -> None:
     cluster.run_for(1_000.0)
     assert cluster.partition(TOPIC).leader == 2
     assert cluster.hosted(1, TOPIC) is None
-    assert folders(cluster, target) == ["future"]
+    assert partition_directories(cluster, target) == ["future"]
     restart(cluster, lambda: rename(f"{origin}/away", f"{origin}/meta.properties"))
     cluster.run_until(is_in(cluster, target))
     cluster.run_until(lambda: set(cluster.partition(TOPIC).isr) == {1, 2})
@@ -161,7 +164,7 @@ def test_move_needs_no_acceptance_if_the_controller_has_no_directories() -> None
     cluster.run_until(lambda: found.directory.path == target)
 
 
-def test_future_folder_in_the_directory_of_its_replica_is_removed() -> None:
+def test_future_partition_directory_in_the_log_directory_of_its_replica_is_removed() -> None:
     cluster = cluster_of(1)
     path, disk = hosted(cluster).directory.path, cluster.brokers[1].disk
     future = f"{path}/{TOPIC}-0.{'a' * 32}-future"
@@ -173,7 +176,7 @@ def test_future_folder_in_the_directory_of_its_replica_is_removed() -> None:
     restart(cluster, add_future)
     cluster.run_for(1_000.0)
     assert hosted(cluster).directory.path == path
-    assert folders(cluster, path) == ["0"]
+    assert partition_directories(cluster, path) == ["0"]
 
 
 @pytest.mark.parametrize("knows_acceptance", [False, True])
@@ -191,7 +194,7 @@ def test_replica_is_offline_if_its_directory_fails_during_a_move(knows_acceptanc
         deliver_responses(cluster)
     cluster.run_until(lambda: cluster.partition(TOPIC).leader == 2)
     assert cluster.partition(TOPIC).isr == (2,)
-    assert folders(cluster, target) == ["future"]
+    assert partition_directories(cluster, target) == ["future"]
     assert future.log is not None
     with pytest.raises(ValueError, match="closed file"):
         future.log.segments()[0].file.size()
@@ -204,7 +207,7 @@ def test_deleted_topic_leaves_no_future_log() -> None:
     cluster.run_for(1_000.0)
     cluster.delete_topic(TOPIC)
     cluster.run_for(61_000.0)
-    assert (folders(cluster, FIRST), folders(cluster, SECOND)) == ([], [])
+    assert (partition_directories(cluster, FIRST), partition_directories(cluster, SECOND)) == ([], [])
 
 
 def test_move_waits_for_space() -> None:
@@ -336,7 +339,7 @@ def test_interrupted_move_to_a_directory_that_has_failed_is_not_resumed() -> Non
     cluster.run_for(1_000.0)
     broker.kill()
     broker.start()
-    cluster.run_until(lambda: bool(broker.broker.partitions.logs.folders.future))
+    cluster.run_until(lambda: bool(broker.broker.partitions.logs.partition_directories.future))
     assert cluster.hosted(1, TOPIC) is None
     broker.broker.partitions.fail_directory(directory_of(cluster, target), "a test")
     release_reports(cluster)

@@ -46,7 +46,7 @@ def test_move_is_resumed_after_a_kill_right_after_the_response(loses_power: bool
     cluster.run_until(is_in(cluster, target))
 
 
-def test_move_whose_folder_cannot_be_created_is_refused() -> None:
+def test_move_whose_directory_cannot_be_created_is_refused() -> None:
     cluster = cluster_of(1, 2)
     broker, target, errors = cluster.brokers[1], other(cluster), []
     broker.disk.fail_directory_sync(1)
@@ -57,7 +57,7 @@ def test_move_whose_folder_cannot_be_created_is_refused() -> None:
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
-def test_move_whose_folder_has_no_space_is_given_up(is_cancelled: bool) -> None:
+def test_move_whose_directory_has_no_space_is_given_up(is_cancelled: bool) -> None:
     cluster = cluster_of(1)
     broker, target, errors = cluster.brokers[1], other(cluster), []
     disk, capacity = broker.disk, broker.disk.capacity
@@ -88,7 +88,7 @@ def test_request_for_another_directory_ends_the_previous_one() -> None:
 
 
 def test_request_for_a_resumed_move_needs_no_wait() -> None:
-    """The folder is there; to recover the log in it may take long."""
+    """The directory is there; to recover the log in it may take long."""
     cluster = cluster_of(1)
     broker, target = cluster.brokers[1], other(cluster)
     hold_reports(cluster)

@@ -10,7 +10,7 @@ import pytest
 
 from quorumd.cli.root import run
 from quorumd.controller.bootstrap_metadata import feature_levels_from
-from quorumd.log.folder_lock import lock_folder
+from quorumd.log.directory_lock import lock_directory
 from quorumd.node.state.bootstrap_records import load_new_cluster
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.wire import Message
@@ -18,12 +18,12 @@ from quorumd.runtime.disk import OsDisk
 from tests.support.text import shows
 
 
-def test_format_rejects_folder_of_running_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_format_rejects_directory_of_running_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config, data = tmp_path / "node.properties", tmp_path / "data"
     config.write_text(f"node.id=1\nlog.dirs={data}\nlisteners=PLAINTEXT://127.0.0.1:9192\nquorum.voters=1\n")
     data.mkdir()
     disk = OsDisk(lambda callback: None)
-    held = lock_folder(disk, str(data))
+    held = lock_directory(disk, str(data))
     try:
         assert run(["format", "--config", str(config)]) == 3
         output = capsys.readouterr().err
@@ -47,7 +47,7 @@ def test_format_prints_result_as_json(tmp_path: Path, capsys: pytest.CaptureFixt
     first, second = rows
     assert len(first.pop("directoryId")) == 22
     assert first == {
-        "folder": str(tmp_path / "data"),
+        "directory": str(tmp_path / "data"),
         "outcome": "formatted",
         "nodeId": 1,
         "clusterId": None,
@@ -88,7 +88,7 @@ def test_format_determines_initial_features(tmp_path: Path) -> None:
     }
     assert isinstance(records[-1], UserScramCredentialRecord)
     again = formatted(tmp_path, "--release-version", "4.0")
-    assert again == (0, records), "a folder that is formatted stays as it is"
+    assert again == (0, records), "a directory that is formatted stays as it is"
 
 
 @pytest.mark.parametrize(

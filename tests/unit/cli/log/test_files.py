@@ -53,8 +53,8 @@ TOPIC = encode_batch(3, 2, NOON_MS, [encode_record(TopicRecord("t", KafkaUuid(by
 WHOLE = LEADER + CONFIG + TOPIC
 
 
-def segment(folder: Path, data: bytes, name: str = f"{0:020}.log") -> Path:
-    path = folder / name
+def segment(directory: Path, data: bytes, name: str = f"{0:020}.log") -> Path:
+    path = directory / name
     path.write_bytes(data)
     return path
 
@@ -288,7 +288,7 @@ def test_damaged_index_is_fault(tmp_path: Path, data: bytes) -> None:
     assert len(faults(list(read_file(segment(tmp_path, data, f"{0:020}.index"))))) == 1
 
 
-def test_folder_lists_files_by_offset(tmp_path: Path) -> None:
+def test_directory_lists_files_by_offset(tmp_path: Path) -> None:
     inside = tmp_path / "__cluster_metadata-0"
     inside.mkdir()
     names = [f"{5:020}-0000000002.checkpoint", f"{0:020}.log", f"{5:020}.index", f"{5:020}.log"]

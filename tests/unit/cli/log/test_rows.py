@@ -49,7 +49,7 @@ UNCHANGED = {"leader": -2, "recovering": -1}
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     shape = LogShape(records=3_000, batch_records=20, segment_bytes=60_000, brokers=5, topics=3, partitions=4)
-    return generate(tmp_path, shape).folders[1]
+    return generate(tmp_path, shape).directories[1]
 
 
 def dumped(capsys: pytest.CaptureFixture[str], output: str, *paths: Path, code: int = 0) -> str:

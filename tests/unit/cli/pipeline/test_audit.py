@@ -31,19 +31,21 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         yield None
 
     monkeypatch.setattr(SparkOptions, "session", session)
-    monkeypatch.setattr(audit, "audit", lambda session, folders, most: audit.audit_here(folders, most))
+    monkeypatch.setattr(
+        audit, "audit", lambda session, directories, most: audit.audit_here(directories, most)
+    )
 
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> dict[int, Path]:
     log = generate(tmp_path / "log", LogShape(records=5000, batch_records=8, nodes=3))
-    for folder in log.folders.values():
-        damaged_logs.save_state(folder, log.epoch, leader=-1, voted=-1)
-    return log.folders
+    for directory in log.directories.values():
+        damaged_logs.save_state(directory, log.epoch, leader=-1, voted=-1)
+    return log.directories
 
 
 def arguments(nodes: dict[int, Path]) -> list[str]:
-    return ["pipeline", "audit", *(f"{node}={folder}" for node, folder in nodes.items())]
+    return ["pipeline", "audit", *(f"{node}={directory}" for node, directory in nodes.items())]
 
 
 def test_sound_copies(nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,8 +61,8 @@ def test_sound_copies(nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
 def test_sound_copies_print_the_documented_output(
     nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for folder in nodes.values():
-        damaged_logs.add_voters(folder, epoch=5, voters=(1, 2, 3))
+    for directory in nodes.values():
+        damaged_logs.add_voters(directory, epoch=5, voters=(1, 2, 3))
     damaged_logs.save_high_watermark(nodes[3], damaged_logs.end_offset(nodes[3]))
     assert run(arguments(nodes)) == CLEAN
     assert_as_documented("quorumd pipeline audit 1=chaos/1", capsys.readouterr().out)
@@ -153,7 +155,7 @@ def test_textfile_has_metrics_of_last_audit(nodes: dict[int, Path], tmp_path: Pa
     first = samples(textfile)
     assert began <= first.pop(("quorumd_audit_last_run_timestamp_seconds",)) <= time.time()
     assert 0 < first.pop(("quorumd_audit_duration_seconds",)) < time.time() - began
-    logs = {str(node): next(folder.rglob("*.log")) for node, folder in nodes.items()}
+    logs = {str(node): next(directory.rglob("*.log")) for node, directory in nodes.items()}
     sizes = {("quorumd_audit_read_bytes", node): log.stat().st_size for node, log in logs.items()}
     assert first == sizes | {
         ("quorumd_audit_clean",): 1,

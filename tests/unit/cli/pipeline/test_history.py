@@ -29,17 +29,17 @@ DAY_US = 86_400_000_000
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, NaiveHistory]:
-    folder = tmp_path_factory.mktemp("history")
+    directory = tmp_path_factory.mktemp("history")
     log, _ = history(3)
-    write(folder, log[:250])
-    write(folder, log[250:])
+    write(directory, log[:250])
+    write(directory, log[250:])
     naive = NaiveHistory()
     naive.apply(log)
-    return folder, naive
+    return directory, naive
 
 
-def send(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> list[dict[str, Any]]:
-    arguments = ["pipeline", "history", *words, "--history", str(folder), "--output", "json"]
+def send(capsys: pytest.CaptureFixture[str], directory: Path, *words: str) -> list[dict[str, Any]]:
+    arguments = ["pipeline", "history", *words, "--history", str(directory), "--output", "json"]
     assert root.run(arguments) == 0
     rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     return rows
@@ -53,10 +53,10 @@ def failure(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 def test_shows_states_of_partition(
     built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, naive = built
+    directory, naive = built
     states = [*naive.closed, *naive.open.values()]
     for topic in ("a", "b", "c"):
-        rows = send(capsys, folder, "show", "partitions", "--topic", topic, "--partition", "1")
+        rows = send(capsys, directory, "show", "partitions", "--topic", topic, "--partition", "1")
         wanted = [state for state in states if (state["topic"], state["partition"]) == (topic, 1)]
         expected = sorted(
             (state["from_offset"], state["leader"], state["isr"], state["cause"]) for state in wanted
@@ -68,11 +68,11 @@ def test_shows_states_of_partition(
 def test_since_and_until_limit_states(
     built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, naive = built
+    directory, naive = built
     # The log has one record per millisecond since 1970; the last one is at its last offset.
     since, until = 300_000, 350_000
     words = "--since", "1970-01-01T00:00:00.300", "--until", "1970-01-01T00:00:00.350+00:00"
-    rows = send(capsys, folder, "show", "partitions", *words)
+    rows = send(capsys, directory, "show", "partitions", *words)
     expected = [
         state["from_offset"]
         for state in [*naive.closed, *naive.open.values()]
@@ -85,14 +85,14 @@ def test_since_and_until_limit_states(
 def test_top_lists_least_stable_partitions(
     built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, naive = built
+    directory, naive = built
     states = [*naive.closed, *naive.open.values()]
-    rows = send(capsys, folder, "top", "isr-churn", "--limit", "1000")
+    rows = send(capsys, directory, "top", "isr-churn", "--limit", "1000")
     assert sum(row["left"] for row in rows) == sum(state["isr_left"] for state in states)
     assert sum(row["joined"] for row in rows) == sum(state["isr_joined"] for state in states)
     assert [row["changes"] for row in rows] == sorted((row["changes"] for row in rows), reverse=True)
-    assert send(capsys, folder, "top", "isr-churn", "--limit", "2") == rows[:2]
-    flaps = send(capsys, folder, "top", "leader-flaps", "--limit", "1000")
+    assert send(capsys, directory, "top", "isr-churn", "--limit", "2") == rows[:2]
+    flaps = send(capsys, directory, "top", "leader-flaps", "--limit", "1000")
     moved = [state for state in states if state["leader"] != state["leader_before"]]
     moved = [state for state in moved if state["cause"] not in ("created", "deleted")]
     assert sum(row["changes"] for row in flaps) == len(moved)
@@ -110,14 +110,20 @@ def test_top_prints_the_documented_columns(
 def test_top_under_min_isr_is_limited_to_window(
     built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, naive = built
+    directory, naive = built
     states = [*naive.closed, *naive.open.values()]
     log, _ = history(3)
     end = log[-1].ts_us
     for window in (None, 0.1):
         since = 0 if window is None else end - 100_000
         rows = send(
-            capsys, folder, "top", "under-min-isr", *(["--window", "0.1s"] if window else []), "--limit", "99"
+            capsys,
+            directory,
+            "top",
+            "under-min-isr",
+            *(["--window", "0.1s"] if window else []),
+            "--limit",
+            "99",
         )
         expected = sum(
             max(0, (state["to_ts"] or end) - max(since, state["from_ts"]))
@@ -128,14 +134,14 @@ def test_top_under_min_isr_is_limited_to_window(
 
 
 def test_shows_small_tables(built: tuple[Path, NaiveHistory], capsys: pytest.CaptureFixture[str]) -> None:
-    folder, naive = built
-    topics = send(capsys, folder, "show", "topics")
+    directory, naive = built
+    topics = send(capsys, directory, "show", "topics")
     assert sorted(topic["topic"] for topic in topics) == sorted(naive.names.values())
-    last_of_log = send(capsys, folder, "show", "epochs", "--since", "0.001s")
+    last_of_log = send(capsys, directory, "show", "epochs", "--since", "0.001s")
     assert last_of_log[-1]["end_offset"] is None
-    brokers = send(capsys, folder, "show", "brokers")
+    brokers = send(capsys, directory, "show", "brokers")
     assert {broker["event"] for broker in brokers} >= {"register", "fence", "unfence", "unregister"}
-    assert send(capsys, folder, "show", "voters") == send(capsys, folder, "show", "lag") == []
+    assert send(capsys, directory, "show", "voters") == send(capsys, directory, "show", "lag") == []
 
 
 def test_usage_errors_are_one_line(
@@ -213,10 +219,10 @@ def test_show_and_top_start_no_java(built: tuple[Path, NaiveHistory]) -> None:
 @pytest.fixture(scope="module")
 def built_by_a_wrong_clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same log, but the leader of epoch 3 was 30 days ahead."""
-    folder = tmp_path_factory.mktemp("wrong-clock")
+    directory = tmp_path_factory.mktemp("wrong-clock")
     log, _ = history(3)
-    write(folder, [each._replace(ts_us=each.ts_us + 30 * DAY_US * (each.epoch == 3)) for each in log])
-    return folder
+    write(directory, [each._replace(ts_us=each.ts_us + 30 * DAY_US * (each.epoch == 3)) for each in log])
+    return directory
 
 
 def test_wrong_leader_clock_does_not_change_durations(

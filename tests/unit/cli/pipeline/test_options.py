@@ -63,7 +63,7 @@ def test_old_java_exits_with_code_7(
     (tmp_path / "release").write_text('JAVA_VERSION="11.0.1"\n')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("quorumd.pipeline.spark.java.SYSTEM_FOLDERS", ())
+    monkeypatch.setattr("quorumd.pipeline.spark.java.SYSTEM_DIRECTORIES", ())
     assert root.run(["pipeline", "warm"]) == 7
     reported = capsys.readouterr().err
     assert shows(

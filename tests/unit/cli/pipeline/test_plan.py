@@ -23,7 +23,7 @@ from tests.support.text import shows
 STATE = skewed_state(40, ["a", "b", "c", "a", "b", "c"], skew=1)
 
 
-def write_history(folder: Path, fenced: int = -1, cordoned: int = -1) -> Path:
+def write_history(directory: Path, fenced: int = -1, cordoned: int = -1) -> Path:
     names = [STATE.names[topic] for topic in STATE.topics]
     common: dict[str, list[int]] = {"adding": [], "removing": []}
     partitions = [
@@ -45,10 +45,10 @@ def write_history(folder: Path, fenced: int = -1, cordoned: int = -1) -> Path:
     manifest = Manifest()
     for table, rows in (("brokers", brokers), ("partition_current", partitions)):
         path = path_in(table, 0, "all")
-        write_rows(folder, path, table, rows, "c")
+        write_rows(directory, path, table, rows, "c")
         manifest.files[table] = [path]
-    write_manifest(folder, manifest)
-    return folder
+    write_manifest(directory, manifest)
+    return directory
 
 
 @pytest.fixture
@@ -61,13 +61,13 @@ def run(*arguments: str | Path, exits: int = 0) -> None:
 
 
 def test_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "plan"
-    run("make", "--state", history, "--remove", "5", "--add", "6:c,7", "--rack", "7=a", "--out", folder)
+    directory = tmp_path / "plan"
+    run("make", "--state", history, "--remove", "5", "--add", "6:c,7", "--rack", "7=a", "--out", directory)
     reported = capsys.readouterr()
     assert "of 40 partitions change" in reported.out
     assert_as_documented("quorumd pipeline plan make", reported.out)
-    assert reported.err == f"written to {folder}\n"
-    run("show", folder, "--output", "json")
+    assert reported.err == f"written to {directory}\n"
+    run("show", directory, "--output", "json")
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert document["moves"] == document["lower_bound"]
     assert document["made_from"]["state"] == f"history {history}"
@@ -76,14 +76,14 @@ def test_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.Ca
         "add": {"6": "c", "7": None},
         "racks": [["7", "a"]],
     }
-    run("show", folder, "--brokers", "--output", "json")
+    run("show", directory, "--brokers", "--output", "json")
     brokers = {row["broker"]: row for row in json.loads(capsys.readouterr().out)}
     assert (brokers[5]["replicas_after"], brokers[6]["replicas_before"]) == (0, 0)
     assert brokers[7]["rack"] == "a"
-    run("show", folder, "--moves", "--wave", "1", "--output", "jsonl")
+    run("show", directory, "--moves", "--wave", "1", "--output", "jsonl")
     moves = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {move["wave"] for move in moves} == {1}
-    run("verify", folder, "--state", history, "--output", "csv", exits=1)
+    run("verify", directory, "--state", history, "--output", "csv", exits=1)
     assert capsys.readouterr().out.startswith(
         "wave,partitions,done,in_progress,not_begun,superseded,missing\n1,"
     )
@@ -92,18 +92,18 @@ def test_plan_is_made_and_shown(history: Path, tmp_path: Path, capsys: pytest.Ca
 def test_broker_without_replicas_may_be_wiped(
     history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "plan"
-    run("make", "--state", history, "--remove", "5", "--out", folder)
+    directory = tmp_path / "plan"
+    run("make", "--state", history, "--remove", "5", "--out", directory)
     capsys.readouterr()
-    run("verify", folder, "--state", history, "--may-wipe", "5", "--output", "json", exits=1)
+    run("verify", directory, "--state", history, "--may-wipe", "5", "--output", "json", exits=1)
     shown = capsys.readouterr()
     held = json.loads(shown.out)
     assert held
     assert all(5 in row["replicas"] and row["settled"] for row in held)
     assert shows(shown.err, "broker 5", len(held))
-    run("verify", folder, "--state", history, "--may-wipe", "99")
+    run("verify", directory, "--state", history, "--may-wipe", "99")
     assert shows(capsys.readouterr().out, "broker 99", "may be wiped")
-    run("verify", folder, "--state", history, "--may-wipe", "5", "--differences", exits=2)
+    run("verify", directory, "--state", history, "--may-wipe", "5", "--differences", exits=2)
 
 
 def test_plan_balances_bytes(history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +159,7 @@ def test_missing_history_or_plan_is_incomplete_input(
     assert capsys.readouterr().err.count("\n") == 3
 
 
-def test_existing_folder_is_not_overwritten(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_directory_is_not_overwritten(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("make", "--state", history, "--out", history, exits=2)
     assert shows(capsys.readouterr().err, history, "already exists")
 
@@ -235,9 +235,9 @@ def test_timeout_limits_requests_and_wave_timeout_limits_waves(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = tmp_path / "plan"
-    run("make", "--state", history, "--remove", "5", "--out", folder)
-    [planned, *_] = json.loads((folder / "waves" / "0001.json").read_text())["partitions"]
+    directory = tmp_path / "plan"
+    run("make", "--state", history, "--remove", "5", "--out", directory)
+    [planned, *_] = json.loads((directory / "waves" / "0001.json").read_text())["partitions"]
     where = TopicPartition(planned["topic"], planned["partition"])
     moving = PartitionProgress(where, tuple(planned["replicas"]), State.MOVING)
     requests_s: list[float] = []
@@ -255,8 +255,8 @@ def test_timeout_limits_requests_and_wave_timeout_limits_waves(
     monkeypatch.setattr(pipeline_plan_execution, "wait_until_done", wait_until_done)
     monkeypatch.setattr(pipeline_plan_execution, "run_admin", lambda *arguments, **others: {})
     live = ("--bootstrap-server", "127.0.0.1:1", "--execute", "--wave", "1")
-    run(command, folder, *live, "--timeout", "3s", "--wave-timeout", "2m")
-    run(command, folder, *live)
+    run(command, directory, *live, "--timeout", "3s", "--wave-timeout", "2m")
+    run(command, directory, *live)
     assert (requests_s, waves_s) == ([3.0, 60.0], [120.0, 3600.0])
 
 

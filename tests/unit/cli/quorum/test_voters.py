@@ -89,7 +89,7 @@ def test_add_voter_reads_properties_file(
     assert f"directory.id={voter.directory_id}\n" in meta
 
 
-def test_unformatted_folder_has_no_directory_id(
+def test_unformatted_directory_has_no_directory_id(
     calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["quorum", "add-voter", *SERVER, "--config", str(node_config)]) == 3
@@ -97,7 +97,7 @@ def test_unformatted_folder_has_no_directory_id(
     assert calls == []
 
 
-def test_folder_of_other_node_is_rejected(
+def test_directory_of_other_node_is_rejected(
     calls: list[tuple[Any, ...]], node_config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(["format", "--config", str(node_config)])

@@ -166,7 +166,7 @@ def test_cursor_outside_the_requested_topics_is_rejected(
 
 
 def test_partition_is_described_with_elr_and_offline_replicas(harness: TopicApiHarness) -> None:
-    lost = KafkaUuid(b"a folder that went")
+    lost = KafkaUuid(b"a directory that went")
     directories = (lost, directory_of(2), directory_of(3), directory_of(4))
     harness.put("c", 0, Partition((1, 2, 3, 4), (), NO_LEADER, 5, 6, elr=(3,), directories=directories))
     (topic,) = harness.describe("c").topics

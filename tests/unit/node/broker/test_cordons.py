@@ -13,7 +13,7 @@ from quorumd.protocol.messages import alter_configs_request
 from quorumd.protocol.messages import incremental_alter_configs_request as wire
 from quorumd.protocol.wire import Message
 from tests.support.node.broker_nodes import CLIENT_PORT, BrokerCluster, broker_role
-from tests.support.node.nodes import FOLDER, Client
+from tests.support.node.nodes import DATA_DIRECTORY, Client
 
 BROKER = int(ConfigResourceType.BROKER)
 NAME = "cordoned.log.dirs"
@@ -52,7 +52,7 @@ def test_directory_is_cordoned_through_its_broker(
     cluster: BrokerCluster, broker_id: int, request_for: Callable[[int, str], Message]
 ) -> None:
     """One of the three is in the process of the leader; the others forward the request."""
-    for value, count in ((FOLDER, 1), ("", 0), ("*", 1), ("", 0)):
+    for value, count in ((DATA_DIRECTORY, 1), ("", 0), ("*", 1), ("", 0)):
         assert error(cluster, broker_id, request_for(broker_id, value)) == ErrorCode.NONE
         cluster.run_until(
             lambda count=count: all(
@@ -66,9 +66,9 @@ def test_directory_is_cordoned_through_its_broker(
 def test_paths_that_a_broker_does_not_know_are_refused(cluster: BrokerCluster, through: int) -> None:
     another = through % 3 + 1
     assert error(cluster, through, set_to(through, "/other")) == ErrorCode.INVALID_CONFIG
-    assert error(cluster, through, set_to(another, FOLDER)) == ErrorCode.INVALID_CONFIG
+    assert error(cluster, through, set_to(another, DATA_DIRECTORY)) == ErrorCode.INVALID_CONFIG
 
 
 def test_listener_of_the_quorum_does_not_check_paths(cluster: BrokerCluster) -> None:
     leader = cluster.leader().settings.node_id
-    assert error(cluster, leader, set_to(leader, FOLDER), port=9092) == ErrorCode.INVALID_CONFIG
+    assert error(cluster, leader, set_to(leader, DATA_DIRECTORY), port=9092) == ErrorCode.INVALID_CONFIG

@@ -19,7 +19,7 @@ from quorumd.protocol.messages.create_topics_request import CreatableTopic, Crea
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.support.node.broker_nodes import CLIENT_PORT, BrokerCluster, broker_role
-from tests.support.node.nodes import FOLDER, Cluster, host_of
+from tests.support.node.nodes import DATA_DIRECTORY, Cluster, host_of
 
 
 class BrokerClient:
@@ -126,19 +126,19 @@ def test_topic_is_created_through_the_listener_for_clients() -> None:
     assert broker.metadata.image.hash == node.state_machine.image.hash
 
 
-def test_folder_of_other_cluster_stops_the_node() -> None:
+def test_directory_of_other_cluster_stops_the_node() -> None:
     cluster = BrokerCluster(cluster_id="4L6g3nShT-eMCtK--X86sw")
     disk = cluster.disks[1]
-    meta = load_meta_properties(disk, FOLDER)
+    meta = load_meta_properties(disk, DATA_DIRECTORY)
     assert meta is not None
     disk.make_directory("/more")
     save_meta_properties(disk, "/more", meta._replace(cluster_id="XXXXXXXXQACAAAAAAAAAAA"))
     role = broker_role(1)
-    folders = replace(role.template, log_directories=(FOLDER, "/more"))
-    cluster.start_node(1, broker=replace(role, template=folders))
+    directories = replace(role.template, log_directories=(DATA_DIRECTORY, "/more"))
+    cluster.start_node(1, broker=replace(role, template=directories))
     cluster.run_until(lambda: cluster.exits)
     ((_, code, reason),) = cluster.exits
-    assert code == ExitCode.DATA_FOLDER
+    assert code == ExitCode.DATA_DIRECTORY
     assert "/more belongs to cluster XXXXXXXXQACAAAAAAAAAAA" in reason
 
 
@@ -179,7 +179,7 @@ def test_failed_broker_stops_the_node_at_once() -> None:
     client, role = BrokerClient(cluster, 1), node.broker
     assert role is not None
     role.on_failed("every log directory has failed")
-    assert cluster.exits == [(1, ExitCode.DATA_FOLDER, "every log directory has failed")]
+    assert cluster.exits == [(1, ExitCode.DATA_DIRECTORY, "every log directory has failed")]
     assert state(node) is BrokerState.NOT_RUNNING
     assert BrokerClient(cluster, 1).is_closed
     cluster.run_until(lambda: client.is_closed)

@@ -8,12 +8,12 @@ import pytest
 
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.node.node import Node
 from quorumd.node.snapshots.builder import build_snapshot
 from quorumd.protocol.messages import incremental_alter_configs_request
 from quorumd.raft.settings import RaftSettings
-from tests.support.node.nodes import FOLDER, NO_IDLE_RECORDS, Cluster, host_of
+from tests.support.node.nodes import DATA_DIRECTORY, NO_IDLE_RECORDS, Cluster, host_of
 
 SMALL = LogSettings(segment_bytes=1000, allocate_bytes=0)
 PIECES = RaftSettings(snapshot_max_bytes=300)
@@ -35,7 +35,7 @@ def write(cluster: Cluster, count: int, value: str) -> None:
 def cut(cluster: Cluster, node: Node) -> OffsetAndEpoch:
     """Build a snapshot at the high watermark and delete the log of `node` below it."""
     disk = cluster.disks[node.settings.node_id]
-    built = build_snapshot(disk, FOLDER, node.state_machine.committed_offset, "test")
+    built = build_snapshot(disk, DATA_DIRECTORY, node.state_machine.committed_offset, "test")
     assert built is not None
     node.log.snapshots.rescan()
     node.log.delete_before(built.snapshot)
@@ -93,7 +93,7 @@ def test_empty_follower_starts_from_the_snapshot_of_a_complete_log(cluster: Clus
     away = start_without(cluster)
     for node in cluster.nodes.values():
         disk = cluster.disks[node.settings.node_id]
-        assert build_snapshot(disk, FOLDER, node.state_machine.committed_offset, "test")
+        assert build_snapshot(disk, DATA_DIRECTORY, node.state_machine.committed_offset, "test")
         node.log.snapshots.rescan()
     cluster.format(away)
     cluster.start(away)
@@ -172,7 +172,7 @@ def test_snapshot_corrupted_at_the_leader_is_never_installed(cluster: Cluster) -
     node = cluster.nodes[away]
     cluster.run(10_000)
     assert (node.log.start_offset, node.log.latest_snapshot, cluster.exits) == (0, None, [])
-    names = cluster.disks[away].list_directory(partition_folder(FOLDER))
+    names = cluster.disks[away].list_directory(partition_directory(DATA_DIRECTORY))
     assert not any(name.endswith(".checkpoint") for name in names)
     for file, sound in rotten:
         file.write_at(400, sound)

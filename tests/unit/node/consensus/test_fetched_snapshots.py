@@ -192,7 +192,7 @@ def test_snapshot_that_cannot_be_renamed_is_fetched_again(node: Node) -> None:
     assert node.fatal_errors == []
 
 
-@pytest.mark.parametrize("fault", [FlushFailed("the folder"), OSError(5, "EIO")])
+@pytest.mark.parametrize("fault", [FlushFailed("the directory"), OSError(5, "EIO")])
 def test_disk_failure_during_the_check_stops_the_node(node: Node, fault: Exception) -> None:
     node.keep(content())
     node.queue.finish(fault)

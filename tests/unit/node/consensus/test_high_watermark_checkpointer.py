@@ -7,7 +7,7 @@ from collections.abc import Callable
 from quorumd.errors import DiskFull
 from quorumd.node.consensus.high_watermark_checkpointer import HighWatermarkCheckpointer
 
-FOLDER = "/data"
+DATA_DIRECTORY = "/data"
 
 
 class CheckpointerHarness:
@@ -19,7 +19,7 @@ class CheckpointerHarness:
         self.under_way: list[tuple[Callable[[], object], Callable[[object], None]]] = []
         self.checkpointer = HighWatermarkCheckpointer(
             self,
-            FOLDER,
+            DATA_DIRECTORY,
             0,
             lambda: self.durable,
             self.outcomes.append,  # type: ignore[arg-type]  # only `submit`

@@ -7,14 +7,14 @@ import pytest
 from quorumd.errors import CorruptLog
 from quorumd.log import LogSettings
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.node.node import Node
 from quorumd.node.settings import MAINTENANCE_INTERVAL_MS
 from quorumd.protocol.messages import incremental_alter_configs_request as wire
-from tests.support.node.nodes import FOLDER, NO_IDLE_RECORDS, Cluster
+from tests.support.node.nodes import DATA_DIRECTORY, NO_IDLE_RECORDS, Cluster
 
 BROKER = 4
-FIRST_SEGMENT = f"{partition_folder(FOLDER)}/{0:020d}.log"
+FIRST_SEGMENT = f"{partition_directory(DATA_DIRECTORY)}/{0:020d}.log"
 
 
 def make_cluster(voters: int) -> Cluster:
@@ -34,7 +34,7 @@ def write(cluster: Cluster, leader: Node, count: int) -> None:
 
 
 def checkpoint(cluster: Cluster, node_id: int) -> int:
-    return HighWatermarkCheckpoint(cluster.disks[node_id], FOLDER).load()
+    return HighWatermarkCheckpoint(cluster.disks[node_id], DATA_DIRECTORY).load()
 
 
 def test_commits_in_the_active_segment_wait_for_the_periodic_checkpoint() -> None:

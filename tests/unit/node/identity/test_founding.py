@@ -8,11 +8,11 @@ from quorumd.controller.bootstrap_metadata import feature_levels_from, feature_r
 from quorumd.controller.metadata_versions import default_levels
 from quorumd.errors import StorageError
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
-from quorumd.log.meta_properties import format_folder, partition_folder
+from quorumd.log.meta_properties import format_directory, partition_directory
 from quorumd.protocol.messages import alter_quorum_request as wire
 from quorumd.simulator.environment.disk import SimulatedDisk
-from tests.support.log import stock_folder
-from tests.support.node.nodes import FOLDER, Cluster, directory_of
+from tests.support.log import stock_directory
+from tests.support.node.nodes import DATA_DIRECTORY, Cluster, directory_of
 from tests.support.text import shows
 
 
@@ -28,7 +28,7 @@ def test_replaced_disk_rejoins_without_a_vote_and_reports_the_remedy() -> None:
     cluster.leader()
     cluster.run(2000)
     cluster.kill(3)
-    cluster.format(3, folder=1)
+    cluster.format(3, directory_number=1)
     cluster.start(3)
     cluster.run(3000)
     node = cluster.nodes[3]
@@ -36,17 +36,17 @@ def test_replaced_disk_rejoins_without_a_vote_and_reports_the_remedy() -> None:
     assert node.engine.role_name == "observer"
     obstacle = node.monitor.node_status().founding_obstacle or ""
     assert str(directory_of(3)) in obstacle
-    assert str(directory_of(3, folder=1)) in obstacle
+    assert str(directory_of(3, directory_number=1)) in obstacle
     assert "quorumd quorum alter --voters 1,2,3 --wait" in obstacle
     assert "leader" not in obstacle
 
 
-def test_replaced_disk_without_a_leader_reports_that_a_majority_with_old_folders_must_elect_one() -> None:
+def test_replaced_disk_without_a_leader_reports_that_a_majority_with_old_directories_must_elect_one() -> None:
     cluster = Cluster(3).start()
     cluster.leader()
     cluster.run(2000)
     cluster.kill(3)
-    cluster.format(3, folder=1)
+    cluster.format(3, directory_number=1)
     cluster.start(3)
     cluster.run(3000)
     cluster.kill(1)
@@ -56,23 +56,23 @@ def test_replaced_disk_without_a_leader_reports_that_a_majority_with_old_folders
     assert shows(obstacle, "leader", "2 of the voters 1,2,3", "quorumd quorum alter --voters 1,2,3 --wait")
 
 
-def test_folder_formatted_by_stock_tools_founds_the_quorum_of_its_checkpoint() -> None:
+def test_directory_formatted_by_stock_tools_founds_the_quorum_of_its_checkpoint() -> None:
     """Kafka 4.4 writes voters and features to a snapshot that ends at offset 0 (KIP-1170)."""
     cluster = Cluster(1, founds=False)
     disk = cluster.disks[1] = SimulatedDisk(cluster.heap, Random(1))
-    format_folder(disk, FOLDER, node_id=1, directory_id=stock_folder.DIRECTORY_ID)
-    stock_folder.write_checkpoint(disk, FOLDER)
+    format_directory(disk, DATA_DIRECTORY, node_id=1, directory_id=stock_directory.DIRECTORY_ID)
+    stock_directory.write_checkpoint(disk, DATA_DIRECTORY)
     leader = cluster.start(1).leader()
     assert leader.state_machine.image.features == feature_levels_from(feature_records(default_levels(27)))
     (voter,) = leader.engine.voters.current.voters
-    assert voter.key == ReplicaKey(1, stock_folder.DIRECTORY_ID)
+    assert voter.key == ReplicaKey(1, stock_directory.DIRECTORY_ID)
     cluster.kill(1)
     assert cluster.start(1).leader().state_machine.image.metadata_version == 27
 
 
-def test_folder_formatted_by_stock_tools_for_other_voters_founds_no_quorum() -> None:
+def test_directory_formatted_by_stock_tools_for_other_voters_founds_no_quorum() -> None:
     cluster = Cluster(1, founds=False)
-    stock_folder.write_checkpoint(cluster.disks[1], FOLDER)
+    stock_directory.write_checkpoint(cluster.disks[1], DATA_DIRECTORY)
     cluster.start(1).run(5000)
     assert cluster.nodes[1].log.end_offset == 0
     assert "joins" in (cluster.nodes[1].monitor.node_status().founding_obstacle or "")
@@ -99,7 +99,7 @@ def test_two_wiped_disks_of_three_elect_no_leader_and_all_nodes_report_why() -> 
     for node_id in (1, 2, 3):
         cluster.kill(node_id)
     for node_id in (1, 2):
-        cluster.format(node_id, folder=1)
+        cluster.format(node_id, directory_number=1)
     cluster.start(1, 2)
     cluster.run(5000)
     assert all(
@@ -133,7 +133,7 @@ def test_log_without_quorum_state_is_refused() -> None:
     cluster.leader()
     cluster.run(2000)
     cluster.kill(2)
-    cluster.disks[2].remove(f"{partition_folder(FOLDER)}/quorum-state")
+    cluster.disks[2].remove(f"{partition_directory(DATA_DIRECTORY)}/quorum-state")
     with pytest.raises(StorageError, match="quorum-state is missing"):
         cluster.start(2)
 
@@ -143,7 +143,7 @@ def test_alter_quorum_gives_the_vote_of_a_replaced_disk_to_the_new_one() -> None
     cluster.leader()
     cluster.run(2000)
     cluster.kill(3)
-    cluster.format(3, folder=1)
+    cluster.format(3, directory_number=1)
     cluster.start(3)
     cluster.run(4000)
     leader = cluster.leader()
@@ -152,7 +152,7 @@ def test_alter_quorum_gives_the_vote_of_a_replaced_disk_to_the_new_one() -> None
     cluster.run_until(lambda: leader.engine.voters.target is None)
     voter = leader.engine.voters.current.by_id(3)
     assert voter is not None
-    assert voter.key.directory_id == directory_of(3, folder=1)
+    assert voter.key.directory_id == directory_of(3, directory_number=1)
     cluster.run(2000)
     assert cluster.nodes[3].monitor.node_status().founding_obstacle is None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
-from tests.support.node.nodes import FOLDER, Cluster
+from tests.support.node.nodes import DATA_DIRECTORY, Cluster
 
 
 def saved(cluster: Cluster, node_id: int) -> SavedState:
-    state = QuorumStateFile(cluster.disks[node_id], partition_folder(FOLDER)).load()
+    state = QuorumStateFile(cluster.disks[node_id], partition_directory(DATA_DIRECTORY)).load()
     assert state is not None
     return state
 

@@ -15,24 +15,24 @@ from tests.support.node.parts import NodeParts
 
 
 def voters(node: Node) -> list[tuple[int, int]]:
-    """Voter ids with the number of the folder that is the voter."""
+    """Voter ids with the number of the directory that is the voter."""
     found = []
     for key in (voter.key for voter in node.engine.voters.current.voters):
-        folder = next(
-            folder for folder in range(3) if key == ReplicaKey(key.id, directory_of(key.id, folder))
+        number = next(
+            number for number in range(3) if key == ReplicaKey(key.id, directory_of(key.id, number))
         )
-        found.append((key.id, folder))
+        found.append((key.id, number))
     return found
 
 
 def add_observer(cluster: Cluster, node_id: int, **settings: Any) -> None:
-    cluster.format(node_id, folder=0)
+    cluster.format(node_id, directory_number=0)
     cluster.start_node(node_id, bootstrap_voters=(), bootstrap_servers=((host_of(1), PORT),), **settings)
 
 
 def replace_disk(cluster: Cluster, node_id: int, **settings: Any) -> None:
     cluster.kill(node_id)
-    cluster.format(node_id, folder=1)
+    cluster.format(node_id, directory_number=1)
     cluster.start_node(
         node_id, bootstrap_voters=(), bootstrap_servers=((host_of(1), PORT), (host_of(2), PORT)), **settings
     )

@@ -10,7 +10,7 @@ import pytest
 from quorumd.errors import CorruptLog, DiskFull, StorageError
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import check_snapshot, file_name, read_batches
 from quorumd.node.snapshots.builder import BATCH_RECORDS, BuiltSnapshot, build_snapshot
 from quorumd.node.state.snapshot_loader import load_image
@@ -28,11 +28,11 @@ from quorumd.protocol.record_batch import headers, values
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import Process
-from tests.support.log.config_logs import FOLDER, ConfigLog, config_values
+from tests.support.log.config_logs import DATA_DIRECTORY, ConfigLog, config_values
 from tests.support.log.small_logs import fresh_disk
 from tests.support.log.snapshots import voters_record
 
-DIRECTORY = partition_folder(FOLDER)
+DIRECTORY = partition_directory(DATA_DIRECTORY)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def log(disk: SimulatedDisk) -> ConfigLog:
 
 
 def build(disk: SimulatedDisk, end_offset: int) -> BuiltSnapshot:
-    built = build_snapshot(disk, FOLDER, end_offset, "test")
+    built = build_snapshot(disk, DATA_DIRECTORY, end_offset, "test")
     assert built is not None
     return built
 
@@ -178,13 +178,15 @@ def test_log_below_the_previous_snapshot_is_not_read(disk: SimulatedDisk) -> Non
     disk.corrupt(f"{DIRECTORY}/{0:020d}.log", 8, 0x40)
     with pytest.raises(StorageError, match="ends at offset 52"):
         build(disk, end)
-    built = build_snapshot(disk, FOLDER, end, "test", seek_hint=log.log.seek_hint(first.snapshot.offset))
+    built = build_snapshot(
+        disk, DATA_DIRECTORY, end, "test", seek_hint=log.log.seek_hint(first.snapshot.offset)
+    )
     assert built is not None
     assert built.records == 101
 
 
 def test_build_without_new_records_returns_the_existing_snapshot(disk: SimulatedDisk, log: ConfigLog) -> None:
-    assert build_snapshot(disk, FOLDER, 0, "test") is None
+    assert build_snapshot(disk, DATA_DIRECTORY, 0, "test") is None
     log.set_configs(0, 50)
     first = build(disk, log.commit())
     end = log.commit()
@@ -275,7 +277,7 @@ def test_power_loss_at_any_call_leaves_no_snapshot_or_a_valid_one() -> None:
         log.set_configs(0, 100)
         end = log.commit()
         disk.sync_directory(DIRECTORY)
-        disk.sync_directory(FOLDER)
+        disk.sync_directory(DATA_DIRECTORY)
         disk.sync_directory(".")
         disk.lose_power_within(calls)
         try:
@@ -297,7 +299,9 @@ def test_power_loss_at_any_call_leaves_no_snapshot_or_a_valid_one() -> None:
 def test_job_and_result_can_be_pickled(disk: SimulatedDisk, log: ConfigLog) -> None:
     log.set_configs(0, 5)
     job = pickle.loads(
-        pickle.dumps(partial(build_snapshot, data_directory=FOLDER, end_offset=log.commit(), token="apart"))
+        pickle.dumps(
+            partial(build_snapshot, data_directory=DATA_DIRECTORY, end_offset=log.commit(), token="apart")
+        )
     )
     built = job(disk)
     assert pickle.loads(pickle.dumps(built)) == built

@@ -11,7 +11,7 @@ import pytest
 from quorumd.errors import FlushFailed
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import file_name
 from quorumd.node.snapshots.builder import build_snapshot
 from quorumd.node.snapshots.manager import (
@@ -23,12 +23,12 @@ from quorumd.node.snapshots.manager import (
 )
 from quorumd.ports import MIN_DUTY_CYCLE
 from quorumd.simulator.environment.subprocess_jobs import JOB_START_MS
-from tests.support.log.config_logs import FOLDER, SMALL_SEGMENTS
+from tests.support.log.config_logs import DATA_DIRECTORY, SMALL_SEGMENTS
 from tests.support.log.snapshots import write_snapshot
 from tests.support.node.parts import NodeParts
 from tests.support.text import shows
 
-DIRECTORY = partition_folder(FOLDER)
+DIRECTORY = partition_directory(DATA_DIRECTORY)
 HOUR_MS = 3600_000.0
 BY_SIZE = replace(SMALL_SEGMENTS, snapshot_bytes=10_000, retention_bytes=20_000, snapshot_ms=0)
 
@@ -38,7 +38,7 @@ class SnapshotHarness(NodeParts):
 
     def __init__(self, settings: LogSettings = BY_SIZE) -> None:
         super().__init__()
-        self.settings = replace(self.settings, data_directory=FOLDER, log=settings)
+        self.settings = replace(self.settings, data_directory=DATA_DIRECTORY, log=settings)
         self.log = self.configs.log
         self.needed_offset: int | None = None
         self.start()
@@ -152,7 +152,7 @@ def test_one_snapshot_is_built_at_a_time() -> None:
 def test_snapshot_built_by_another_process_counts() -> None:
     harness = SnapshotHarness()
     harness.grow(11)
-    build_snapshot(harness.disk, FOLDER, harness.log.end_offset, "other")
+    build_snapshot(harness.disk, DATA_DIRECTORY, harness.log.end_offset, "other")
     assert harness.maintain() == 1
     assert harness.statistics.snapshots_built == 0
     assert harness.statistics.snapshot_end_offset == harness.log.end_offset
@@ -249,7 +249,7 @@ def test_damaged_snapshot_is_logged_when_the_next_is_built(caplog: pytest.LogCap
     assert "is corrupt" in caplog.text
 
 
-def test_folder_is_synced_before_segments_are_deleted() -> None:
+def test_directory_is_synced_before_segments_are_deleted() -> None:
     """A builder in another process may have been killed before its sync."""
     harness = SnapshotHarness()
     harness.grow(60)
@@ -259,14 +259,14 @@ def test_folder_is_synced_before_segments_are_deleted() -> None:
     harness.disk.after_sync = lambda what: synced.append(len(harness.log.segments()))
     before = len(harness.log.segments())
     harness.maintain()
-    build_snapshot(harness.disk, FOLDER, harness.log.end_offset, "other")
+    build_snapshot(harness.disk, DATA_DIRECTORY, harness.log.end_offset, "other")
     synced.clear()
     harness.maintain()
     assert synced[0] == before
     assert len(harness.log.segments()) < before
 
 
-def test_failed_sync_of_the_folder_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sync_of_the_directory_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = SnapshotHarness()
     harness.grow(60)
     harness.maintain()

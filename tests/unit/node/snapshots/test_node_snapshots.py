@@ -8,7 +8,7 @@ import pytest
 
 from quorumd.errors import StorageError
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import file_name
 from quorumd.node.node import Node
 from quorumd.node.readiness import readiness
@@ -16,9 +16,9 @@ from quorumd.node.settings import MAINTENANCE_INTERVAL_MS
 from quorumd.protocol.messages import incremental_alter_configs_request as wire
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest
-from tests.support.node.nodes import FOLDER, Cluster
+from tests.support.node.nodes import DATA_DIRECTORY, Cluster
 
-DIRECTORY = partition_folder(FOLDER)
+DIRECTORY = partition_directory(DATA_DIRECTORY)
 SMALL = LogSettings(
     segment_bytes=2000,
     allocate_bytes=500,

@@ -21,7 +21,7 @@ from quorumd.protocol.metadata_record import decode_record, encode_record
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
-from tests.support.log import stock_folder
+from tests.support.log import stock_directory
 from tests.support.node.parts import state_machine_of
 
 LEVELS = {METADATA_VERSION: 25, ELR_VERSION: 1, "group.version": 1}
@@ -113,15 +113,15 @@ def test_users_added_by_format_are_in_the_log_and_the_image() -> None:
     assert encode_record(ALICE, 0) in image.opaque_records.values()
 
 
-def empty_folder() -> SimulatedDisk:
+def empty_directory() -> SimulatedDisk:
     disk = SimulatedDisk(EventHeap(), Random(1))
     disk.mount(Process("test"))
     disk.make_directory("data")
     return disk
 
 
-def folder(*records: Message) -> SimulatedDisk:
-    disk = empty_folder()
+def directory(*records: Message) -> SimulatedDisk:
+    disk = empty_directory()
     file = disk.open("data/bootstrap.checkpoint", create=True)
     file.write_at(0, encode_bootstrap([encode_record(record, 0) for record in records], 7))
     return disk
@@ -129,12 +129,12 @@ def folder(*records: Message) -> SimulatedDisk:
 
 def test_empty_log_starts_with_the_records_of_format() -> None:
     records = [*feature_records(initial_feature_levels("4.0", {})), ALICE]
-    assert load_new_cluster(folder(*records), "data", log_is_empty=True).records == records
+    assert load_new_cluster(directory(*records), "data", log_is_empty=True).records == records
 
 
-def test_folder_of_an_earlier_version_starts_with_the_newest_release() -> None:
+def test_directory_of_an_earlier_version_starts_with_the_newest_release() -> None:
     newest = feature_records(initial_feature_levels(None, {}))
-    assert load_new_cluster(empty_folder(), "data", log_is_empty=True).records == [*newest]
+    assert load_new_cluster(empty_directory(), "data", log_is_empty=True).records == [*newest]
 
 
 @pytest.mark.parametrize(
@@ -147,35 +147,35 @@ def test_folder_of_an_earlier_version_starts_with_the_newest_release() -> None:
 )
 def test_file_with_unsupported_features_is_rejected(records: list[Message], reason: str) -> None:
     with pytest.raises(CorruptLog, match=reason):
-        load_new_cluster(folder(*records), "data", log_is_empty=True)
+        load_new_cluster(directory(*records), "data", log_is_empty=True)
 
 
 def test_damaged_file_is_rejected_with_the_remedy() -> None:
-    disk = folder(FeatureLevelRecord(METADATA_VERSION, 30))
+    disk = directory(FeatureLevelRecord(METADATA_VERSION, 30))
     disk.open("data/bootstrap.checkpoint").write_at(100, b"?")
     with pytest.raises(CorruptLog, match="restore the file"):
         load_new_cluster(disk, "data", log_is_empty=True)
 
 
 def test_empty_log_starts_with_the_checkpoint_of_newer_stock_tools() -> None:
-    disk = empty_folder()
-    stock_folder.write_checkpoint(disk, "data")
+    disk = empty_directory()
+    stock_directory.write_checkpoint(disk, "data")
     found = load_new_cluster(disk, "data", log_is_empty=True)
     assert found.records == feature_records(initial_feature_levels("4.1", {}))
     assert found.voters is not None
-    assert [voter.key for voter in found.voters.voters] == [ReplicaKey(1, stock_folder.DIRECTORY_ID)]
+    assert [voter.key for voter in found.voters.voters] == [ReplicaKey(1, stock_directory.DIRECTORY_ID)]
 
 
 def test_metadata_in_the_first_snapshot_takes_precedence_as_in_kafka() -> None:
-    disk = folder(*feature_records(initial_feature_levels("4.0", {})))
-    stock_folder.write_checkpoint(disk, "data")
+    disk = directory(*feature_records(initial_feature_levels("4.0", {})))
+    stock_directory.write_checkpoint(disk, "data")
     found = load_new_cluster(disk, "data", log_is_empty=True)
     assert found.records == feature_records(initial_feature_levels("4.1", {}))
 
 
 def test_file_of_stock_tools_is_used_only_for_an_empty_log() -> None:
-    disk = empty_folder()
-    stock_folder.write_checkpoint(disk, "data", stock_folder.CHECKPOINT[:-1])
+    disk = empty_directory()
+    stock_directory.write_checkpoint(disk, "data", stock_directory.CHECKPOINT[:-1])
     with pytest.raises(CorruptLog, match="restore the file"):
         load_new_cluster(disk, "data", log_is_empty=True)
     found = load_new_cluster(disk, "data", log_is_empty=False)

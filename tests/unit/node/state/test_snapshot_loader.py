@@ -8,7 +8,7 @@ import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import StorageError
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import file_name
 from quorumd.node.snapshots.builder import BuiltSnapshot, build_snapshot
 from quorumd.node.state.snapshot_loader import StartSnapshot, find_start_snapshot, load_image, load_steps
@@ -19,12 +19,12 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.event_heap import EventHeap, Process
-from tests.support.log.config_logs import FOLDER, ConfigLog, config_values
+from tests.support.log.config_logs import DATA_DIRECTORY, ConfigLog, config_values
 from tests.support.log.small_logs import fresh_disk
 from tests.support.log.snapshots import CLUSTER_ID, write_snapshot
 from tests.support.node.parts import NodeParts
 
-DIRECTORY = partition_folder(FOLDER)
+DIRECTORY = partition_directory(DATA_DIRECTORY)
 
 
 class SnapshottedLog(NodeParts):
@@ -41,7 +41,7 @@ class SnapshottedLog(NodeParts):
         self.configs.log.snapshots.rescan()
 
     def build(self) -> BuiltSnapshot:
-        built = build_snapshot(self.disk, FOLDER, self.configs.commit(), "test")
+        built = build_snapshot(self.disk, DATA_DIRECTORY, self.configs.commit(), "test")
         assert built is not None
         return built
 

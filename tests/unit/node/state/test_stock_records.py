@@ -16,7 +16,7 @@ import pytest
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import snapshot_frames
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import file_name, parse_snapshot_name, read_batches
 from quorumd.node.snapshots.builder import build_snapshot
 from quorumd.node.state.snapshot_loader import load_image
@@ -26,7 +26,7 @@ from quorumd.simulator.environment.disk import SimulatedDisk
 from tests.support.log.small_logs import fresh_disk
 
 ARCHIVE = Path(__file__).parents[3] / "support" / "data" / "kafka_4.3.1_records.zip"
-DIRECTORY = partition_folder("1")
+DIRECTORY = partition_directory("1")
 
 
 @pytest.fixture

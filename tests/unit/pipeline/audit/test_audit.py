@@ -28,14 +28,14 @@ EVERYWHERE = (5, 65_530, SOMEWHERE, RECORDS - 100)
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("original")
+    directory = tmp_path_factory.mktemp("original")
     shape = LogShape(
         records=RECORDS, batch_records=16, segment_bytes=1 << 20, nodes=3, epoch_records=EPOCH_RECORDS
     )
-    log = generate(folder, shape)
-    for data_folder in log.folders.values():
-        damaged_logs.save_state(data_folder, log.epoch, leader=-1, voted=-1)
-    return folder
+    log = generate(directory, shape)
+    for data_directory in log.directories.values():
+        damaged_logs.save_state(data_directory, log.epoch, leader=-1, voted=-1)
+    return directory
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def nodes(original: Path, tmp_path: Path) -> Iterator[dict[int, Path]]:
 
 
 def audited(nodes: dict[int, Path]) -> AuditReport:
-    return audit_here({node: str(folder) for node, folder in nodes.items()})
+    return audit_here({node: str(directory) for node, directory in nodes.items()})
 
 
 def alarms(report: AuditReport) -> list[Finding]:
@@ -141,7 +141,7 @@ def test_segment_of_other_log_is_found(nodes: dict[int, Path], tmp_path: Path) -
     shape = LogShape(
         records=RECORDS, batch_records=16, segment_bytes=1 << 20, nodes=1, epoch_records=EPOCH_RECORDS, seed=2
     )
-    other = generate(tmp_path / "other", shape).folders[1]
+    other = generate(tmp_path / "other", shape).directories[1]
     mine, others = segments(nodes[1])[0], segments(other)[0]
     pairs = zip(batches(mine), batches(others), strict=False)
     first = next(one.base_offset for one, two in pairs if one.data != two.data)
@@ -287,7 +287,7 @@ def test_log_without_its_start_is_found(nodes: dict[int, Path]) -> None:
     assert report.commitment.up_to == damaged_logs.end_offset(nodes[2])
 
 
-def test_missing_folder_is_reported(nodes: dict[int, Path]) -> None:
+def test_missing_directory_is_reported(nodes: dict[int, Path]) -> None:
     with pytest.raises(InputIncomplete, match=r"node 2\b"):
         audited({**nodes, 2: nodes[2] / "nothing"})
 
@@ -342,17 +342,22 @@ def test_one_voter_of_three_proves_no_commit(nodes: dict[int, Path]) -> None:
     assert report.is_clean
 
 
-def test_folders_of_different_clusters_and_nodes_are_found(nodes: dict[int, Path]) -> None:
+def test_directories_of_different_clusters_and_nodes_are_found(nodes: dict[int, Path]) -> None:
     for node, cluster in ((1, "a"), (2, "a"), (3, "b")):
-        folder = nodes[node]
+        directory = nodes[node]
         text = f"version=1\ncluster.id={cluster}\nnode.id={node % 3 + 1}\ndirectory.id={'A' * 21}{'Qgw'[node - 1]}\n"
-        (folder / "meta.properties").write_text(text)
+        (directory / "meta.properties").write_text(text)
     found = sorted((finding.code, finding.node or 0) for finding in alarms(audited(nodes)))
-    assert found == [("OTHER_CLUSTER", 3), ("WRONG_FOLDER", 1), ("WRONG_FOLDER", 2), ("WRONG_FOLDER", 3)]
+    assert found == [
+        ("OTHER_CLUSTER", 3),
+        ("WRONG_DIRECTORY", 1),
+        ("WRONG_DIRECTORY", 2),
+        ("WRONG_DIRECTORY", 3),
+    ]
 
 
 def test_unreadable_sidecar_file_is_found(nodes: dict[int, Path]) -> None:
-    (damaged_logs.log_folder(nodes[2]) / "quorum-state").write_text("{")
+    (damaged_logs.partition_path(nodes[2]) / "quorum-state").write_text("{")
     finding = the_alarm(audited(nodes))
     assert (finding.code, finding.node) == ("STATE_UNREADABLE", 2)
 
@@ -360,8 +365,8 @@ def test_unreadable_sidecar_file_is_found(nodes: dict[int, Path]) -> None:
 def test_overlapping_damage_is_reported(nodes: dict[int, Path]) -> None:
     """Arbitrary bytes anywhere in all copies give findings, but no exception."""
     random = Random(6)
-    for folder in nodes.values():
-        for segment in segments(folder):
+    for directory in nodes.values():
+        for segment in segments(directory):
             data = bytearray(segment.read_bytes())
             for _ in range(20):
                 at, size = random.randrange(len(data)), random.choice((1, 4, 300, 5000))

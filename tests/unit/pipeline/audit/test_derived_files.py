@@ -21,7 +21,7 @@ from tests.support.log.damaged_logs import (
     CRC_AT,
     batch_at,
     cut,
-    log_folder,
+    partition_path,
     save_state,
     segments,
 )
@@ -32,25 +32,25 @@ SETTINGS = LogSettings(segment_bytes=8192, allocate_bytes=0, index_interval_byte
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
     """A node with two epochs, several segments, and a snapshot in the last one."""
-    folder, disk = tmp_path / "1", OsDisk(lambda callback: None)
-    log = ConfigLog(disk, str(folder), SETTINGS)
+    directory, disk = tmp_path / "1", OsDisk(lambda callback: None)
+    log = ConfigLog(disk, str(directory), SETTINGS)
     log.set_configs(0, 600)
     end = log.commit()
-    assert build_snapshot(disk, str(folder), end, "test") is not None
+    assert build_snapshot(disk, str(directory), end, "test") is not None
     log.set_configs(0, 50, value="w")
     log.commit()
     log.log.close()
-    save_state(folder, 1, leader=1, voted=1)
-    return folder
+    save_state(directory, 1, leader=1, voted=1)
+    return directory
 
 
-def findings(*folders: Path) -> list[Finding]:
-    report = audit_here({number: str(folder) for number, folder in enumerate(folders, 1)})
+def findings(*directories: Path) -> list[Finding]:
+    report = audit_here({number: str(directory) for number, directory in enumerate(directories, 1)})
     return [finding for finding in report.findings if finding.severity > Severity.INFO]
 
 
-def codes(*folders: Path) -> list[str]:
-    return [finding.code for finding in findings(*folders)]
+def codes(*directories: Path) -> list[str]:
+    return [finding.code for finding in findings(*directories)]
 
 
 def test_files_of_a_node_agree_with_its_log(node: Path) -> None:
@@ -63,19 +63,19 @@ def test_files_of_a_node_agree_with_its_log(node: Path) -> None:
     "text", ["0\n2\n1 0\n2 50\n", "0\n1\n2 40\n", "0\n2\n1 0\n", "1\n1\n1 0\n", "0\n1\n1 0 9\n", "x"]
 )
 def test_epochs_that_the_log_does_not_have_are_found(node: Path, text: str) -> None:
-    (log_folder(node) / "leader-epoch-checkpoint").write_text(text)
+    (partition_path(node) / "leader-epoch-checkpoint").write_text(text)
     assert codes(node) == ["EPOCHS_CONTRADICT_LOG"]
 
 
 @pytest.mark.parametrize("text", ["0\n0\n", "0\n1\n1 40\n", "0\n2\n1 0\n2 5000\n"])
 def test_epochs_of_a_log_without_its_beginning_or_end_are_tolerated(node: Path, text: str) -> None:
-    (log_folder(node) / "leader-epoch-checkpoint").write_text(text)
+    (partition_path(node) / "leader-epoch-checkpoint").write_text(text)
     assert codes(node) == []
 
 
 @pytest.mark.parametrize("text", ["version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg", "topic"])
-def test_folder_of_another_partition_is_found(node: Path, text: str) -> None:
-    (log_folder(node) / "partition.metadata").write_text(text)
+def test_directory_of_another_partition_is_found(node: Path, text: str) -> None:
+    (partition_path(node) / "partition.metadata").write_text(text)
     assert codes(node) == ["PARTITION_METADATA_CONTRADICTS"]
 
 
@@ -120,7 +120,7 @@ def test_undecodable_record_is_found_in_each_copy(node: Path, tmp_path: Path) ->
     with segment.open("r+b") as file:
         file.seek(batch.position)
         file.write(data)
-    for snapshot in log_folder(node).glob("*.checkpoint"):
+    for snapshot in partition_path(node).glob("*.checkpoint"):
         snapshot.unlink()
     shutil.copytree(node, tmp_path / "2")
     found = findings(node, tmp_path / "2")

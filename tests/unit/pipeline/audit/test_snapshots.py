@@ -11,13 +11,13 @@ import pytest
 
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log import LogSettings
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.node.snapshots.builder import build_snapshot
 from quorumd.pipeline.audit.audit import AuditReport, audit_here
 from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.runtime.disk import OsDisk
 from tests.support.log.config_logs import ConfigLog
-from tests.support.log.damaged_logs import log_folder, save_state, segments
+from tests.support.log.damaged_logs import partition_path, save_state, segments
 from tests.support.log.log_files import Batch, batches
 from tests.support.log.snapshots import config, write_snapshot
 
@@ -46,12 +46,12 @@ def nodes(tmp_path: Path, disk: OsDisk) -> dict[int, Path]:
     return {1: first, 2: tmp_path / "2"}
 
 
-def snapshots(data_folder: Path) -> list[Path]:
-    return sorted(log_folder(data_folder).glob("*.checkpoint"))
+def snapshots(data_directory: Path) -> list[Path]:
+    return sorted(partition_path(data_directory).glob("*.checkpoint"))
 
 
 def audited(nodes: dict[int, Path], fold_records: int = 100_000) -> AuditReport:
-    return audit_here({node: str(folder) for node, folder in nodes.items()}, fold_records)
+    return audit_here({node: str(directory) for node, directory in nodes.items()}, fold_records)
 
 
 def alarms(report: AuditReport) -> list[Finding]:
@@ -118,8 +118,8 @@ def test_changed_value_on_one_node_is_found(nodes: dict[int, Path]) -> None:
 
 
 def test_changed_value_on_all_nodes_is_found(nodes: dict[int, Path]) -> None:
-    for folder in nodes.values():
-        file = snapshots(folder)[1]
+    for directory in nodes.values():
+        file = snapshots(directory)[1]
         change_value(file, snapshot_batches(file)[1])
     found = alarms(audited(nodes))
     assert {(finding.code, finding.node, finding.peer) for finding in found} == {
@@ -133,11 +133,11 @@ def test_order_of_snapshot_records_does_not_matter(nodes: dict[int, Path], disk:
     """Stock Kafka's nodes write records in different orders."""
     end = int(snapshots(nodes[1])[1].name[:20]) + 20
     values = [config(f"c{n}") for n in range(10)]
-    for folder, some in zip(nodes.values(), (values, values[::-1]), strict=True):
-        write_snapshot(disk, partition_folder(str(folder)), OffsetAndEpoch(end, 1), some, batch=3)
+    for directory, some in zip(nodes.values(), (values, values[::-1]), strict=True):
+        write_snapshot(disk, partition_directory(str(directory)), OffsetAndEpoch(end, 1), some, batch=3)
     found = alarms(audited(nodes, fold_records=0))
     assert found == []
-    write_snapshot(disk, partition_folder(str(nodes[2])), OffsetAndEpoch(end, 1), values[1:])
+    write_snapshot(disk, partition_directory(str(nodes[2])), OffsetAndEpoch(end, 1), values[1:])
     assert [(f.code, f.node) for f in alarms(audited(nodes, fold_records=0))] == [("SNAPSHOT_DIFFERS", 2)]
 
 
@@ -153,23 +153,23 @@ def test_excess_records_are_reported_and_not_applied(nodes: dict[int, Path]) -> 
 def test_log_starting_at_snapshot_is_compared(nodes: dict[int, Path]) -> None:
     """The second snapshot is compared with the first one and the log after it."""
     end = int(snapshots(nodes[1])[0].name[:20])
-    for folder in nodes.values():
-        for segment in segments(folder):
-            following = [each for each in segments(folder) if each > segment]
+    for directory in nodes.values():
+        for segment in segments(directory):
+            following = [each for each in segments(directory) if each > segment]
             if following and int(following[0].stem) <= end:
                 segment.unlink()
     report = audited(nodes)
     assert report.copies[1].start_offset > 0
     assert report.is_clean
     assert [finding.code for finding in report.findings] == ["SNAPSHOT_NOT_COMPARED"]
-    for folder in nodes.values():
-        file = snapshots(folder)[1]
+    for directory in nodes.values():
+        file = snapshots(directory)[1]
         change_value(file, snapshot_batches(file)[1])
     assert {finding.code for finding in alarms(audited(nodes))} == {"SNAPSHOT_DIFFERS"}
 
 
 def test_unfinished_snapshot_is_information(nodes: dict[int, Path]) -> None:
-    (log_folder(nodes[1]) / f"{77:020d}-{1:010d}.checkpoint.part").write_bytes(b"abc")
+    (partition_path(nodes[1]) / f"{77:020d}-{1:010d}.checkpoint.part").write_bytes(b"abc")
     (finding,) = audited(nodes).findings
     assert (finding.severity, finding.code, finding.node) == (Severity.INFO, "SNAPSHOT_PART", 1)
 

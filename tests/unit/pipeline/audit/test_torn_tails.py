@@ -20,19 +20,19 @@ SECTOR = 512
 @pytest.fixture
 def nodes(tmp_path: Path) -> dict[int, Path]:
     log = generate(tmp_path, LogShape(records=3000, batch_records=4, segment_bytes=64 << 10, nodes=2))
-    for folder in log.folders.values():
-        damaged_logs.save_state(folder, log.epoch, leader=-1, voted=-1)
-    shutil.copytree(log.folders[2], tmp_path / "node-3")
-    return {**log.folders, 3: tmp_path / "node-3"}
+    for directory in log.directories.values():
+        damaged_logs.save_state(directory, log.epoch, leader=-1, voted=-1)
+    shutil.copytree(log.directories[2], tmp_path / "node-3")
+    return {**log.directories, 3: tmp_path / "node-3"}
 
 
 def audited(nodes: dict[int, Path]) -> AuditReport:
-    return audit_here({node: str(folder) for node, folder in nodes.items()})
+    return audit_here({node: str(directory) for node, directory in nodes.items()})
 
 
-def lose_sector(data_folder: Path, from_end: int = 10) -> Batch:
+def lose_sector(data_directory: Path, from_end: int = 10) -> Batch:
     """Overwrite a sector of the last segment with zeros; return the first batch that overlaps it."""
-    segment = segments(data_folder)[-1]
+    segment = segments(data_directory)[-1]
     found = batches(segment)
     sector = found[-from_end].position // SECTOR * SECTOR
     with segment.open("r+b") as file:

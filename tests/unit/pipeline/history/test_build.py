@@ -32,12 +32,12 @@ def test_failed_build_leaves_no_staged_files(tmp_path: Path) -> None:
 
 
 def test_history_of_other_cluster_is_rejected(tmp_path: Path) -> None:
-    folder = write_segment(tmp_path / "node", history(1, 20)[0])
-    (folder / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=1\n")
+    directory = write_segment(tmp_path / "node", history(1, 20)[0])
+    (directory / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=1\n")
     (tmp_path / "history").mkdir()
     write_manifest(tmp_path / "history", Manifest(cluster_id="one"))
     with pytest.raises(ConfigError, match=r"cluster one, .*cluster another"):
-        build(NO_SPARK, {"path": f"1={folder}"}, tmp_path / "history")
+        build(NO_SPARK, {"path": f"1={directory}"}, tmp_path / "history")
 
 
 def test_history_rejects_log_that_lost_its_records(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_history_rejects_log_that_lost_its_records(tmp_path: Path) -> None:
     assert manifest is not None
     begin = Staging(tmp_path / "staging", manifest.end, manifest.end_epoch)
 
-    def look(folder: Path) -> int:
-        options = {"path": f"1={folder}", "startingOffset": str(manifest.end)} | staging_options(begin)
+    def look(directory: Path) -> int:
+        options = {"path": f"1={directory}", "startingOffset": str(manifest.end)} | staging_options(begin)
         reader = StagingSource(options).streamReader(NO_SPARK)
         end: int = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["offset"]
         return end

@@ -8,7 +8,7 @@ import pytest
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.history.copies import describe_input, without_damaged
-from quorumd.pipeline.history.seed import _snapshot_of_folders
+from quorumd.pipeline.history.seed import _snapshot_of_directories
 from tests.support.history.logs import damage_middle, history, write_segment, write_snapshot_of
 from tests.support.text import shows
 
@@ -16,13 +16,13 @@ LOG, IMAGE = history(5, 120)
 END = LOG[-1].offset + 1
 
 
-def write_copies(folder: Path, *damaged: int) -> dict[str, str]:
+def write_copies(directory: Path, *damaged: int) -> dict[str, str]:
     """Copies of nodes 1, 2 and 3, of which the last is shorter."""
     for node, length in {1: 120, 2: 120, 3: 100}.items():
-        write_segment(folder / str(node), LOG[:length])
+        write_segment(directory / str(node), LOG[:length])
     for node in damaged:
-        damage_middle(folder / str(node))
-    return {"path": ",".join(f"{node}={folder / str(node)}" for node in (1, 2, 3)), "onCorrupt": "fail"}
+        damage_middle(directory / str(node))
+    return {"path": ",".join(f"{node}={directory / str(node)}" for node in (1, 2, 3)), "onCorrupt": "fail"}
 
 
 def test_damaged_copy_is_skipped_and_reported_with_place(tmp_path: Path) -> None:
@@ -72,15 +72,15 @@ def test_sound_or_only_copy_is_kept(tmp_path: Path) -> None:
 def test_damaged_snapshot_is_skipped_and_reported(tmp_path: Path) -> None:
     _, image = history(5, 60)
     for node in (1, 2):
-        folder = write_segment(tmp_path / str(node), LOG[60:])
-        write_snapshot_of(folder, image, LOG[59])
+        directory = write_segment(tmp_path / str(node), LOG[60:])
+        write_snapshot_of(directory, image, LOG[59])
     path, reported = f"1={tmp_path / '1'},2={tmp_path / '2'}", list[str]()
     end = LOG[59].offset + 1
-    assert _snapshot_of_folders(path, 0, reported.append) == (f"1={tmp_path / '1'}", end)
+    assert _snapshot_of_directories(path, 0, reported.append) == (f"1={tmp_path / '1'}", end)
     damage_middle(tmp_path / "1", ".checkpoint")
     assert not reported
-    assert _snapshot_of_folders(path, 0, reported.append) == (f"2={tmp_path / '2'}", end)
+    assert _snapshot_of_directories(path, 0, reported.append) == (f"2={tmp_path / '2'}", end)
     assert len(reported) == 1
     damage_middle(tmp_path / "2", ".checkpoint")
     with pytest.raises(InputIncomplete, match=r"snapshots .*damaged"):
-        _snapshot_of_folders(path, 0, reported.append)
+        _snapshot_of_directories(path, 0, reported.append)

@@ -20,29 +20,29 @@ from tests.support.log.power_failure import flushed_disk
 
 def test_listed_files_are_flushed_before_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rename may reach the disk at any moment; files are removed only after it."""
-    folder, numbers, removed = tmp_path / "history", count(), writer.remove_obsolete
+    directory, numbers, removed = tmp_path / "history", count(), writer.remove_obsolete
 
-    def publish(folder: Path, manifest: Manifest) -> None:
-        left = disk.leave(folder, tmp_path / f"left-{next(numbers)}")
+    def publish(directory: Path, manifest: Manifest) -> None:
+        left = disk.leave(directory, tmp_path / f"left-{next(numbers)}")
         for name in sorted(manifest.named):
             assert (left / name).exists(), f"{name} has no name in what is left"
-            assert (left / name).read_bytes() == (folder / name).read_bytes(), f"{name} is torn"
-        write_manifest(folder, manifest)
+            assert (left / name).read_bytes() == (directory / name).read_bytes(), f"{name} is torn"
+        write_manifest(directory, manifest)
 
-    def remove(folder: Path, paths: list[str]) -> None:
-        assert content(disk.leave(folder, tmp_path / f"left-{next(numbers)}")) == content(folder)
-        removed(folder, paths)
+    def remove(directory: Path, paths: list[str]) -> None:
+        assert content(disk.leave(directory, tmp_path / f"left-{next(numbers)}")) == content(directory)
+        removed(directory, paths)
 
     monkeypatch.setattr(writer, "write_manifest", publish)
     monkeypatch.setattr(writer, "remove_obsolete", remove)
     monkeypatch.setattr(merging, "MANY", 4)
     log, image = history(4, 120)
-    with flushed_disk() as disk, only_writer(folder):
-        made = HistoryWriter(folder, Manifest())
+    with flushed_disk() as disk, only_writer(directory):
+        made = HistoryWriter(directory, Manifest())
         for start in range(0, 100, 20):
             add(made, log[start : start + 20])
         assert any("merged" in name for name in made.manifest.named)
-        write_seed(folder, image, log[-1])
+        write_seed(directory, image, log[-1])
 
 
 def test_files_of_worker_are_flushed_when_it_is_done(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_files_of_worker_are_flushed_when_it_is_done(tmp_path: Path) -> None:
     add(HistoryWriter(tmp_path, Manifest()), log, run=run)
 
 
-def test_nested_history_folder_is_flushed(tmp_path: Path) -> None:
+def test_nested_history_directory_is_flushed(tmp_path: Path) -> None:
     with flushed_disk() as disk, only_writer(tmp_path / "of" / "one"):
         assert (disk.leave(tmp_path, tmp_path / "left") / "of" / "one").exists()
 

@@ -38,8 +38,8 @@ def facts(state: dict[str, Any]) -> list[Any]:
 States = dict[tuple[bytes, int], dict[str, Any]]
 
 
-def current(folder: Path) -> States:
-    states = plain_states(open_history(folder).read("partition_current"))
+def current(directory: Path) -> States:
+    states = plain_states(open_history(directory).read("partition_current"))
     return {(state["topic_id"], state["partition"]): state for state in states}
 
 
@@ -92,15 +92,15 @@ def test_history_starting_with_snapshot_has_no_gap(tmp_path: Path) -> None:
     assert found.manifest.begin == log[199].offset + 1
 
 
-def across_a_gap(folder: Path, snapshot: int) -> tuple[States, States, int]:
+def across_a_gap(directory: Path, snapshot: int) -> tuple[States, States, int]:
     """Return the current states after the 200th record and after a snapshot of `records` records, and the last
     offset of the snapshot."""
     log, _ = history(5, 300)
     _, image = history(5, snapshot)
-    write(folder, log[:200])
-    before = current(folder)
-    write_seed(folder, image, log[snapshot - 1])
-    return before, current(folder), log[snapshot - 1].offset
+    write(directory, log[:200])
+    before = current(directory)
+    write_seed(directory, image, log[snapshot - 1])
+    return before, current(directory), log[snapshot - 1].offset
 
 
 def test_unchanged_states_continue_across_gap(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The lag of copies in folders and of nodes, as recorded in a history."""
+"""The lag of copies in directories and of nodes, as recorded in a history."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_lag_of_copies_is_relative_to_most_up_to_date(tmp_path: Path) -> None:
     ]
     write_segment(two, log[:60])
     behind = [(row["ts"], row["role"], row["lag"]) for row in lag(NOW, end + 20)]
-    assert behind == [(NOW, "folder", 20), (NOW, "folder", 0)]
+    assert behind == [(NOW, "directory", 20), (NOW, "directory", 0)]
 
 
 @pytest.mark.asyncio

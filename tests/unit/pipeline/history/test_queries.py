@@ -35,7 +35,7 @@ def states_since(opened: History, moment: datetime) -> set[tuple[str, int, int]]
 def test_times_of_all_tables_are_corrected(histories: tuple[History, History]) -> None:
     right, wrong = histories
     assert (right.clocks.moved, wrong.clocks.moved) == (0, 1)
-    recorded = read_files(wrong.folder, wrong.manifest.paths("events"), "events")["ts"]
+    recorded = read_files(wrong.directory, wrong.manifest.paths("events"), "events")["ts"]
     assert max(recorded.to_pylist()) > right.end_ts
     for table, time, order in (
         ("events", "ts", "offset"),

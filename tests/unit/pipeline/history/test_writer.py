@@ -75,12 +75,12 @@ def killed_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]
     count = 0
 
     def dying(original: Callable[..., None]) -> Callable[..., None]:
-        def write(folder: Path, *rest: Any) -> None:
+        def write(directory: Path, *rest: Any) -> None:
             nonlocal count
             count += 1
             if count == moment:
                 raise Killed
-            original(folder, *rest)
+            original(directory, *rest)
             count += 1
             if count == moment:
                 raise Killed
@@ -107,26 +107,26 @@ def test_restart_after_kill_gives_same_history(tmp_path: Path, monkeypatch: pyte
     moment, was_killed = 0, True
     while was_killed:
         moment += 1
-        folder, was_killed = tmp_path / f"killed-{moment}", False
+        directory, was_killed = tmp_path / f"killed-{moment}", False
         with monkeypatch.context() as patch:
             killed_at(moment, patch)
             try:
                 for low, high in pairwise(cuts):
-                    write(folder, log[low:high])
+                    write(directory, log[low:high])
             except Killed:
                 was_killed = True
         if was_killed:
-            assert content(folder) in states, "half of a micro-batch is to be seen"
+            assert content(directory) in states, "half of a micro-batch is to be seen"
         # The stream's checkpoint is older than the history, so all records may be replayed.
         for low, high in pairwise(cuts):
-            write(folder, log[low:high])
-        assert content(folder) == states[-1]
-        assert files_in(folder) == set(files_named(folder)), "leftovers"
+            write(directory, log[low:high])
+        assert content(directory) == states[-1]
+        assert files_in(directory) == set(files_named(directory)), "leftovers"
     assert moment > 30
 
 
 def test_finished_history_has_one_generation_of_each_table(tmp_path: Path) -> None:
-    """Other programs read the folder of a table without the manifest."""
+    """Other programs read the directory of a table without the manifest."""
     log, _ = history(5, 40)
     writer = HistoryWriter(tmp_path, Manifest())
     add(writer, log[:25])
@@ -138,12 +138,14 @@ def test_finished_history_has_one_generation_of_each_table(tmp_path: Path) -> No
     assert files_in(tmp_path) == manifest.named
 
 
-def files_in(folder: Path) -> set[str]:
-    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()} - {tables.MANIFEST}
+def files_in(directory: Path) -> set[str]:
+    return {str(file.relative_to(directory)) for file in directory.rglob("*") if file.is_file()} - {
+        tables.MANIFEST
+    }
 
 
-def files_named(folder: Path) -> list[str]:
-    manifest = read_manifest(folder) or Manifest()
+def files_named(directory: Path) -> list[str]:
+    manifest = read_manifest(directory) or Manifest()
     return [path for table in HISTORY_TABLES for path in manifest.paths(table)] + manifest.obsolete
 
 
@@ -176,10 +178,10 @@ def test_chunks_are_limited_by_records_and_bytes(monkeypatch: pytest.MonkeyPatch
     assert [len(chunk) for chunk in staging._chunks(batches(log, 5), 0)] == [5] * 12
 
 
-def stage_values(folder: Path, values: list[bytes]) -> None:
+def stage_values(directory: Path, values: list[bytes]) -> None:
     data = encode_batch(0, 1, 1_000, values)
     rows = decode_records(data, scan(data).batches, 1, None, None, packed=True)
-    for _ in stage(iter([rows]), folder, 0):
+    for _ in stage(iter([rows]), directory, 0):
         pass
 
 

@@ -1,4 +1,4 @@
-"""The folder of a plan: Kafka's JSON, rollback, and errors for other folders."""
+"""The directory of a plan: Kafka's JSON, rollback, and errors for other directories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quorumd.cli.partitions.reassignment_plan import read_plan
 from quorumd.client.admin import TopicPartition
 from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.plan.comparison import compared, of_waves, replicas_on
-from quorumd.pipeline.plan.files import Plan, read_plan_folder, rollback_file, wave_file, write_plan
+from quorumd.pipeline.plan.files import Plan, read_plan_directory, rollback_file, wave_file, write_plan
 from quorumd.pipeline.plan.planner import make_plan
 from quorumd.pipeline.plan.planning import Changes, make_outcome
 from quorumd.pipeline.plan.state import ClusterState
@@ -70,7 +70,7 @@ def test_reassignment_json_is_kafka_format(plan: Plan, tmp_path: Path) -> None:
 
 def test_plan_survives_round_trip(plan: Plan, tmp_path: Path) -> None:
     write_plan(plan, tmp_path / "plan")
-    found = read_plan_folder(tmp_path / "plan")
+    found = read_plan_directory(tmp_path / "plan")
     assert found.moves.equals(plan.moves)
     assert found.brokers.equals(plan.brokers)
     assert found.figures == json.loads(json.dumps(plan.figures))
@@ -88,24 +88,24 @@ def test_figures_match_tables(plan: Plan) -> None:
     assert {row["broker"]: row["replicas_after"] for row in brokers}[1] == 0
 
 
-def test_non_empty_folder_is_rejected(plan: Plan, tmp_path: Path) -> None:
+def test_non_empty_directory_is_rejected(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     with pytest.raises(ConfigError, match="already exists"):
         write_plan(plan, tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["plan.json", "moves.parquet", "brokers.parquet"])
-def test_incomplete_plan_folder_is_reported(plan: Plan, tmp_path: Path, damage: str) -> None:
+def test_incomplete_plan_directory_is_reported(plan: Plan, tmp_path: Path, damage: str) -> None:
     write_plan(plan, tmp_path / "plan")
     (tmp_path / "plan" / damage).unlink()
     with pytest.raises(InputIncomplete, match=str(tmp_path / "plan")):
-        read_plan_folder(tmp_path / "plan")
+        read_plan_directory(tmp_path / "plan")
     (tmp_path / "plan" / damage).write_text("[]")
     with pytest.raises(InputIncomplete, match=str(tmp_path / "plan")):
-        read_plan_folder(tmp_path / "plan")
+        read_plan_directory(tmp_path / "plan")
     (tmp_path / "plan" / damage).write_text("{}")
     with pytest.raises(InputIncomplete, match=str(tmp_path / "plan")):
-        read_plan_folder(tmp_path / "plan")
+        read_plan_directory(tmp_path / "plan")
 
 
 @pytest.mark.parametrize("figure", ["waves", "before", "made_from", "lower_bound"])
@@ -115,7 +115,7 @@ def test_missing_or_invalid_figure_is_named(plan: Plan, tmp_path: Path, figure: 
     for damaged in ({**document, figure: "many"}, {k: v for k, v in document.items() if k != figure}):
         (tmp_path / "plan.json").write_text(json.dumps(damaged))
         with pytest.raises(InputIncomplete, match=rf"plan\.json: {figure}: "):
-            read_plan_folder(tmp_path)
+            read_plan_directory(tmp_path)
 
 
 def test_state_is_compared_with_plan(plan: Plan) -> None:

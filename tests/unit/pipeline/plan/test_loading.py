@@ -17,7 +17,7 @@ from quorumd.client.admin import AdminClient
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ConfigError, ErrorCode, InputIncomplete, RequestFailed
 from quorumd.ids import KafkaUuid
-from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.pipeline.history.tables import Manifest, path_in, write_manifest, write_rows
 from quorumd.pipeline.plan.loading import (
     sizes_of_file,
@@ -38,13 +38,13 @@ from tests.support.history.reference import Logged
 STATE = skewed_state(30, ["a", "b", "c", "a"])
 
 
-def write_history(folder: Path, brokers: list[dict[str, Any]], partitions: list[dict[str, Any]]) -> None:
+def write_history(directory: Path, brokers: list[dict[str, Any]], partitions: list[dict[str, Any]]) -> None:
     manifest = Manifest()
     for table, rows in (("brokers", brokers), ("partition_current", partitions)):
         path = path_in(table, 0, "all")
-        write_rows(folder, path, table, rows, "c")
+        write_rows(directory, path, table, rows, "c")
         manifest.files[table] = [path]
-    write_manifest(folder, manifest)
+    write_manifest(directory, manifest)
 
 
 def broker(id: int, offset: int, event: str = "register", **others: Any) -> dict[str, Any]:
@@ -122,10 +122,10 @@ def layout(state: ClusterState) -> list[Any]:
     ]
 
 
-def write_in_segments(folder: Path, log: list[Logged]) -> list[Path]:
+def write_in_segments(directory: Path, log: list[Logged]) -> list[Path]:
     for start in range(0, len(log), 100):
-        write_segment(folder, log[start : start + 100])
-    return sorted(folder.rglob("*.log"))
+        write_segment(directory, log[start : start + 100])
+    return sorted(directory.rglob("*.log"))
 
 
 def test_state_of_log_equals_state_of_node(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_copy_of_newer_epoch_precedes_longer_copy(tmp_path: Path) -> None:
     write_segment(tmp_path / "2", newer)
     assert layout(state_of_logs({n: str(tmp_path / str(n)) for n in (1, 2)})) == layout(state_of_image(image))
     # A node that has just fetched a snapshot has nothing else.
-    (tmp_path / "3" / PARTITION_FOLDER).mkdir(parents=True)
+    (tmp_path / "3" / PARTITION_DIRECTORY).mkdir(parents=True)
     write_snapshot_of(tmp_path / "3", image, newer[-1])
     write_segment(tmp_path / "2", log[:300])
     assert layout(state_of_logs({n: str(tmp_path / str(n)) for n in (1, 2, 3)})) == layout(

@@ -64,9 +64,9 @@ AUDIT = AuditDocument.model_validate(AUDIT_JSON)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Caches Vega's script here instead of the home directory of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield folder
+        directory = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(directory))
+        yield directory
 
 
 class Reader(HTMLParser):
@@ -225,7 +225,7 @@ def test_page_of_plan_without_moves_and_clean_audit() -> None:
     assert "No copy has a fault" in page
 
 
-def written(folder: Path) -> Path:
+def written(directory: Path) -> Path:
     """The day's history on disk."""
     day = a_day(partitions=60)
     manifest = Manifest(end=1000, cluster_id=day.cluster_id)
@@ -238,10 +238,10 @@ def written(folder: Path) -> Path:
     }
     for name, content in tables.items():
         path = path_in(name, 0, "all")
-        write_table(folder, path, table(HISTORY_TABLES[name], content.to_pylist()))
+        write_table(directory, path, table(HISTORY_TABLES[name], content.to_pylist()))
         manifest.files[name] = [path]
-    write_manifest(folder, manifest)
-    return folder
+    write_manifest(directory, manifest)
+    return directory
 
 
 def test_files_are_rendered_as_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,14 +290,14 @@ def test_missing_or_damaged_input_is_named(tmp_path: Path) -> None:
         (tmp_path / "audit.json").write_text(json.dumps(damage))
         with pytest.raises(InputIncomplete, match="audit --report"):
             read_audit(tmp_path / "audit.json")
-    folder = written(tmp_path / "history")
-    damaged = next(folder.glob("epochs/*/*.parquet"))
+    directory = written(tmp_path / "history")
+    damaged = next(directory.glob("epochs/*/*.parquet"))
     damaged.write_bytes(b"PAR1 no more")
     with pytest.raises(InputIncomplete, match=damaged.name):
-        read_history(folder)
+        read_history(directory)
     damaged.unlink()
     with pytest.raises(InputIncomplete, match="no longer exists"):
-        read_history(folder)
+        read_history(directory)
 
 
 def test_unwritable_page_leaves_no_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from quorumd.pipeline.audit.continuity import add_boundary_faults
 from quorumd.pipeline.audit.copies import Copy, read_copies
-from quorumd.pipeline.copies.log_files import LogFolder, SegmentFile
+from quorumd.pipeline.copies.log_files import CopyDirectory, SegmentFile
 from quorumd.pipeline.scan.batches import START, Batches, scan
 from quorumd.pipeline.scan.digests import SegmentDigests, batch_hashes
 from quorumd.pipeline.tables import schemas
@@ -33,7 +33,7 @@ def batches(log: bytes) -> Batches:
 def copy_of(*parts: pa.RecordBatch, names: Sequence[str] = ("a",), bases: Sequence[int] = (0,)) -> Copy:
     segments = tuple(SegmentFile(1, name, base, 0) for name, base in zip(names, bases, strict=True))
     table = pa.Table.from_batches(parts, schema=schemas.AUDIT.arrow())
-    copy = read_copies(table, {1: LogFolder(1, "", segments, ())})[1]
+    copy = read_copies(table, {1: CopyDirectory(1, "", segments, ())})[1]
     add_boundary_faults(copy)
     return copy
 

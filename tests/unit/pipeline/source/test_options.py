@@ -14,14 +14,14 @@ GIVEN = {"path": "1=/srv/n1,2=/srv/n2"}
 
 def test_option_names_are_case_insensitive() -> None:
     options = parse_options({"PATH": "/srv/n1", "STARTINGoffset": "5", "oncorrupt": "SKIP"})
-    assert options.folders == {0: "/srv/n1"}
+    assert options.directories == {0: "/srv/n1"}
     assert options.selection.offsets == Interval(5)
     assert options.on_corrupt == "skip"
 
 
 def test_defaults_read_whole_log_and_fail_on_damage() -> None:
     options = parse_options(GIVEN)
-    assert options.folders == {1: "/srv/n1", 2: "/srv/n2"}
+    assert options.directories == {1: "/srv/n1", 2: "/srv/n2"}
     assert (options.level, options.on_corrupt, options.packed) == ("records", "fail", False)
     assert options.selection == Selection()
     assert options.committed_only

@@ -1,4 +1,4 @@
-"""The source's readers on folders, called as Spark calls them."""
+"""The source's readers on directories, called as Spark calls them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, LessThan
 
 from quorumd.errors import InputIncomplete
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.meta_properties import PARTITION_FOLDER
-from quorumd.pipeline.copies.log_files import read_folders
+from quorumd.log.meta_properties import PARTITION_DIRECTORY
+from quorumd.pipeline.copies.log_files import read_directories
 from quorumd.pipeline.decode.plain import LATEST_MS
 from quorumd.pipeline.scan.batches import Batches, read_pieces
 from quorumd.pipeline.source import planning
@@ -41,12 +41,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> GeneratedLog:
 
 
 @pytest.fixture(scope="module")
-def folder(log: GeneratedLog) -> Path:
-    return log.folders[1] / PARTITION_FOLDER
+def directory(log: GeneratedLog) -> Path:
+    return log.directories[1] / PARTITION_DIRECTORY
 
 
-def segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.log"))
+def segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.log"))
 
 
 def batches_of(segment: Path) -> Batches:
@@ -56,8 +56,8 @@ def batches_of(segment: Path) -> Batches:
 
 @pytest.mark.parametrize("level", sorted(LEVELS.keys() - {"snapshot"}))
 @pytest.mark.parametrize("lists", ["array", "packed"])
-def test_columns_have_types_required_by_spark(folder: Path, level: str, lists: str) -> None:
-    table = read_table(folder, level=level, lists=lists, onCorrupt="report")
+def test_columns_have_types_required_by_spark(directory: Path, level: str, lists: str) -> None:
+    table = read_table(directory, level=level, lists=lists, onCorrupt="report")
     assert table.num_rows > 0
     assert table.schema.names == list(LEVELS[level].names)
 
@@ -65,10 +65,10 @@ def test_columns_have_types_required_by_spark(folder: Path, level: str, lists: s
 @given(data=st.data())
 @settings(max_examples=25)
 def test_rows_do_not_depend_on_splits(
-    data: st.DataObject, folder: Path, tmp_path_factory: pytest.TempPathFactory
+    data: st.DataObject, directory: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     copy = tmp_path_factory.mktemp("damaged")
-    for segment in segments(folder):
+    for segment in segments(directory):
         (copy / segment.name).write_bytes(damaged(data, segment.read_bytes()))
     level = data.draw(st.sampled_from(["records", "batches"]))
     columns = COLUMNS if level == "records" else ("segment", "position", "base_offset", "crc", "fault")
@@ -80,14 +80,14 @@ def test_rows_do_not_depend_on_splits(
     )
     assert rows(split) == whole
     skipped = rows(read_table(copy, columns, level=level, onCorrupt="skip", splitBytes=split_bytes))
-    crcs = sound_crcs(folder)
+    crcs = sound_crcs(directory)
     # A gap is reported with the sound batch after it, which is kept.
     sound = [row | {"fault": None} for row in whole if row["fault"] is None or row.get("crc") in crcs]
     assert skipped == sound
 
 
-def sound_crcs(folder: Path) -> set[int]:
-    return {int(crc) for segment in segments(folder) for crc in batches_of(segment).crc}
+def sound_crcs(directory: Path) -> set[int]:
+    return {int(crc) for segment in segments(directory) for crc in batches_of(segment).crc}
 
 
 def damaged(data: st.DataObject, segment: bytes) -> bytes:
@@ -114,9 +114,9 @@ def damaged(data: st.DataObject, segment: bytes) -> bytes:
         [EqualTo(("node",), 0)],
     ],
 )
-def test_pushed_filters_keep_matching_rows_and_prune(folder: Path, filters: list[Filter]) -> None:
-    everything = read_table(folder)
-    pruned = read_table(folder, filters=filters)
+def test_pushed_filters_keep_matching_rows_and_prune(directory: Path, filters: list[Filter]) -> None:
+    everything = read_table(directory)
+    pruned = read_table(directory, filters=filters)
     assert passing(pruned, filters) == passing(everything, filters) != []
     if filters[0].attribute != ("node",):  # type: ignore[attr-defined] # of comparisons
         assert pruned.num_rows < everything.num_rows / 2
@@ -138,18 +138,18 @@ def passing(table: pa.Table, filters: list[Filter]) -> list[dict[str, object]]:
 
 @given(st.integers(0, 3_100), st.integers(0, 3_100))
 @settings(max_examples=30)
-def test_requested_offsets_are_exact(folder: Path, log: GeneratedLog, low: int, high: int) -> None:
-    table = read_table(folder, ("offset",), startingOffset=low, endingOffset=high, splitBytes=7_000)
+def test_requested_offsets_are_exact(directory: Path, log: GeneratedLog, low: int, high: int) -> None:
+    table = read_table(directory, ("offset",), startingOffset=low, endingOffset=high, splitBytes=7_000)
     assert sorted(table.column("offset").to_pylist()) == list(range(low, min(high, log.end_offset)))
-    batches = read_table(folder, ("base_offset",), level="batches", startingOffset=low, endingOffset=high)
-    bases = [int(b) for segment in segments(folder) for b in batches_of(segment).base_offset]
+    batches = read_table(directory, ("base_offset",), level="batches", startingOffset=low, endingOffset=high)
+    bases = [int(b) for segment in segments(directory) for b in batches_of(segment).base_offset]
     assert batches.column("base_offset").to_pylist() == [base for base in bases if low <= base < high]
 
 
-def test_requested_times_apply_to_batches(folder: Path) -> None:
-    ends = [int(ts) for segment in segments(folder) for ts in batches_of(segment).max_timestamp]
+def test_requested_times_apply_to_batches(directory: Path) -> None:
+    ends = [int(ts) for segment in segments(directory) for ts in batches_of(segment).max_timestamp]
     low, high = ends[20], ends[120]
-    table = read_table(folder, ("ts",), level="batches", startingTimestamp=low, endingTimestamp=high)
+    table = read_table(directory, ("ts",), level="batches", startingTimestamp=low, endingTimestamp=high)
     expected = [ts for ts in ends if low <= ts < high]
     assert table.column("ts").cast(pa.int64()).to_pylist() == [ts * 1000 for ts in expected]
 
@@ -170,9 +170,9 @@ def test_negative_times_and_epochs_are_read(tmp_path: Path) -> None:
     assert read_table(tmp_path, ("ts",), startingTimestamp=0, endingTimestamp=1_001).num_rows == 1
 
 
-def with_indexes(folder: Path, copy: Path, late: int = 0) -> None:
-    """A copy of a folder with indexes like a node's; `late` moves their positions by this number of batches."""
-    shutil.copytree(folder, copy)
+def with_indexes(directory: Path, copy: Path, late: int = 0) -> None:
+    """A copy of a directory with indexes like a node's; `late` moves their positions by this number of batches."""
+    shutil.copytree(directory, copy)
     for segment in segments(copy):
         batches, base = batches_of(segment), int(segment.stem)
         known = range(1, len(batches) - late, 3)
@@ -183,23 +183,23 @@ def with_indexes(folder: Path, copy: Path, late: int = 0) -> None:
 
 @pytest.mark.parametrize("late", [0, 20])
 def test_index_prunes_reading_and_is_not_trusted(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
     copy = tmp_path / "copy"
-    with_indexes(folder, copy, late)
+    with_indexes(directory, copy, late)
     monkeypatch.setattr(planning, "INDEXED_BYTES", 0)
     for low in (300, 1_000, 1_700):
         table = read_table(copy, ("offset",), startingOffset=low, endingOffset=low + 5)
         assert table.column("offset").to_pylist() == list(range(low, low + 5))
-    (read,) = read_folders({0: str(copy)})
+    (read,) = read_directories({0: str(copy)})
     (file,) = [f for f in planning.files_of([read], "records") if f.expected_offset <= 1_000][-1:]
     start, end = planning.segment_bounds(file, planning.Interval(1_000, 1_005))
     assert late or end - start < file.size / 4
 
 
-def test_missing_segment_is_a_gap(folder: Path, tmp_path: Path) -> None:
+def test_missing_segment_is_a_gap(directory: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
+    shutil.copytree(directory, copy)
     first, second, third = segments(copy)[:3]
     second.unlink()
     size, lost = first.stat().st_size, (int(second.stem), int(third.stem))
@@ -209,9 +209,9 @@ def test_missing_segment_is_a_gap(folder: Path, tmp_path: Path) -> None:
     assert read_table(copy, ("offset",), startingOffset=lost[1]).num_rows > 0
 
 
-def test_damage_in_requested_offsets_is_reported_by_one_task(folder: Path, tmp_path: Path) -> None:
+def test_damage_in_requested_offsets_is_reported_by_one_task(directory: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
+    shutil.copytree(directory, copy)
     segment = segments(copy)[1]
     batches = batches_of(segment)
     whole = segment.read_bytes()
@@ -239,9 +239,9 @@ def test_damage_in_requested_offsets_is_reported_by_one_task(folder: Path, tmp_p
         assert read_table(copy, ("offset",), endingOffset=first).num_rows == first
 
 
-def test_only_last_segment_may_end_within_batch(folder: Path, tmp_path: Path) -> None:
+def test_only_last_segment_may_end_within_batch(directory: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
+    shutil.copytree(directory, copy)
     last = segments(copy)[-1]
     cut = batches_of(last)
     last.write_bytes(last.read_bytes()[: int(cut.position[-1]) + 40])
@@ -313,8 +313,8 @@ def test_snapshot_truncated_between_batches_is_reported(tmp_path: Path) -> None:
     assert read_table(tmp_path, ("offset",), level="snapshot", splitBytes=150, packBytes=1).num_rows > 9
 
 
-def test_empty_folder_and_missing_snapshots_are_reported(folder: Path, tmp_path: Path) -> None:
+def test_empty_directory_and_missing_snapshots_are_reported(directory: Path, tmp_path: Path) -> None:
     with pytest.raises(InputIncomplete, match="has no log"):
         read_table(tmp_path)
     with pytest.raises(InputIncomplete, match="snapshot"):
-        read_table(folder, level="snapshot")
+        read_table(directory, level="snapshot")

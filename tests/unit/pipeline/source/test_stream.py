@@ -1,4 +1,4 @@
-"""Streams over growing folders, without Spark."""
+"""Streams over growing directories, without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from quorumd.errors import InputIncomplete
 from quorumd.pipeline.live.observer import Observer
-from quorumd.pipeline.source.followed import FollowedFolders, FollowedSegment
+from quorumd.pipeline.source.followed import FollowedDirectories, FollowedSegment
 from quorumd.pipeline.source.options import Interval
 from quorumd.pipeline.source.stream import LiveLog, Offset, StreamReader
 from quorumd.pipeline.source.tasks import File
@@ -26,13 +26,13 @@ def batch(offset: int, epoch: int = 1, count: int = 3) -> bytes:
     return encode_batch(offset, epoch, 1_000 + offset, [b"\x01\x14\x63\x01"] * count)
 
 
-def segment(folder: Path, base: int = 0) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{base:020d}.log"
+def segment(directory: Path, base: int = 0) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / f"{base:020d}.log"
 
 
-def append(folder: Path, *batches: bytes, base: int = 0) -> None:
-    with segment(folder, base).open("ab") as stream:
+def append(directory: Path, *batches: bytes, base: int = 0) -> None:
+    with segment(directory, base).open("ab") as stream:
         stream.write(b"".join(batches))
 
 
@@ -60,21 +60,23 @@ def test_offsets_are_ordered_json_integers(tmp_path: Path) -> None:
 def test_micro_batches_have_each_record_once(
     cuts: list[int], zeros: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder = tmp_path_factory.mktemp("grows")
+    directory = tmp_path_factory.mktemp("grows")
     written = b"".join(batch(offset, epoch=1 + offset // 30) for offset in range(0, 60, 3))
-    stream = reader(folder)
+    stream = reader(directory)
     position = 0
     seen: list[int] = []
-    segment(folder).touch()
+    segment(directory).touch()
     start = stream.initialOffset()
     for cut in [*cuts, len(written)]:
         position = min(position + cut, len(written))
-        segment(folder).write_bytes(written[:position] + bytes(500 if zeros else 0))
+        segment(directory).write_bytes(written[:position] + bytes(500 if zeros else 0))
         end = stream.latestOffset(start, ALL)
         # The last byte of a batch may be zero.
         assert end["offset"] == 3 * ((position + zeros) // len(batch(0)))
         seen += offsets(stream, start, end)
-        assert offsets(reader(folder), start, end) == offsets(stream, start, end), "a replay by a new process"
+        assert offsets(reader(directory), start, end) == offsets(stream, start, end), (
+            "a replay by a new process"
+        )
         start = end
     assert seen == list(range(60))
 
@@ -212,7 +214,7 @@ def test_rewritten_segment_is_scanned_again(tmp_path: Path) -> None:
 def test_segment_deleted_before_read_is_reported(tmp_path: Path) -> None:
     append(tmp_path, batch(0), batch(3))
     append(tmp_path, batch(6), base=6)
-    copy = FollowedFolders({1: str(tmp_path)})
+    copy = FollowedDirectories({1: str(tmp_path)})
     copy.look()
     segment(tmp_path).unlink()
     with pytest.raises(InputIncomplete, match=f"{segment(tmp_path)} .*node 1\\b.*No such file"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorumd.pipeline.copies.log_files import LogFolder, SegmentFile, SnapshotFile
+from quorumd.pipeline.copies.log_files import CopyDirectory, SegmentFile, SnapshotFile
 from quorumd.pipeline.source.options import MAX_OFFSET, Interval, Selection
 from quorumd.pipeline.source.tasks import (
     File,
@@ -21,7 +21,7 @@ from quorumd.pipeline.source.tasks import (
     split,
 )
 
-FOLDER = LogFolder(
+DIRECTORY = CopyDirectory(
     1,
     "/n1",
     tuple(
@@ -32,7 +32,7 @@ FOLDER = LogFolder(
 
 
 def files(level: str = "records") -> list[File]:
-    return files_of([FOLDER], level)
+    return files_of([DIRECTORY], level)
 
 
 def selected(**parts: Interval) -> list[int]:

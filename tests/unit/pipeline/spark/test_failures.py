@@ -20,8 +20,8 @@ quorumd.errors.InputIncomplete: /srv/n1/00000000000000000000.log: position 8192:
 WHILE_PLANNING = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan in Python: Traceback (most recent call last):
   File "/srv/pyspark/sql/worker/plan_data_source_read.py", line 222, in main
     partitions = reader.partitions()
-  File "/srv/quorumd/pipeline/copies/log_files.py", line 77, in find_folder
-quorumd.errors.ConfigError: 'x=/srv' is no ID=FOLDER
+  File "/srv/quorumd/pipeline/copies/log_files.py", line 77, in find_directory
+quorumd.errors.ConfigError: 'x=/srv' is no ID=DIR
  SQLSTATE: 38000;
 """
 BROKEN_CODE = """Traceback (most recent call last):
@@ -38,7 +38,7 @@ NO_TABLE = """[TABLE_OR_VIEW_NOT_FOUND] The table `nowhere` cannot be found. SQL
     ("error", "kind", "text"),
     [
         (PythonException(IN_A_WORKER), InputIncomplete, f"/srv/n1/{20 * '0'}.log: position 8192: CRC differs"),
-        (AnalysisException(WHILE_PLANNING), ConfigError, "'x=/srv' is no ID=FOLDER"),
+        (AnalysisException(WHILE_PLANNING), ConfigError, "'x=/srv' is no ID=DIR"),
         (PythonException("RequestFailed: no node answered"), RequestFailed, "no node answered"),
     ],
 )  # fmt: skip

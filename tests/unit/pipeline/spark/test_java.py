@@ -10,7 +10,7 @@ from tests.support.text import shows
 
 
 def installed(home: Path, version: str | None) -> Path:
-    """A folder that looks like a Java; without a version it has no `release` file, and its java prints nothing."""
+    """A directory that looks like a Java; without a version it has no `release` file, and its java prints nothing."""
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
     (home / "bin" / "java").chmod(0o755)
@@ -81,7 +81,7 @@ def test_old_java_is_reported_in_one_line(tmp_path: Path) -> None:
         find_java({"JAVA_HOME": str(old), "PATH": ""}, ())
 
 
-def test_folder_without_java_is_skipped(tmp_path: Path) -> None:
+def test_directory_without_java_is_skipped(tmp_path: Path) -> None:
     silent = installed(tmp_path / "silent", None)
     right = installed(tmp_path / "right", "17.0.1")
     found = find_java({"PATH": f"{silent / 'bin'}"}, (str(tmp_path),))
@@ -99,6 +99,6 @@ def test_wrong_java_home_is_named(tmp_path: Path, name: str) -> None:
 
 
 def test_missing_spark_requirement_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorumd.pipeline.spark.java.SYSTEM_FOLDERS", ())
+    monkeypatch.setattr("quorumd.pipeline.spark.java.SYSTEM_DIRECTORIES", ())
     assert str(why_no_spark({"PATH": ""})).startswith("no Java found: ")
     assert why_no_spark({"JAVA_HOME": str(installed(tmp_path, "17.0.15"))}) is None

@@ -163,7 +163,7 @@ def test_fetch_in_an_epoch_that_is_not_durable() -> None:
 
 
 FIRST, SECOND = KafkaUuid(bytes([1]) * 16), KafkaUuid(bytes([2]) * 16)
-"""Consecutive data folders of a node."""
+"""Consecutive data directories of a node."""
 
 
 @pytest.mark.parametrize(("voter", "saved", "violation"), [

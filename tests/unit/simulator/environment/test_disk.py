@@ -138,7 +138,7 @@ def test_removal_without_directory_sync_can_be_undone() -> None:
     assert outcomes_of_power_loss(prepare, "/a") == {None, b"data"}
 
 
-def test_names_of_one_folder_vanish_from_the_latest_on() -> None:
+def test_names_of_one_directory_vanish_from_the_latest_on() -> None:
     for seed in SEEDS:
         disk = make_disk(seed)
         for name in "abcd":
@@ -149,7 +149,7 @@ def test_names_of_one_folder_vanish_from_the_latest_on() -> None:
         assert left == list("abcd"[: len(left)])
 
 
-def test_folder_whose_name_was_not_synced_can_vanish_with_its_files() -> None:
+def test_directory_whose_name_was_not_synced_can_vanish_with_its_files() -> None:
     def prepare(disk: SimulatedDisk) -> None:
         disk.make_directory("/data/log")
         write_synced(disk, "/data/log/a", b"x")
@@ -192,7 +192,7 @@ def test_certain_bytes_are_what_every_power_loss_leaves() -> None:
         assert left.startswith(certain)
 
 
-def test_name_is_certain_only_after_the_folder_was_synced() -> None:
+def test_name_is_certain_only_after_the_directory_was_synced() -> None:
     disk = make_disk()
     write_synced(disk, "/state", b"old")
     write_synced(disk, "/state.tmp", b"new")

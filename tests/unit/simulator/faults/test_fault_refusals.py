@@ -22,12 +22,12 @@ def test_every_damage_is_refused_and_the_node_continues_with_its_files() -> None
         run(cluster, 1000.0)
         assert fault.available(cluster)
         fault.inject(cluster, Random(seed))
-    assert cluster.counters["wrong folders refused"] == 40
+    assert cluster.counters["wrong directories refused"] == 40
     run(cluster, 10_000.0)
     assert len(cluster.running()) == 3
 
 
-def test_formatted_folders_are_left_alone() -> None:
+def test_formatted_directories_are_left_alone() -> None:
     cluster, fault = make_cluster(3), RepeatedFormat()
     elect(cluster)
     for seed in range(30):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 
 from quorumd.ids import OffsetAndEpoch
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import file_name
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.data_directories import DATA_DIRECTORY
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.inspection.log_mirror import DurableLog, batches_in
 
-PARTITION = partition_folder(DATA_FOLDER)
+PARTITION = partition_directory(DATA_DIRECTORY)
 
 
 def test_copied_file_is_not_durable() -> None:
@@ -23,7 +23,7 @@ def test_copied_file_is_not_durable() -> None:
         disk.mount(Process("node-1"))
         disk.make_directory(PARTITION)
         disk.sync_directory("/")
-        disk.sync_directory(DATA_FOLDER)
+        disk.sync_directory(DATA_DIRECTORY)
         path = f"{PARTITION}/x"
         assert disk.put(path, b"x" * 2000)
         assert not disk.put(path, b"y")
@@ -40,8 +40,8 @@ def test_snapshot_counts_for_the_durable_log_once_it_is_synced() -> None:
     disk.make_directory(PARTITION)
     path = f"{PARTITION}/{file_name(OffsetAndEpoch(2, 1))}"
     disk.put(path, b"snapshot")
-    for folder in ("/", DATA_FOLDER, PARTITION):
-        disk.sync_directory(folder)
+    for directory in ("/", DATA_DIRECTORY, PARTITION):
+        disk.sync_directory(directory)
     log = DurableLog(disk, PARTITION)
     batches = batches_in(encode_batch(0, 1, 0, [b"a", b"b"]))
     assert log.holds(batches) == 0

@@ -9,7 +9,7 @@ import pytest
 from quorumd.log.high_watermark_checkpoint import HighWatermarkCheckpoint
 from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.data_folders import DATA_FOLDER
+from quorumd.simulator.data_directories import DATA_DIRECTORY
 from quorumd.simulator.faults.voters import request_voters
 from quorumd.simulator.liveness.convergence import (
     Handover,
@@ -94,7 +94,7 @@ def partition_observed(handover: Handover) -> bool:
 def test_missing_checkpoint_is_reported() -> None:
     cluster = settled(1)
     machine = cluster.machines[1]
-    HighWatermarkCheckpoint(machine.disk, DATA_FOLDER).save(7)
+    HighWatermarkCheckpoint(machine.disk, DATA_DIRECTORY).save(7)
     require_checkpoints(cluster, {(1, machine.incarnation): 7, (1, machine.incarnation + 1): 9})
     with pytest.raises(InvariantViolation, match=r"node 1 .*below 8, .*has 7"):
         require_checkpoints(cluster, {(1, machine.incarnation): 8})

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.log.meta_properties import partition_folder
+from quorumd.log.meta_properties import partition_directory
 from quorumd.simulator.checkers import CommittedDataIsImmutable, InvariantViolation
-from quorumd.simulator.cluster import DATA_FOLDER, Cluster
+from quorumd.simulator.cluster import DATA_DIRECTORY, Cluster
 from quorumd.simulator.inspection.log_mirror import Batch
 from quorumd.simulator.liveness.growth import require_bounded_disks, require_bounded_memory
 from tests.support.simulator.simulated_cluster import leader_of, make_cluster, run
 
-FOLDER = partition_folder(DATA_FOLDER)
+DIRECTORY = partition_directory(DATA_DIRECTORY)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_obsolete_snapshots_are_a_violation(cluster: Cluster) -> None:
     assert node is not None
     node.core.snapshots.stop()
     for end_offset in (1, 2, 3):
-        cluster.machines[1].disk.put(f"{FOLDER}/{end_offset:020d}-{1:010d}.checkpoint", bytes(1000))
+        cluster.machines[1].disk.put(f"{DIRECTORY}/{end_offset:020d}-{1:010d}.checkpoint", bytes(1000))
     with pytest.raises(InvariantViolation, match="2000"):
         require(cluster, [])
 
@@ -53,7 +53,7 @@ def test_excess_of_a_growing_log_may_be_followed_by_another(cluster: Cluster) ->
     machine, offsets = cluster.machines[1], [1, 2, 3]
     assert machine.node is not None
     machine.node.core.snapshots.stop()
-    names = [f"{FOLDER}/{end_offset:020d}-{1:010d}.checkpoint" for end_offset in (1, 2, 3, 4)]
+    names = [f"{DIRECTORY}/{end_offset:020d}-{1:010d}.checkpoint" for end_offset in (1, 2, 3, 4)]
     for name in names[:3]:
         machine.disk.put(name, bytes(1000))
 
@@ -70,7 +70,7 @@ def test_excess_of_a_growing_log_may_be_followed_by_another(cluster: Cluster) ->
 
 def test_unfinished_files_are_a_violation(cluster: Cluster) -> None:
     for number in (1, 2):
-        cluster.machines[1].disk.put(f"{FOLDER}/{number:020d}-{1:010d}.checkpoint.part", b"")
+        cluster.machines[1].disk.put(f"{DIRECTORY}/{number:020d}-{1:010d}.checkpoint.part", b"")
     with pytest.raises(InvariantViolation, match="unfinished files"):
         require(cluster, [])
 

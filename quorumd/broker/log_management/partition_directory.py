@@ -15,25 +15,25 @@ from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.errors import CorruptLog
 from quorumd.ids import METADATA_TOPIC, KafkaUuid
-from quorumd.log.atomic_file import parent_folder
+from quorumd.log.atomic_file import parent_directory
 from quorumd.log.partition_metadata import ensure_partition_metadata, read_topic_id
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.ports import Disk
 
 logger = logging.getLogger("quorumd.broker")
 
-FolderKey = tuple[str, int]
+DirectoryKey = tuple[str, int]
 """(topic, partition)"""
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
-_FOLDER = re.compile(r"(.+)-(\d{1,10})")
+_DIRECTORY = re.compile(r"(.+)-(\d{1,10})")
 _FUTURE = re.compile(r"(.+)-(\d{1,10})\.[0-9a-f]{32}-future")
 _RENAMED = re.compile(r".+\.[0-9a-f]{32}-delete")
 _MAX_NAME_LENGTH = 255
 
 
-class Folder(NamedTuple):
+class PartitionDirectory(NamedTuple):
     """A partition directory; `topic_id` is None without a valid `partition.metadata`."""
 
     name: str
@@ -58,7 +58,7 @@ class OpenRequest(NamedTuple):
     unique_id: KafkaUuid
 
     @property
-    def folder(self) -> str:
+    def path(self) -> str:
         return f"{self.directory}/{self.name}"
 
 
@@ -68,69 +68,69 @@ def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
 
     Raises the errors of `PartitionLog.open`, and OSError.
     """
-    folder = request.folder
+    path = request.path
     recovery_point, start_offset, is_clean = request.recovery_point, request.start_offset, request.is_clean
-    if disk.exists(folder) and _load_topic_id(disk, folder) != request.topic_id:
-        names = disk.list_directory(folder)
-        if _load_topic_id(disk, folder) is not None:
-            remove_folder(disk, rename_for_deletion(disk, folder, request.unique_id))
+    if disk.exists(path) and _load_topic_id(disk, path) != request.topic_id:
+        names = disk.list_directory(path)
+        if _load_topic_id(disk, path) is not None:
+            remove_partition_directory(disk, rename_for_deletion(disk, path, request.unique_id))
         elif any(name.endswith(LOG_SUFFIX) for name in names):
-            stray = _with_suffix(folder, request.unique_id, STRAY_SUFFIX)
-            logger.warning("%s has no topic id; renaming it to %s", folder, stray)
-            disk.rename(folder, stray)
+            stray = _with_suffix(path, request.unique_id, STRAY_SUFFIX)
+            logger.warning("%s has no topic id; renaming it to %s", path, stray)
+            disk.rename(path, stray)
         recovery_point, start_offset, is_clean = 0, 0, False
-    disk.make_directory(folder)
+    disk.make_directory(path)
     disk.sync_directory(request.directory)
-    ensure_partition_metadata(disk, folder, request.topic_id)
-    log, report = PartitionLog.open(disk, folder, request.settings, recovery_point, start_offset, is_clean)
+    ensure_partition_metadata(disk, path, request.topic_id)
+    log, report = PartitionLog.open(disk, path, request.settings, recovery_point, start_offset, is_clean)
     if report.truncations:
         logger.warning("%s-%d: %s", request.topic, request.number, report)
     return log
 
 
-def _load_topic_id(disk: Disk, folder: str) -> KafkaUuid | None:
+def _load_topic_id(disk: Disk, path: str) -> KafkaUuid | None:
     try:
-        return read_topic_id(disk, folder)
+        return read_topic_id(disk, path)
     except CorruptLog as fault:
         logger.warning("%s", fault)
         return None
 
 
-def folder_name(topic: str, number: int) -> str:
+def directory_name(topic: str, number: int) -> str:
     """Return the name of the directory of a partition."""
     return f"{topic}-{number}"
 
 
 def future_name(topic: str, number: int, unique_id: KafkaUuid) -> str | None:
     """Return the directory name of a future replica; None if the topic name is too long for one."""
-    name = f"{folder_name(topic, number)}.{unique_id.hex()}{FUTURE_SUFFIX}"
+    name = f"{directory_name(topic, number)}.{unique_id.hex()}{FUTURE_SUFFIX}"
     return name if len(name) <= _MAX_NAME_LENGTH else None
 
 
-def name_for_deletion(folder: str, unique_id: KafkaUuid) -> str:
+def name_for_deletion(path: str, unique_id: KafkaUuid) -> str:
     """Return the path that marks a directory as deleted."""
-    return _with_suffix(folder, unique_id, DELETE_SUFFIX)
+    return _with_suffix(path, unique_id, DELETE_SUFFIX)
 
 
-def rename_for_deletion(disk: Disk, folder: str, unique_id: KafkaUuid) -> str:
+def rename_for_deletion(disk: Disk, path: str, unique_id: KafkaUuid) -> str:
     """Durably rename a directory to mark it as deleted; return the new path. Raises OSError."""
-    renamed = name_for_deletion(folder, unique_id)
-    disk.rename(folder, renamed)
-    disk.sync_directory(parent_folder(folder))
+    renamed = name_for_deletion(path, unique_id)
+    disk.rename(path, renamed)
+    disk.sync_directory(parent_directory(path))
     return renamed
 
 
-def _with_suffix(folder: str, unique_id: KafkaUuid, suffix: str) -> str:
-    parent, _, name = folder.rpartition("/")
+def _with_suffix(path: str, unique_id: KafkaUuid, suffix: str) -> str:
+    parent, _, name = path.rpartition("/")
     ending = f".{unique_id.hex()}{suffix}"
     return f"{parent}/{name[: _MAX_NAME_LENGTH - len(ending)]}{ending}"
 
 
-def remove_folder(disk: Disk, folder: str) -> None:
+def remove_partition_directory(disk: Disk, path: str) -> None:
     """Remove a directory and its files. Raises OSError."""
-    for name in disk.list_directory(folder):
-        disk.remove(f"{folder}/{name}")
-    disk.remove_directory(folder)
+    for name in disk.list_directory(path):
+        disk.remove(f"{path}/{name}")
+    disk.remove_directory(path)
 
 
 def delete_log(disk: Disk, log: PartitionLog, unique_id: KafkaUuid) -> str:
@@ -153,16 +153,16 @@ def remove_deleted(disk: Disk, directory: str) -> None:
     """Remove the directories that an earlier run renamed for deletion. Raises OSError."""
     for name in disk.list_directory(directory):
         if _RENAMED.fullmatch(name):
-            remove_folder(disk, f"{directory}/{name}")
+            remove_partition_directory(disk, f"{directory}/{name}")
 
 
-def list_folders(disk: Disk, directory: str) -> list[Folder]:
+def list_partition_directories(disk: Disk, directory: str) -> list[PartitionDirectory]:
     """List the partition directories in a log directory, including those of future replicas. Raises OSError."""
     found = []
     for name in disk.list_directory(directory):
         is_future = name.endswith(FUTURE_SUFFIX)
-        match = (_FUTURE if is_future else _FOLDER).fullmatch(name)
+        match = (_FUTURE if is_future else _DIRECTORY).fullmatch(name)
         if match is not None and match[1] != METADATA_TOPIC:
             topic_id = _load_topic_id(disk, f"{directory}/{name}")
-            found.append(Folder(name, match[1], int(match[2]), topic_id, is_future))
+            found.append(PartitionDirectory(name, match[1], int(match[2]), topic_id, is_future))
     return found

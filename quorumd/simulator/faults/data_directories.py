@@ -7,22 +7,22 @@ from random import Random
 
 from quorumd.ids import KafkaUuid
 from quorumd.log.high_watermark_checkpoint import FILE_NAME as CHECKPOINT
-from quorumd.log.meta_properties import load_meta_properties, partition_folder, save_meta_properties
+from quorumd.log.meta_properties import load_meta_properties, partition_directory, save_meta_properties
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.protocol.record_batch import headers
 from quorumd.raft.voters import majority
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.data_folders import (
-    DATA_FOLDER,
+from quorumd.simulator.data_directories import (
+    DATA_DIRECTORY,
     expect_refusal,
     healthy_voters,
     is_dispensable,
     replace,
-    restore_folder,
+    restore_directory,
     set_aside,
 )
 
-PARTITION = partition_folder(DATA_FOLDER)
+PARTITION = partition_directory(DATA_DIRECTORY)
 EPOCH_BYTES = range(12, 16)
 """Position in a batch of the only field that neither the CRC nor another check covers."""
 MAX_MISTAKE_MS = 5000.0
@@ -93,9 +93,9 @@ class WrongClusterId:
         if _saved_state(machine).get("clusterId") and random.random() < 0.5:
 
             def edit() -> None:
-                meta = load_meta_properties(machine.disk, DATA_FOLDER)
+                meta = load_meta_properties(machine.disk, DATA_DIRECTORY)
                 assert meta is not None
-                save_meta_properties(machine.disk, DATA_FOLDER, meta._replace(cluster_id=wrong))
+                save_meta_properties(machine.disk, DATA_DIRECTORY, meta._replace(cluster_id=wrong))
 
             expect_refusal(cluster, machine, machine.disk.copy(), "another cluster id", edit)
             cluster.restart_later(machine.node_id)
@@ -104,56 +104,56 @@ class WrongClusterId:
         cluster.restart_later(machine.node_id)
 
         def notice() -> None:
-            restore_folder(cluster, machine)
+            restore_directory(cluster, machine)
             cluster.restart_later(machine.node_id)
 
         cluster.heap.call_later(random.random() * MAX_MISTAKE_MS, notice, b"operator")
 
 
-class SwappedFolders:
+class SwappedDirectories:
     """Two nodes are started with each other's log directories, and then with their own."""
 
-    name = "swapped folders"
+    name = "swapped directories"
 
     def available(self, cluster: Cluster) -> bool:
-        return len(_with_own_folder(cluster)) > 1
+        return len(_with_own_directory(cluster)) > 1
 
     def inject(self, cluster: Cluster, random: Random) -> None:
-        one, other = random.sample(_with_own_folder(cluster), 2)
+        one, other = random.sample(_with_own_directory(cluster), 2)
         for machine in (one, other):
             cluster.kill(machine.node_id)
         for machine, theirs in ((one, other), (other, one)):
-            mistake = f"it has the folder of node {theirs.node_id}"
+            mistake = f"it has the directory of node {theirs.node_id}"
             expect_refusal(cluster, machine, theirs.disk.copy(), mistake)
         for machine in (one, other):
             cluster.restart_later(machine.node_id)
 
 
-class CopiedFolder:
+class CopiedDirectory:
     """A node is started with a copy of another node's log directory, possibly with its own id written into it."""
 
-    name = "copied folder"
+    name = "copied directory"
 
     def available(self, cluster: Cluster) -> bool:
-        return len(_with_own_folder(cluster)) > 1
+        return len(_with_own_directory(cluster)) > 1
 
     def inject(self, cluster: Cluster, random: Random) -> None:
-        machine, source = random.sample(_with_own_folder(cluster), 2)
+        machine, source = random.sample(_with_own_directory(cluster), 2)
         cluster.kill(machine.node_id)
         is_known = _saved_state(source).get("brokerId") == source.node_id
         edits = is_known and random.random() < 0.5
 
         def edit() -> None:
-            meta = load_meta_properties(machine.disk, DATA_FOLDER)
+            meta = load_meta_properties(machine.disk, DATA_DIRECTORY)
             assert meta is not None
-            save_meta_properties(machine.disk, DATA_FOLDER, meta._replace(node_id=machine.node_id))
+            save_meta_properties(machine.disk, DATA_DIRECTORY, meta._replace(node_id=machine.node_id))
 
-        mistake = f"it has a copy of the folder of node {source.node_id}"
+        mistake = f"it has a copy of the directory of node {source.node_id}"
         expect_refusal(cluster, machine, source.disk.copy(), mistake, edit if edits else None)
         cluster.restart_later(machine.node_id)
 
 
-def _with_own_folder(cluster: Cluster) -> list[Machine]:
+def _with_own_directory(cluster: Cluster) -> list[Machine]:
     return [
         machine
         for machine in cluster.machines.values()
@@ -162,7 +162,7 @@ def _with_own_folder(cluster: Cluster) -> list[Machine]:
 
 
 def _replaceable(cluster: Cluster) -> list[Machine]:
-    return [machine for machine in _with_own_folder(cluster) if is_dispensable(cluster, machine)]
+    return [machine for machine in _with_own_directory(cluster) if is_dispensable(cluster, machine)]
 
 
 def _saved_state(machine: Machine) -> dict[str, object]:
@@ -175,7 +175,7 @@ def _saved_state(machine: Machine) -> dict[str, object]:
 def _sealed_and_committed(machine: Machine) -> list[str]:
     """Return the sealed segments that recovery must find intact."""
     disk = machine.disk
-    checkpoint = disk.durable_bytes(f"{DATA_FOLDER}/{CHECKPOINT}", 0, 1000).split()
+    checkpoint = disk.durable_bytes(f"{DATA_DIRECTORY}/{CHECKPOINT}", 0, 1000).split()
     if not checkpoint:
         return []
     names = [name for name in disk.durable_names(PARTITION) if name.endswith(LOG_SUFFIX)]

@@ -1,4 +1,4 @@
-"""Kafka's own clients and tools on a broker of quorumd, and a stock broker that takes over its folders, and back."""
+"""Kafka's own clients and tools on a broker of quorumd whose directory a stock broker takes over, and back."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ GROUPS = ("classic", "consumer")
 HEAP = ("-Xmx256M",)
 
 
-class Folders:
-    """One node with both roles, whose folder is used by quorumd, then by Kafka, then by quorumd again."""
+class Takeover:
+    """One node with both roles, whose directory is used by quorumd, then by Kafka, then by quorumd again."""
 
-    def __init__(self, tools: StockTools, folder: Path) -> None:
+    def __init__(self, tools: StockTools, directory: Path) -> None:
         self._tools = tools
-        self._folder = folder
-        self._node = KafkaCluster(1, folder / "quorumd", tools.release)
+        self._directory = directory
+        self._node = KafkaCluster(1, directory / "quorumd", tools.release)
         self._stock: subprocess.Popen[bytes] | None = None
         self._to: tuple[str, str] = ("", "")
         self._kept: Traffic | None = None
@@ -40,8 +40,8 @@ class Folders:
             ("kafka-consumer-perf-test reads with both group protocols", self.measure_consumers),
             ("VerifiableProducer and VerifiableConsumer, with both group protocols", self.verify),
             ("kafka-transactions describes the producers of a partition", self.describe),
-            ("a stock broker takes the folder over, with its records and groups", self.take_over),
-            ("quorumd takes the folder back, with the records of both", self.return_to_quorumd),
+            ("a stock broker takes the directory over, with its records and groups", self.take_over),
+            ("quorumd takes the directory back, with the records of both", self.return_to_quorumd),
         ]
 
     def stop(self) -> None:
@@ -115,7 +115,7 @@ class Folders:
     def take_over(self) -> str:
         self._node.stop()
         config = self._stock_config()
-        with (self._folder / "stock.log").open("wb") as log:
+        with (self._directory / "stock.log").open("wb") as log:
             command = self._tools.command(KAFKA, config, java=HEAP)
             self._stock = subprocess.Popen(command, stdout=log, stderr=log)
         wait_for("the stock broker to list the topics", self._lists_topics, PATIENCE_S)
@@ -130,13 +130,13 @@ class Folders:
 
     def _stock_config(self) -> Path:
         """The settings of the node, as far as a stock broker has them."""
-        node = LocalCluster.open(self._folder / "quorumd").nodes[0]
+        node = LocalCluster.open(self._directory / "quorumd").nodes[0]
         lines = [line for line in node.config.read_text().splitlines() if not line.startswith("#")]
         settings = dict(line.split("=", 1) for line in lines if line)
         settings["controller.quorum.voters"] = settings.pop("quorum.voters")
         for name in ("metrics.listener", *(each for each in settings if settings[each].endswith("s"))):
             settings.pop(name, None)
-        config = self._folder / "stock.properties"
+        config = self._directory / "stock.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         return config
 

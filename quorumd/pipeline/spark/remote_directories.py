@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from quorumd.errors import ConfigError, InputIncomplete
-from quorumd.log.meta_properties import PARTITION_FOLDER
+from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.pipeline.spark.failures import first_line
 from quorumd.pipeline.spark.progress import doing
 from quorumd.pipeline.spark.settings import stays_here
@@ -55,27 +55,27 @@ class _FileSystem(Protocol):
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def is_remote(folder: str) -> bool:
+def is_remote(directory: str) -> bool:
     """Return True for a URL, such as hdfs://namenode/n1."""
-    return _URL.match(folder) is not None
+    return _URL.match(directory) is not None
 
 
-def local_folders(folders: Mapping[int, str]) -> dict[int, str]:
+def local_directories(directories: Mapping[int, str]) -> dict[int, str]:
     """Return the directories that Python can open."""
-    return {node: folder for node, folder in folders.items() if not is_remote(folder)}
+    return {node: directory for node, directory in directories.items() if not is_remote(directory)}
 
 
 @contextmanager
-def copied_folders(
-    session: SparkSession, folders: Mapping[int, str], master: str
+def copied_directories(
+    session: SparkSession, directories: Mapping[int, str], master: str
 ) -> Iterator[dict[int, str]]:
     """Yield the directories, remote ones replaced by local copies, which are removed afterwards.
 
     Raises InputIncomplete if a file cannot be read, ConfigError if workers on other machines would need the copies.
     """
-    remote = {node: folder for node, folder in folders.items() if is_remote(folder)}
+    remote = {node: directory for node, directory in directories.items() if is_remote(directory)}
     if not remote:
-        yield dict(folders)
+        yield dict(directories)
         return
     if not stays_here(master):
         raise ConfigError(
@@ -83,31 +83,31 @@ def copied_folders(
             "use --master local[*], or mount the directory on all of them"
         )
     with tempfile.TemporaryDirectory(prefix="quorumd-copies-") as temporary:
-        copies = dict(folders)
-        for node, folder in sorted(remote.items()):
-            doing(f"copying {folder}")
+        copies = dict(directories)
+        for node, directory in sorted(remote.items()):
+            doing(f"copying {directory}")
             target = Path(temporary) / f"node-{node}"
             target.mkdir()
-            _copy(session, node, folder, target)
+            _copy(session, node, directory, target)
             copies[node] = str(target)
         yield copies
 
 
-def _copy(session: SparkSession, node: int, folder: str, target: Path) -> None:
+def _copy(session: SparkSession, node: int, directory: str, target: Path) -> None:
     """Copy the files of a log directory and of the log in it, or of a directory of segments."""
     from py4j.protocol import Py4JJavaError
 
     try:
-        path = _path(session, folder)
+        path = _path(session, directory)
         files = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
         _copy_files(session, files, path, target)
-        log = _path(session, path, PARTITION_FOLDER)
+        log = _path(session, path, PARTITION_DIRECTORY)
         if files.exists(log):
-            (target / PARTITION_FOLDER).mkdir()
-            _copy_files(session, files, log, target / PARTITION_FOLDER)
+            (target / PARTITION_DIRECTORY).mkdir()
+            _copy_files(session, files, log, target / PARTITION_DIRECTORY)
     except Py4JJavaError as error:
         cause = first_line(str(error.java_exception.toString()))
-        raise InputIncomplete(f"{folder} of node {node} cannot be read: {cause}") from None
+        raise InputIncomplete(f"{directory} of node {node} cannot be read: {cause}") from None
 
 
 def _copy_files(session: SparkSession, files: _FileSystem, path: _HadoopPath, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""Folders on Hadoop's file systems give the results of local ones."""
+"""Directories on Hadoop's file systems give the results of local ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quorumd.errors import ConfigError, InputIncomplete
 from quorumd.pipeline.audit.audit import audit, audit_here
 from quorumd.pipeline.history.build import build
 from quorumd.pipeline.history.history import open_history
-from quorumd.pipeline.spark.remote_folders import copied_folders, local_folders
+from quorumd.pipeline.spark.remote_directories import copied_directories, local_directories
 from scripts.log_generator import LogShape, generate
 from tests.support.log import damaged_logs
 from tests.support.processes.webhdfs import webhdfs
@@ -33,33 +33,35 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield url
 
 
-def test_audit_of_urls_equals_that_of_folders(spark: SparkSession, served: str, tmp_path: Path) -> None:
+def test_audit_of_urls_equals_that_of_directories(spark: SparkSession, served: str, tmp_path: Path) -> None:
     log = generate(
         tmp_path / "log", LogShape(records=20_000, batch_records=8, segment_bytes=1 << 19, nodes=3)
     )
-    damaged_logs.flip_bit(log.folders[1], 10_000)
-    damaged_logs.drop_batch(log.folders[2], 15_000)
-    damaged_logs.save_state(log.folders[3], log.epoch, leader=-1, voted=2)
-    folders = {node: str(folder) for node, folder in log.folders.items()}
-    urls = {node: f"{served}/{folder.relative_to(tmp_path)}" for node, folder in log.folders.items()}
-    assert local_folders(urls | {4: "n4"}) == {4: "n4"}
+    damaged_logs.flip_bit(log.directories[1], 10_000)
+    damaged_logs.drop_batch(log.directories[2], 15_000)
+    damaged_logs.save_state(log.directories[3], log.epoch, leader=-1, voted=2)
+    directories = {node: str(directory) for node, directory in log.directories.items()}
+    urls = {
+        node: f"{served}/{directory.relative_to(tmp_path)}" for node, directory in log.directories.items()
+    }
+    assert local_directories(urls | {4: "n4"}) == {4: "n4"}
 
-    with copied_folders(spark, urls | {3: folders[3]}, LOCAL) as copies:
-        assert copies[3] == folders[3]
+    with copied_directories(spark, urls | {3: directories[3]}, LOCAL) as copies:
+        assert copies[3] == directories[3]
         report = audit(spark, copies)
 
-    assert report.document() == audit_here(folders).document()
+    assert report.document() == audit_here(directories).document()
     assert {finding.code for finding in report.findings} >= {"BAD_CRC", "GAP"}
     assert not Path(copies[1]).exists()
 
 
-def test_history_of_url_equals_that_of_folder(spark: SparkSession, tmp_path: Path) -> None:
+def test_history_of_url_equals_that_of_directory(spark: SparkSession, tmp_path: Path) -> None:
     log = generate(tmp_path / "log", LogShape(records=3_000, segment_bytes=100_000))
-    (folder,) = log.folders.values()
-    build(spark, {"path": f"1={folder}"}, tmp_path / "local")
+    (directory,) = log.directories.values()
+    build(spark, {"path": f"1={directory}"}, tmp_path / "local")
     with (
         webhdfs(tmp_path) as url,
-        copied_folders(spark, {1: f"{url}/{folder.relative_to(tmp_path)}"}, LOCAL) as c,
+        copied_directories(spark, {1: f"{url}/{directory.relative_to(tmp_path)}"}, LOCAL) as c,
     ):
         build(spark, {"path": f"1={c[1]}"}, tmp_path / "remote")
     for table in ("events", "partition_current", "brokers"):
@@ -70,11 +72,11 @@ def test_history_of_url_equals_that_of_folder(spark: SparkSession, tmp_path: Pat
 
 def test_missing_url_and_distant_workers_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     with webhdfs(tmp_path) as url:
-        with pytest.raises(InputIncomplete) as caught, copied_folders(spark, {7: f"{url}/n7"}, LOCAL):
+        with pytest.raises(InputIncomplete) as caught, copied_directories(spark, {7: f"{url}/n7"}, LOCAL):
             pass
         assert shows(str(caught.value), url, "node 7", "/n7")
-    with pytest.raises(InputIncomplete) as caught, copied_folders(spark, {7: "nowhere://h/n7"}, LOCAL):
+    with pytest.raises(InputIncomplete) as caught, copied_directories(spark, {7: "nowhere://h/n7"}, LOCAL):
         pass
     assert shows(str(caught.value), "nowhere")
-    with pytest.raises(ConfigError), copied_folders(spark, {7: "hdfs://h/n7"}, "spark://10.0.0.5:7077"):
+    with pytest.raises(ConfigError), copied_directories(spark, {7: "hdfs://h/n7"}, "spark://10.0.0.5:7077"):
         pass

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
 from quorumd.broker.log_management.disk_operations import DiskOperations
-from quorumd.broker.log_management.log_folders import (
-    Folder,
-    FolderKey,
-    folder_name,
-    list_folders,
+from quorumd.broker.log_management.partition_directory import (
+    DirectoryKey,
+    PartitionDirectory,
+    directory_name,
+    list_partition_directories,
     remove_deleted,
 )
 from quorumd.ids import KafkaUuid
@@ -20,58 +20,64 @@ from quorumd.ports import Disk
 logger = logging.getLogger("quorumd.broker")
 
 
-class PartitionFolders:
+class PartitionDirectories:
     """`current`: the log directory of each partition. `future`: the log directory and the name of each future replica
     that the scan found."""
 
     def __init__(self, disk: Disk, directories: LogDirectories, operations: DiskOperations) -> None:
-        self.current: dict[FolderKey, LogDirectory] = {}
-        self.future: dict[FolderKey, tuple[LogDirectory, str]] = {}
+        self.current: dict[DirectoryKey, LogDirectory] = {}
+        self.future: dict[DirectoryKey, tuple[LogDirectory, str]] = {}
         self._disk = disk
         self._directories = directories
         self._operations = operations
 
-    def scan(self, assigned: Callable[[Folder], KafkaUuid | None], done: Callable[[], None]) -> None:
+    def scan(
+        self, assigned: Callable[[PartitionDirectory], KafkaUuid | None], done: Callable[[], None]
+    ) -> None:
         """Scan all online log directories: register their partition directories, delete stray ones, complete moves.
 
-        `assigned(folder)`: the directory id of the replica in the metadata; None if this broker has no such replica.
+        `assigned(partition_directory)`: the directory id of the replica in the metadata, None without a replica here.
         """
         for directory in self._directories.online:
             self._scan(directory, assigned)
         self._operations.run(lambda: None, lambda _: self._complete_moves(done))
 
-    def _scan(self, directory: LogDirectory, assigned: Callable[[Folder], KafkaUuid | None]) -> None:
-        def scan() -> list[Folder]:
+    def _scan(
+        self, directory: LogDirectory, assigned: Callable[[PartitionDirectory], KafkaUuid | None]
+    ) -> None:
+        def scan() -> list[PartitionDirectory]:
             remove_deleted(self._disk, directory.path)
-            return list_folders(self._disk, directory.path)
+            return list_partition_directories(self._disk, directory.path)
 
-        def scanned(outcome: list[Folder] | BaseException) -> None:
+        def scanned(outcome: list[PartitionDirectory] | BaseException) -> None:
             if isinstance(outcome, BaseException):
                 self._operations.on_failure(directory, f"its logs cannot be listed: {outcome}")
                 return
-            for folder in outcome:
-                self._register(directory, folder, assigned(folder))
+            for partition_directory in outcome:
+                self._register(directory, partition_directory, assigned(partition_directory))
 
         self._operations.run(scan, scanned)
 
-    def _register(self, directory: LogDirectory, folder: Folder, assigned: KafkaUuid | None) -> None:
-        key = (folder.topic, folder.number)
+    def _register(
+        self, directory: LogDirectory, partition_directory: PartitionDirectory, assigned: KafkaUuid | None
+    ) -> None:
+        key = (partition_directory.topic, partition_directory.number)
         known = self.current.get(key)
-        if assigned is None and (folder.topic_id is not None or folder.is_future):
-            self._delete_stray(directory, folder)
-        elif folder.is_future:
+        if assigned is None and (partition_directory.topic_id is not None or partition_directory.is_future):
+            self._delete_stray(directory, partition_directory)
+        elif partition_directory.is_future:
             if key in self.future:
-                self._delete_stray(directory, folder)
+                self._delete_stray(directory, partition_directory)
             else:
-                self.future[key] = (directory, folder.name)
+                self.future[key] = (directory, partition_directory.name)
         elif known is None:
             self.current[key] = directory
         elif directory.id == assigned:
             # A crash interrupted a move, or the directory was offline during one.
-            self._delete_stray(known, folder)
+            self._delete_stray(known, partition_directory)
             self.current[key] = directory
         elif known.id == assigned:
-            self._delete_stray(directory, folder)
+            self._delete_stray(directory, partition_directory)
         else:
             logger.error(
                 "%s-%d is in both %s and %s; using the former: remove the obsolete directory",
@@ -90,12 +96,12 @@ class PartitionFolders:
                 self._complete_move(key)
         self._operations.run(lambda: None, lambda _: done())
 
-    def _complete_move(self, key: FolderKey) -> None:
+    def _complete_move(self, key: DirectoryKey) -> None:
         directory, name = self.future[key]
         path = f"{directory.path}/{name}"
 
         def rename() -> None:
-            self._disk.rename(path, f"{directory.path}/{folder_name(*key)}")
+            self._disk.rename(path, f"{directory.path}/{directory_name(*key)}")
             self._disk.sync_directory(directory.path)
 
         def renamed(outcome: object) -> None:
@@ -106,7 +112,7 @@ class PartitionFolders:
 
         self._operations.run(rename, renamed)
 
-    def _delete_stray(self, directory: LogDirectory, folder: Folder) -> None:
-        path = f"{directory.path}/{folder.name}"
+    def _delete_stray(self, directory: LogDirectory, partition_directory: PartitionDirectory) -> None:
+        path = f"{directory.path}/{partition_directory.name}"
         logger.warning("%s is stray: no replica is assigned to it; deleting it", path)
         self._operations.discard(directory, path)

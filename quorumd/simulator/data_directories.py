@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quorumd.errors import StorageError
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
-from quorumd.log.meta_properties import format_folder, partition_folder
+from quorumd.log.meta_properties import format_directory, partition_directory
 from quorumd.log.quorum_state_file import Founder
 from quorumd.log.snapshot_file import SnapshotWriter
 from quorumd.protocol.messages.voters_record import VotersRecord
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from quorumd.simulator.cluster import Cluster, Machine
     from quorumd.simulator.inspection.log_mirror import Batch
 
-DATA_FOLDER = "/data"
+DATA_DIRECTORY = "/data"
 MAX_REPAIR_DELAY_MS = 3000.0
 WALL_MS = 1_600_000_000_000
 
@@ -38,7 +38,7 @@ class SetAside(NamedTuple):
     """A log directory that is not in use."""
 
     root: Directory
-    folder: int
+    directory_number: int
     directory_id: KafkaUuid
     recoverable_batches: list[Batch]
     """The batches that the node must find once it has this directory again."""
@@ -60,9 +60,9 @@ def format_durably(
     by_kafka: KafkaFormat | None = None,
 ) -> None:
     """Run `quorumd format`, or `kafka-storage format`; its result must survive an immediate power loss."""
-    format_folder(
+    format_directory(
         machine.disk,
-        DATA_FOLDER,
+        DATA_DIRECTORY,
         node_id=machine.node_id,
         directory_id=machine.directory_id,
         cluster_id=cluster_id,
@@ -70,7 +70,7 @@ def format_durably(
         bootstrap=bootstrap,
     )
     for path, directory_id in machine.log_directories.items():
-        format_folder(
+        format_directory(
             machine.disk,
             path,
             node_id=machine.node_id,
@@ -79,9 +79,9 @@ def format_durably(
             has_metadata=False,
         )
     if by_kafka is not None:
-        folder = partition_folder(DATA_FOLDER)
+        directory = partition_directory(DATA_DIRECTORY)
         snapshot = SnapshotWriter(
-            machine.disk, folder, OffsetAndEpoch(0, 0), WALL_MS, by_kafka.voters, "format"
+            machine.disk, directory, OffsetAndEpoch(0, 0), WALL_MS, by_kafka.voters, "format"
         )
         snapshot.write(by_kafka.frames)
         snapshot.finish()
@@ -97,7 +97,7 @@ def healthy_voters(cluster: Cluster, without: Machine) -> int:
     return sum(
         machine is not without
         and not machine.retired
-        and machine.folder == 0
+        and machine.directory_number == 0
         and not machine.disk.is_corrupted
         and machine.set_aside is None
         and machine.durable_log.holds(first) == 1
@@ -117,7 +117,7 @@ def is_dispensable(cluster: Cluster, machine: Machine) -> bool:
         return False
     if cluster.voters_changed and not cluster.options.auto_join:
         return most_up_to_date(cluster) is not None and may_be_lost(cluster, machine)
-    if machine.node_id not in cluster.voters or machine.folder != 0:
+    if machine.node_id not in cluster.voters or machine.directory_number != 0:
         # With auto join, this node may be needed for a majority.
         return not cluster.options.auto_join
     informed = most_up_to_date(cluster)
@@ -128,22 +128,25 @@ def is_dispensable(cluster: Cluster, machine: Machine) -> bool:
 
 def replace(cluster: Cluster, machine: Machine) -> None:
     """Replace the disk of a machine without a process; the new one is formatted with or without the cluster id."""
-    random = cluster.streams.stream("new folder", machine.node_id, machine.folders_made)
+    # The names of streams determine the runs of known seeds.
+    random = cluster.streams.stream("new folder", machine.node_id, machine.directories_made)
     cluster.counters["disks replaced"] += 1
-    cluster.counters["voters lost"] += machine.node_id in cluster.voters and machine.folder == 0
+    cluster.counters["voters lost"] += machine.node_id in cluster.voters and machine.directory_number == 0
     machine.disk.exchange(Directory())
     _reformat(cluster, machine, random, random.choice((None, known_cluster_id(cluster))))
 
 
 def set_aside(cluster: Cluster, machine: Machine, cluster_id: str | None) -> None:
-    """Run the node with another directory, which an operator has formatted by mistake; `restore_folder` ends that."""
-    random = cluster.streams.stream("wrong folder", machine.node_id, machine.folders_made)
+    """Run the node with another directory, formatted by mistake; `restore_directory` ends that."""
+    random = cluster.streams.stream("wrong folder", machine.node_id, machine.directories_made)
     root = machine.disk.exchange(Directory())
-    machine.set_aside = SetAside(root, machine.folder, machine.directory_id, machine.recoverable_batches)
+    machine.set_aside = SetAside(
+        root, machine.directory_number, machine.directory_id, machine.recoverable_batches
+    )
     _reformat(cluster, machine, random, cluster_id)
 
 
-def restore_folder(cluster: Cluster, machine: Machine) -> None:
+def restore_directory(cluster: Cluster, machine: Machine) -> None:
     """Undo `set_aside`; the node is killed."""
     aside = machine.set_aside
     if aside is None:
@@ -152,7 +155,7 @@ def restore_folder(cluster: Cluster, machine: Machine) -> None:
     machine.set_aside = None
     machine.names_itself = False
     machine.disk.exchange(aside.root)
-    machine.folder, machine.directory_id = aside.folder, aside.directory_id
+    machine.directory_number, machine.directory_id = aside.directory_number, aside.directory_id
     machine.recoverable_batches = aside.recoverable_batches
     cluster.moved(machine)
 
@@ -200,9 +203,9 @@ def expect_refusal(
     try:
         cluster.start_node(machine, process)
     except StorageError:
-        cluster.counters["wrong folders refused"] += 1
+        cluster.counters["wrong directories refused"] += 1
     else:
-        raise InvariantViolation(f"a node refuses a folder {why}", f"node {machine.node_id}: {mistake}")
+        raise InvariantViolation(f"a node refuses a directory {why}", f"node {machine.node_id}: {mistake}")
     finally:
         process.alive = False
         cluster.network.process_ended(process)
@@ -212,12 +215,14 @@ def expect_refusal(
     watched = filter(is_watched, before.keys() | after)
     changed = sorted(path for path in watched if before.get(path, b"") != after.get(path, b""))
     if changed:
-        raise InvariantViolation(f"a folder {why} is left alone", f"node {machine.node_id} changed {changed}")
+        raise InvariantViolation(
+            f"a directory {why} is left alone", f"node {machine.node_id} changed {changed}"
+        )
 
 
 def _reformat(cluster: Cluster, machine: Machine, random: Random, cluster_id: str | None) -> None:
-    machine.folders_made += 1
-    machine.folder = machine.folders_made
+    machine.directories_made += 1
+    machine.directory_number = machine.directories_made
     entropy = SimulatedEntropy(random)
     machine.directory_id = entropy.uuid()
     machine.log_directories = {path: entropy.uuid() for path in machine.log_directories}

@@ -1,21 +1,21 @@
-"""`.lock`: only one process at a time uses a data folder."""
+"""`.lock`: only one process at a time uses a data directory."""
 
 from __future__ import annotations
 
-from quorumd.errors import FolderInUse, StorageError
+from quorumd.errors import DirectoryInUse, StorageError
 from quorumd.ports import Disk, File
 
 FILE_NAME = ".lock"
 
 
-def lock_folder(disk: Disk, data_folder: str) -> File:
-    """Lock the folder until the returned file is closed. Raises FolderInUse, StorageError if it cannot be used."""
-    path = f"{data_folder}/{FILE_NAME}"
+def lock_directory(disk: Disk, data_directory: str) -> File:
+    """Lock the directory until the returned file is closed. Raises DirectoryInUse, and StorageError if unusable."""
+    path = f"{data_directory}/{FILE_NAME}"
     try:
         return disk.lock(path)
     except BlockingIOError:
-        raise FolderInUse(
-            f"{data_folder} is in use by another process{_holder(disk, path)}, which holds {path}; stop that "
+        raise DirectoryInUse(
+            f"{data_directory} is in use by another process{_holder(disk, path)}, which holds {path}; stop that "
             "process, or use another log directory for this node"
         ) from None
     except OSError as cause:

@@ -1,4 +1,5 @@
-"""A data folder as `kafka-storage format --standalone --release-version 4.1` of Kafka 4.4.0 writes it (KIP-1170)."""
+"""A data directory as `kafka-storage format --standalone --release-version 4.1` of Kafka 4.4.0 writes it
+(KIP-1170)."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ CHECKPOINT = b64decode(
 """Node 1 is the voter, at 127.0.0.1:19091."""
 
 
-def write_checkpoint(disk: Disk, data_folder: str, content: bytes = CHECKPOINT) -> None:
-    """Write the file, and create the folder of the partition."""
-    folder = f"{data_folder}/__cluster_metadata-0"
-    disk.make_directory(folder)
-    file = disk.open(f"{folder}/{NAME}", create=True)
+def write_checkpoint(disk: Disk, data_directory: str, content: bytes = CHECKPOINT) -> None:
+    """Write the file, and create the directory of the partition."""
+    directory = f"{data_directory}/__cluster_metadata-0"
+    disk.make_directory(directory)
+    file = disk.open(f"{directory}/{NAME}", create=True)
     file.write_at(0, content)
     file.close()

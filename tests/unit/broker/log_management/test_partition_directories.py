@@ -1,4 +1,4 @@
-"""Folders of logs whose identity does not fit, and directories that cannot be used."""
+"""Partition directories whose identity does not fit, and log directories that cannot be used."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log_management.directories import LogDirectories, LogDirectory
-from quorumd.broker.log_management.log_folders import (
-    Folder,
+from quorumd.broker.log_management.partition_directory import (
     OpenRequest,
-    list_folders,
+    PartitionDirectory,
+    list_partition_directories,
     open_log,
     remove_deleted,
     rename_for_deletion,
@@ -47,7 +47,7 @@ def disk(memory_disk: SimulatedDisk) -> SimulatedDisk:
 
 
 def test_log_is_found_by_its_topic_id(disk: SimulatedDisk) -> None:
-    assert list_folders(disk, "/data") == [Folder("events-0", "events", 0, FIRST)]
+    assert list_partition_directories(disk, "/data") == [PartitionDirectory("events-0", "events", 0, FIRST)]
     assert open_log(disk, request(FIRST)).end_offset == 1
 
 
@@ -55,7 +55,7 @@ def test_log_of_an_earlier_topic_with_the_same_name_is_replaced(disk: SimulatedD
     log = open_log(disk, request(SECOND))
     assert (log.start_offset, log.end_offset) == (0, 0)
     assert disk.list_directory("/data") == ["events-0"]
-    assert list_folders(disk, "/data") == [Folder("events-0", "events", 0, SECOND)]
+    assert list_partition_directories(disk, "/data") == [PartitionDirectory("events-0", "events", 0, SECOND)]
 
 
 @pytest.mark.parametrize("content", [b"version: 0\ntopic_id: ?\n", None])
@@ -65,7 +65,7 @@ def test_log_without_a_topic_id_is_set_aside(
     disk.remove("/data/events-0/partition.metadata")
     if content is not None:
         write_atomically(disk, "/data/events-0/partition.metadata", content)
-    assert list_folders(disk, "/data") == [Folder("events-0", "events", 0, None)]
+    assert list_partition_directories(disk, "/data") == [PartitionDirectory("events-0", "events", 0, None)]
     with caplog.at_level(logging.WARNING):
         assert open_log(disk, request(FIRST)).end_offset == 0
     (stray,) = [name for name in disk.list_directory("/data") if name != "events-0"]
@@ -74,16 +74,16 @@ def test_log_without_a_topic_id_is_set_aside(
     assert any(name.endswith(".log") for name in disk.list_directory(f"/data/{stray}"))
 
 
-def test_folder_without_a_topic_id_and_records_is_used(disk: SimulatedDisk) -> None:
+def test_directory_without_a_topic_id_and_records_is_used(disk: SimulatedDisk) -> None:
     disk.make_directory("/data/others-0")
     log = open_log(disk, request(SECOND)._replace(name="others-0", topic="others"))
     assert log.end_offset == 0
-    assert Folder("others-0", "others", 0, SECOND) in list_folders(disk, "/data")
+    assert PartitionDirectory("others-0", "others", 0, SECOND) in list_partition_directories(disk, "/data")
 
 
-def test_folders_that_were_renamed_for_deletion_are_removed(disk: SimulatedDisk) -> None:
+def test_directories_that_were_renamed_for_deletion_are_removed(disk: SimulatedDisk) -> None:
     rename_for_deletion(disk, "/data/events-0", MARKER)
-    assert list_folders(disk, "/data") == []
+    assert list_partition_directories(disk, "/data") == []
     remove_deleted(disk, "/data")
     assert disk.list_directory("/data") == []
 
@@ -179,7 +179,7 @@ def test_log_without_space_is_offline_and_opened_again_later(monkeypatch: pytest
     assert cluster.produce_and_wait("events").error is ErrorCode.NONE
 
 
-def test_directory_whose_folders_cannot_be_listed_is_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_directory_whose_partitions_cannot_be_listed_is_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = SimulatedBrokers(log_directories=("/first", "/second"))
     disk = cluster.brokers[1].disk
     list_directory = disk.list_directory
