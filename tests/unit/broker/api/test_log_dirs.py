@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.broker.log_management.directories import DirectorySpace
 from quorumd.errors import ErrorCode
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.alter_replica_log_dirs_request import (
@@ -51,7 +52,9 @@ def test_directories_are_listed_with_the_sizes_of_their_logs(cluster: SimulatedB
 
 def test_failed_directory_has_an_error(cluster: SimulatedBrokers) -> None:
     partitions = cluster.brokers[1].broker.partitions
-    partitions.fail_directory(partitions.directories.all[0], "the disk is broken")
+    failed = partitions.directories.all[0]
+    partitions.fail_directory(failed, "the disk is broken")
+    assert partitions.logs.space(failed) == DirectorySpace()
     first, second = Client(cluster).call(DescribeLogDirsRequest(None)).results
     assert (first.error_code, first.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
     assert second.error_code == 0
