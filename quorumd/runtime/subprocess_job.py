@@ -93,16 +93,16 @@ class SubprocessJob:
                 [sys.executable, "-P", "-m", "quorumd.runtime.job_process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                bufsize=0,  # Closing a buffered standard input would fail once the process is dead.
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
         with process:
             assert process.stdin is not None
             assert process.stdout is not None
-            try:
-                process.stdin.write(job)
-                process.stdin.flush()
-            except BrokenPipeError:
-                pass  # The process died; its exit code is reported below.
+            unsent = memoryview(job)
+            with suppress(BrokenPipeError):  # The process died; its exit code is reported below.
+                while unsent:
+                    unsent = unsent[os.write(process.stdin.fileno(), unsent) :]
             # Standard input stays open, since its end makes the subprocess exit.
             self._input = process.stdin
             self._send_duty_cycle()

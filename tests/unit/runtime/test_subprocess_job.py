@@ -98,6 +98,21 @@ def test_process_death_is_reported_and_next_job_runs(run: Run) -> None:
     assert run(subprocess_jobs.print_output) == "said"
 
 
+class DeadProcess(subprocess.Popen[bytes]):
+    """A process that is dead before its job is sent."""
+
+    def __init__(self, command: list[str], **options: Any) -> None:
+        super().__init__(["sh", "-c", "kill -9 $$"], **options)
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_process_that_dies_before_it_has_its_job_is_reported(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", DeadProcess)
+    assert "signal 9" in str(run(subprocess_jobs.print_output))
+
+
 def test_one_job_at_a_time(disk: OsDisk, callbacks: SimpleQueue[Callable[[], None]], tmp_path: Path) -> None:
     started = tmp_path / "started"
     os.mkfifo(started)
