@@ -43,6 +43,11 @@ class Changes:
         self.made: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
 
+    @property
+    def topic_count(self) -> int:
+        """The number of topics that were created and not deleted since."""
+        return len(self._topics)
+
     def make(self, count: int, timeout_ms: float = TIMEOUT_MS) -> None:
         """Request changes one after the other; failures are counted."""
         CLIENT_SECURITY.set(ClientSecurity(None, ClientSasl("PLAIN", USER, PASSWORD)))

@@ -42,6 +42,8 @@ SHAPE = Shape(
     }
 )
 CHANGES = 10
+PLANNED_TOPICS = 2
+"""Topics that exist at least before a plan is made."""
 FOLLOWED_S = 25.0
 """How long a process follows the log before it is killed."""
 COMMAND_TIMEOUT_S = 900.0
@@ -88,6 +90,8 @@ class StockPipeline:
         changes = Changes(self._cluster, self._random)
         changes.set_kept_passwords()
         changes.make(5 * CHANGES)
+        while changes.topic_count < PLANNED_TOPICS:
+            changes.make(CHANGES)
         return f"{changes.made.total()} changes"
 
     def hurt(self) -> str:
