@@ -40,6 +40,8 @@ SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "3",
     "controller.quorum.request.timeout.ms": "5000",
     "auto.create.topics.enable": "false",
+    # A broker that cannot register for a minute, because controllers are killed meanwhile, would exit.
+    "initial.broker.registration.timeout.ms": "600000",
 }
 _BROKER_ONLY = ("controller", "inter.broker.listener.name")
 
