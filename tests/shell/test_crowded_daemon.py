@@ -15,8 +15,6 @@ from quorumd.runtime.http_endpoint import MAX_CLIENTS, MAX_THREADS
 from tests.support.processes.daemons import PATIENCE_S, Cluster, Daemon, wait_for
 from tests.support.processes.requests import set_register
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts in /proc")
-
 OPEN_FILES = 256
 CROWD = 2 * OPEN_FILES
 SCRAPERS = 3 * MAX_THREADS

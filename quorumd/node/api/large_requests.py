@@ -111,7 +111,7 @@ class SplitRequestTask:
         """Whether the request was refused or cancelled."""
 
     def cancel(self) -> None:
-        """Execute no further parts: the client has its response, or is gone. What was executed remains."""
+        """Execute no further parts: the client has its response, is gone or refused. What was executed remains."""
         self.is_done = self._is_over = True
         self._remaining = iter(())
         self._parts.clear()
@@ -171,9 +171,9 @@ class SplitRequestTask:
     def part_refused(self) -> None:
         """Skip the remaining parts: this node no longer leads, and a part had no effect."""
         if not self._is_over:
-            self._is_over = self.is_done = True
-            self._remaining = iter(())
-            self._not_leader(len(self._parts) == 1)
+            had_no_effect = len(self._parts) == 1
+            self.cancel()
+            self._not_leader(had_no_effect)
 
 
 class _PartSession:

@@ -1,12 +1,13 @@
 """Shares a node's time and memory fairly among its connections.
 
 requests   An iteration of the event loop decodes and routes a limited number, and none after a few milliseconds of
-handling events. Connections with more to read take turns. Received bytes count as requests, so that large frames get
-no larger share than small ones. Both limits are renewed in the next iteration once half of one is used: renewing them
-in every iteration would cost each request a callback. Sessions of proven peers read all they receive, so that no
-client delays the followers of a leader. bytes      Received but not yet handled, or written but not yet read by the
-client. Above the limit, the connection that holds the most is aborted. warnings   Those that any client can cause are
-logged once per interval and kind, with a count of those suppressed.
+           handling events. Connections with more to read take turns. Received bytes count as requests, so that large
+           frames get no larger share than small ones. Both limits are renewed in the next iteration once half of one
+           is used: renewing them in every iteration would cost each request a callback. Sessions of proven peers read
+           all they receive, so that no client delays the followers of a leader.
+bytes      Received but not yet handled, or written but not yet read by the client. Above the limit, the connection
+           that holds the most is aborted.
+warnings   Those that any client can cause are logged once per interval and kind, with a count of those suppressed.
 """
 
 from __future__ import annotations
