@@ -42,6 +42,7 @@ preparation              preparation of many new partitions in slices
 prepared_partitions      the result of that
 partitions_by_topic      partitions by topic name, as requests name them
 placement                rack-aware placement of new partitions on brokers
+topic_ids                ids by topic name, in the order of the names
 topic_names              validation of topic names
 config_requests          IncrementalAlterConfigs and AlterConfigs
 config_listing           ListConfigResources

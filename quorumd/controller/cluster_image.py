@@ -33,6 +33,7 @@ from quorumd.controller.partition_index import PartitionIndex
 from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.registered_controllers import RegisteredController, apply_controller
 from quorumd.controller.security_records import SecurityState
+from quorumd.controller.topic_ids import TopicIds
 from quorumd.controller.topic_names import has_collision_chars, normalized
 from quorumd.controller.undo_log import ABSENT, UndoEntry, add_all, assign, remove
 from quorumd.errors import MalformedMessage
@@ -64,7 +65,6 @@ ELR_VERSION = "eligible.leader.replicas.version"
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
-
 
 Resource = tuple[int, str]
 """(ConfigResourceType, name); the name "" of a broker means the default of all brokers."""
@@ -119,7 +119,7 @@ class ClusterImage:
         self.brokers: dict[int, Broker] = {}
         self.controllers: dict[int, RegisteredController] = {}
         self.topics: dict[KafkaUuid, Topic] = {}
-        self.topic_ids: dict[str, KafkaUuid] = {}
+        self.topic_ids = TopicIds()
         self.names_with_collision_chars: dict[str, str] = {}
         self.opaque_records: dict[OpaqueRecordKey, bytes] = {}
         self.security = SecurityState()

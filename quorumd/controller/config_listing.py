@@ -53,7 +53,7 @@ def list_config_resources(
 
 def _names(image: ClusterImage, kind: ConfigResourceType, listener: str) -> Iterable[str]:
     if kind is ConfigResourceType.TOPIC:
-        return sorted(image.topic_ids)
+        return image.topic_ids.names()
     if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
         return map(str, _brokers(image, listener))
     return sorted(name for each, name in image.configs if each == kind)

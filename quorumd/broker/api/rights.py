@@ -6,9 +6,11 @@ client may not describe is reported as unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
+from quorumd.broker.api.topic_messages import partition_limit
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
@@ -34,6 +36,7 @@ from quorumd.protocol.messages.describe_topic_partitions_request import (
     TopicRequest,
 )
 from quorumd.protocol.messages.describe_topic_partitions_response import (
+    Cursor,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
 )
@@ -200,7 +203,7 @@ def metadata(check: Check[MetadataRequest]) -> Ruling:
     refused: list[MetadataRequestTopic] = []
     lists_all = requested is None or (version == 0 and not requested)
     if requested is None or lists_all:
-        names = sorted(image.topic_ids)
+        names = image.topic_ids.names()
         allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names, logs_denied=False)
         if len(allowed) < len(names):
             message.topics = [MetadataRequestTopic(name=name) for name in names if name in allowed]
@@ -273,17 +276,18 @@ def cluster_operations(access: Access) -> int:
 
 
 def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> Ruling:
-    """DESCRIBE on the topics. A request for all topics gets those with DESCRIBE."""
+    """DESCRIBE on the topics. A request for all topics gets those with DESCRIBE that its page can hold, and the next
+    one as its cursor."""
     message = check.message
     refused: list[TopicRequest] = []
+    rest: list[str] = []
     begin = message.cursor.topic_name if message.cursor is not None else ""
     if not message.topics:
-        names = sorted(check.image.topic_ids)
-        allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names, logs_denied=False)
-        if len(allowed) < len(names):
-            message.topics = [TopicRequest(name) for name in names if name in allowed and name >= begin]
-            if not message.topics:
-                return Extend(lambda response: None, is_complete=True)
+        limit = partition_limit(message)
+        visible = list(islice(_visible_names(check, begin), limit + 1))
+        message.topics, rest = [TopicRequest(name) for name in visible[:limit]], visible[limit:]
+        if not message.topics:
+            return Extend(lambda response: None, is_complete=True)
     else:
         message.topics, refused = check.split(message.topics, Operation.DESCRIBE)
     if begin and all(topic.name != begin for topic in message.topics):
@@ -297,10 +301,18 @@ def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> R
     ]
 
     def hook(response: DescribeTopicPartitionsResponse) -> None:
+        if rest and response.next_cursor is None:
+            response.next_cursor = Cursor(rest[0], 0)
         add_topic_operations(check.access, response.topics)
         response.topics.extend(added)
 
     return Extend(hook, bool(refused) and not message.topics)
+
+
+def _visible_names(check: Check[DescribeTopicPartitionsRequest], first: str) -> Iterator[str]:
+    for name in check.image.topic_ids.names_from(first):
+        if check.access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=False):
+            yield name
 
 
 def delete_records(check: Check[DeleteRecordsRequest]) -> Ruling:

@@ -46,7 +46,7 @@ class TopicEntry(NamedTuple):
 
 def all_topics(image: Callable[[], ClusterImage]) -> Iterator[TopicEntry]:
     """Yield all topics as Metadata describes them; one that is deleted meanwhile may be missing."""
-    for name in sorted(image().topic_ids):
+    for name in image().topic_ids.names():
         topic = image().topic_by_name(name)
         if topic is not None:
             yield TopicEntry(metadata_head(topic), topic.partitions)

@@ -10,6 +10,7 @@ from quorumd.controller.cluster_image import ClusterImage, Topic
 from quorumd.controller.partition import NO_LEADER, Partition, Replicas
 from quorumd.controller.topic_names import invalid_name_reason
 from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from quorumd.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponsePartition,
 )
@@ -17,6 +18,9 @@ from quorumd.protocol.messages.metadata_response import MetadataResponsePartitio
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's internal topics, which clients omit from lists."""
+
+MAX_PARTITIONS = 2000
+"""The maximum per response to DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""
 
 
 class _Reachability(NamedTuple):
@@ -69,6 +73,11 @@ def _shared_list(shared: SharedLists, replicas: Replicas) -> list[int]:
     if known is None:
         known = shared[replicas] = list(replicas)
     return known
+
+
+def partition_limit(message: DescribeTopicPartitionsRequest) -> int:
+    """Return the number of partitions that the response may have."""
+    return max(1, min(message.response_partition_limit, MAX_PARTITIONS))
 
 
 def described_partition(

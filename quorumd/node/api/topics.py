@@ -13,11 +13,13 @@ from quorumd.broker.api.topic_messages import (
     INTERNAL_TOPICS,
     described_partition,
     missing_topic_error,
+    partition_limit,
 )
 from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
+from quorumd.ids import KafkaUuid
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.sliced_responses import SlicedResponses
 from quorumd.protocol.connection import Request
@@ -28,9 +30,6 @@ from quorumd.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponseTopic,
 )
 from quorumd.protocol.routes import Route, Session
-
-MAX_PARTITIONS = 2000
-"""The maximum per response to DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""
 
 
 class TopicApis:
@@ -73,9 +72,10 @@ def _invalid_cursor(message: DescribeTopicPartitionsRequest) -> DescribeTopicPar
 
 
 class _PageTopic(NamedTuple):
-    """A topic of a page without its partitions, and these by number."""
+    """A topic of a page, with its partitions of the page by number. `id`: None if it does not exist."""
 
-    head: DescribeTopicPartitionsResponseTopic
+    name: str
+    id: KafkaUuid | None
     partitions: list[tuple[int, Partition]]
 
 
@@ -94,34 +94,44 @@ def _collect(
 ) -> Cursor | None:
     requested = [topic.name for topic in message.topics]
     first_name = message.cursor.topic_name if message.cursor is not None else ""
-    remaining = max(1, min(message.response_partition_limit, MAX_PARTITIONS))
-    for name in sorted({name for name in requested or image.topic_ids if name >= first_name}):
+    remaining = partition_limit(message)
+    for name in _names_from(first_name, requested) if requested else image.topic_ids.names_from(first_name):
         if not remaining:
             return Cursor(name, 0)
         topic = image.topic_by_name(name)
         if topic is None:
-            missing = DescribeTopicPartitionsResponseTopic(int(missing_topic_error(name)), name)
-            topics.append(_PageTopic(missing, []))
+            topics.append(_PageTopic(name, None, []))
             continue
         first = message.cursor.partition_index if message.cursor is not None and name == first_name else 0
-        end = min(len(topic.partitions), first + remaining)
-        head = DescribeTopicPartitionsResponseTopic(0, name, topic.id, name in INTERNAL_TOPICS)
-        numbers = [number for number in range(first, end) if number in topic.partitions]
-        topics.append(_PageTopic(head, [(number, topic.partitions[number]) for number in numbers]))
-        if end < len(topic.partitions):
+        partitions = topic.partitions
+        end = min(len(partitions), first + remaining)
+        taken = [(number, partitions[number]) for number in range(first, end) if number in partitions]
+        topics.append(_PageTopic(name, topic.id, taken))
+        if end < len(partitions):
             return Cursor(name, end)
-        remaining -= len(numbers)
+        remaining -= len(taken)
     return None
+
+
+def _names_from(first: str, names: Iterable[str]) -> Iterable[str]:
+    return sorted({name for name in names if name >= first})
 
 
 def _described(
     brokers: Mapping[int, Broker], topics: Iterable[_PageTopic], cursor: Cursor | None
 ) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     response = DescribeTopicPartitionsResponse(0, [], cursor)
-    for head, partitions in topics:
+    for name, topic_id, partitions in topics:
+        head = _described_topic(name, topic_id)
         for number, partition in partitions:
             head.partitions.append(described_partition(brokers, number, partition))
             yield
         response.topics.append(head)
         yield
     return response
+
+
+def _described_topic(name: str, topic_id: KafkaUuid | None) -> DescribeTopicPartitionsResponseTopic:
+    if topic_id is None:
+        return DescribeTopicPartitionsResponseTopic(int(missing_topic_error(name)), name)
+    return DescribeTopicPartitionsResponseTopic(0, name, topic_id, name in INTERNAL_TOPICS)

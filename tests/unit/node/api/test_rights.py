@@ -42,6 +42,8 @@ WITHOUT_RIGHTS = {ApiKey.API_VERSIONS, 17, 36}
 """ApiVersions and the two of SASL."""
 FILTERED = {ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER}
 """APIs that respond to every client, with what it may see."""
+PAGED = {ApiKey.DESCRIBE_TOPIC_PARTITIONS}
+"""Requests for all topics name those of their page once their rights are checked."""
 NODE_APIS = [
     (key, version)
     for key in NODE_RULES
@@ -101,6 +103,9 @@ def test_client_with_all_rights_is_served(key: int, version: int, image: Cluster
     ruling = NODE_RULES[key](checked)
     assert ruling is None or isinstance(ruling, Extend)
     assert not isinstance(ruling, Extend) or not ruling.is_complete
+    if key in PAGED:
+        assert all(topic.name in image.topic_ids for topic in checked.message.topics)
+        return
     assert encode(checked.request.message, version) == encode(request, version)
 
 
@@ -290,3 +295,19 @@ def test_pages_of_partitions_hide_topics(image: ClusterImage) -> None:
     hidden = rule(check(pages.DescribeTopicPartitionsRequest([], 100), 0, (), image))
     assert isinstance(hidden, Extend)
     assert hidden.is_complete
+
+
+@pytest.mark.parametrize(
+    ("limit", "names", "cursor"), [(1, ["a"], "c"), (2, ["a", "c"], "other"), (3, ["a", "c", "other"], None)]
+)
+def test_page_checks_as_many_topics_as_it_can_hold(
+    image: ClusterImage, limit: int, names: list[str], cursor: str | None
+) -> None:
+    """The cursor is a topic that the client may describe, even if all topics of the page have been deleted."""
+    acls = [allow(Operation.DESCRIBE, TOPIC, name) for name in ("a", "c", "other")]
+    page = check(pages.DescribeTopicPartitionsRequest([], limit), 0, acls, image)
+    ruling = NODE_RULES[ApiKey.DESCRIBE_TOPIC_PARTITIONS](page)
+    assert [topic.name for topic in page.message.topics] == names
+    response = finish(ruling, response_class(ApiKey.DESCRIBE_TOPIC_PARTITIONS)())
+    following = response.next_cursor
+    assert (following.topic_name if following is not None else None) == cursor

@@ -6,7 +6,7 @@ import pytest
 
 from quorumd.broker.api.rights import Extend
 from quorumd.broker.api.topic_listing import MAX_SHARED_TOPICS, LargeTopics, TopicEntry
-from quorumd.broker.api.topic_messages import metadata_head, metadata_partitions
+from quorumd.broker.api.topic_messages import MAX_PARTITIONS, metadata_head, metadata_partitions
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode, UnsupportedVersion
 from quorumd.ids import KafkaUuid
@@ -14,7 +14,7 @@ from quorumd.node.api import topic_listing
 from quorumd.node.api.authorization import ExtendedSession
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.api.topic_listing import NodeTopics
-from quorumd.node.api.topics import MAX_PARTITIONS, TopicApis
+from quorumd.node.api.topics import TopicApis
 from quorumd.node.sessions.response_task import STEPS_PER_UNIT
 from quorumd.protocol.connection import Request, encode_response
 from quorumd.protocol.messages.describe_topic_partitions_request import (
