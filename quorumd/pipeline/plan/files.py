@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TypedDict
 
@@ -101,10 +102,12 @@ def write_plan(plan: Plan, directory: Path) -> None:
         if table is not None:
             with replacing(directory / name) as file:
                 pq.write_table(table, file, compression="zstd")
-    for wave in range(1, plan.waves + 1):
-        part = plan.of_wave(wave)
-        write_output(wave_file(directory, wave), reassignment_json(part, "new"))
-        write_output(rollback_file(directory, wave), reassignment_json(part, "old"))
+    moves = _with_quoted_topics(plan.moves)
+    bounds = np.searchsorted(moves["wave"].to_numpy(), np.arange(1, plan.waves + 2)).tolist()
+    for wave, (low, high) in enumerate(pairwise(bounds), 1):
+        part = moves.slice(low, high - low)
+        write_output(wave_file(directory, wave), _reassignment_json(part, "new"))
+        write_output(rollback_file(directory, wave), _reassignment_json(part, "old"))
     # Written last: a directory with a summary is complete.
     document = {"version": VERSION, "made_from": plan.made_from, **plan.figures}
     write_output(directory / SUMMARY, json.dumps(document, indent=2) + "\n")
@@ -150,15 +153,21 @@ def rollback_file(directory: Path, wave: int) -> Path:
     return directory / ROLLBACK / f"{wave:04d}.json"
 
 
-def reassignment_json(moves: pa.Table, column: str) -> str:
-    """Format the replicas of a column of PLAN_MOVES as Kafka's reassignment JSON, a line per partition."""
+def _with_quoted_topics(moves: pa.Table) -> pa.Table:
+    """Return moves with their topics as JSON strings, each of which is encoded once."""
     topics = moves["topic"].combine_chunks().dictionary_encode()
-    names = pa.array([json.dumps(topic) for topic in topics.dictionary.to_pylist()], pa.string())
+    quoted = pa.array([json.dumps(topic) for topic in topics.dictionary.to_pylist()], pa.string())
+    return moves.set_column(moves.column_names.index("topic"), "topic", quoted.take(topics.indices))
+
+
+def _reassignment_json(moves: pa.Table, column: str) -> str:
+    """Format the replicas of a column of moves with quoted topics as Kafka's reassignment JSON, a line per
+    partition."""
     replicas = moves[column].combine_chunks()
     directories = pc.binary_repeat('"any",', pc.list_value_length(replicas))
     lines = pc.binary_join_element_wise(
         '{"topic":',
-        names.take(topics.indices),
+        moves["topic"].combine_chunks(),
         ',"partition":',
         moves["partition"].combine_chunks().cast(pa.string()),
         ',"replicas":[',

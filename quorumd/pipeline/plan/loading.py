@@ -74,9 +74,9 @@ def state_of_tables(partitions: pa.Table, brokers: pa.Table) -> ClusterState:
                 row["broker_id"], row["rack"], bool(row["fenced"]), cordoned=is_cordoned
             )
     encoded = pc.dictionary_encode(partitions["topic"].combine_chunks())
-    names = np.array(encoded.dictionary.to_pylist(), dtype=object)
-    return ClusterState.of(
-        names[encoded.indices.to_numpy()] if len(names) else [],
+    return ClusterState.of_indexed(
+        encoded.dictionary.to_pylist(),
+        encoded.indices.to_numpy(),
         partitions["partition"].to_numpy(),
         replicas,
         partitions["leader"].to_numpy(),

@@ -40,7 +40,7 @@ def moves_table(outcome: Outcome, limit: int | None) -> pa.Table:
         pa.array(state.leaders[where], pa.int32()),
         pa.array(ids[new[changed, 0]], pa.int32()),
         pa.array(copied, pa.int64()) if outcome.by_bytes else pa.nulls(len(changed), pa.int64()),
-        pa.array(np.array(REASONS, dtype=object)[_reasons(outcome, leaving)[changed]], pa.string()),
+        pa.array(REASONS, pa.string()).take(pa.array(_reasons(outcome, leaving)[changed])),
     ]
     return pa.Table.from_arrays(columns, schema=PLAN_MOVES.arrow())
 
