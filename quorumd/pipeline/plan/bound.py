@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import Ints
+from quorumd.pipeline.plan.arrays import Ints, sum_of_row
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.targets import Bands
 
@@ -56,7 +56,7 @@ def _of_partitions(placement: Placement) -> tuple[Ints, int, Ints, Ints]:
         fewest, most = placement.rules.fewest[wanted], placement.rules.most[wanted]
         stay = np.minimum(counts, most)
         lacking = np.maximum(fewest - counts, 0)
-        come = wanted - np.minimum(stay.sum(1), wanted - lacking.sum(1))
+        come = wanted - np.minimum(sum_of_row(stay), wanted - sum_of_row(lacking))
         may_stay += (stay * weights[:, None]).sum(0)
         must_enter += (lacking * weights[:, None]).sum(0)
         must_come += int((come * weights).sum())
@@ -98,5 +98,5 @@ def _cheapest_places(placement: Placement, prices: Ints, part: Ints) -> Ints:
     due = np.where(depth < fewest[:, :, None], costs, 0).sum((1, 2))
     optional = (depth >= fewest[:, :, None]) & (depth < most[:, :, None])
     others = np.sort(np.where(optional, costs, _FAR).reshape(len(part), -1), axis=1)
-    chosen = np.arange(others.shape[1]) < (wanted - fewest.sum(1))[:, None]
+    chosen = np.arange(others.shape[1]) < (wanted - sum_of_row(fewest))[:, None]
     return np.asarray(due + np.where(chosen, others, 0).sum(1))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import NONE, Ints, Rows, mixed, rank_within
+from quorumd.pipeline.plan.arrays import NONE, Ints, Rows, least_of_row, mixed, rank_within
 
 _FAR = 1 << 30
 _ROUNDS = 2_000
@@ -41,7 +41,7 @@ def _distances(options: Rows, at: Ints, excess: Ints) -> Ints:
     distance = np.where(excess < 0, 0, _FAR)
     padded = np.r_[distance, _FAR]
     while True:
-        nearest = np.min(padded[options], axis=1)
+        nearest = least_of_row(padded[options])
         further = padded.copy()
         np.minimum.at(further, at, np.minimum(nearest + 1, _FAR))
         if (further == padded).all():

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quorumd.pipeline.plan.arrays import Ints
+from quorumd.pipeline.plan.arrays import Ints, any_in_row
 from quorumd.pipeline.plan.state import ClusterState
 from quorumd.pipeline.tables.schemas import Row
 
@@ -71,7 +71,7 @@ def replicas_on(broker: int, state: ClusterState) -> list[Row]:
 
     A broker without any may be wiped: a removed replica is assigned until the replicas that stay are in sync.
     """
-    rows = np.flatnonzero((state.assigned == broker).any(axis=1))
+    rows = np.flatnonzero(any_in_row(state.assigned == broker))
     return [
         {
             "topic": state.names[state.topics[row]],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import NONE, Ints, Mask
+from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, any_in_row, sum_of_row
 from quorumd.pipeline.plan.choices import balanced_choice
 from quorumd.pipeline.plan.placement import Placement
 
@@ -19,7 +19,7 @@ def release(placement: Placement, targets: Ints) -> None:
         for start in range(0, len(waiting), _BLOCK):
             part = waiting[start : start + _BLOCK]
             options[start : start + _BLOCK] = np.where(_surplus(placement, part), placement.rows[part], NONE)
-        some = (options >= 0).any(1)
+        some = any_in_row(options >= 0)
         waiting, options = waiting[some], options[some]
         if not len(waiting):
             return
@@ -38,9 +38,9 @@ def _surplus(placement: Placement, partitions: Ints) -> Mask:
     wanted = placement.wanted[partitions]
     fewest, most = placement.rules.fewest[wanted], placement.rules.most[wanted]
     crowded: Mask = np.asarray(counts > most)
-    missing = np.maximum(fewest - counts, 0).sum(1)
-    too_many_partitions = wanted - here.sum(1) < missing
-    some_crowded = np.asarray(crowded.any(1))
+    missing = sum_of_row(np.maximum(fewest - counts, 0))
+    too_many_partitions = wanted - sum_of_row(here) < missing
+    some_crowded = np.asarray(any_in_row(crowded))
     source = np.where(some_crowded[:, None], crowded, too_many_partitions[:, None] & (counts > fewest))
     racks = np.where(here, placement.rack_of[rows], 0)
     return np.asarray(here & np.take_along_axis(source, racks, axis=1))

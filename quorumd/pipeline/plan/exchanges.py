@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import NONE, Ints, Rows, not_in
+from quorumd.pipeline.plan.arrays import NONE, Ints, Rows, any_in_row, not_in
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.repair import may_take
 from quorumd.pipeline.plan.targets import Bands
@@ -157,7 +157,7 @@ class Exchanges:
             held = np.flatnonzero(rows[:, column] >= 0)
             holder = rows[held, column].astype(np.int64)
             rack = placement.rack_of[holder]
-            stays = (before[held] == holder[:, None]).any(1).astype(np.int32)
+            stays = any_in_row(before[held] == holder[:, None]).astype(np.int32)
             leaves = spare[held, rack]
             for goal in range(placement.racks):
                 may = (rack == goal) | (leaves & open_[held, goal])
@@ -217,7 +217,7 @@ class Exchanges:
         here = self._placement.rows[partitions, columns] == source
         partitions, columns = partitions[here], columns[here]
         original = self._original[partitions]
-        costs = (original == source).any(1).astype(np.int64) - (original == target).any(1)
+        costs = any_in_row(original == source).astype(np.int64) - any_in_row(original == target)
         costs[~may_take(self._placement, partitions, columns, target)] = _FAR
         least = int(costs.min(initial=_FAR))
         best = np.flatnonzero(costs == least)[:count] if least < _FAR else np.zeros(0, np.int64)

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import Ints, Mask, Rows
+from quorumd.pipeline.plan.arrays import Ints, Mask, Rows, any_in_row
 
 
 def evened(options: Rows, chosen: Ints, may_lead: Mask) -> Ints:
@@ -37,7 +37,7 @@ def evened(options: Rows, chosen: Ints, may_lead: Mask) -> Ints:
 def _chosen_of(options: Rows, chosen: Ints, may_lead: Mask) -> Ints:
     """Return the choice with the first broker that may lead instead of one that may not."""
     allowed = (options >= 0) & may_lead[options]
-    is_wrong = ~allowed[np.arange(len(options)), chosen] & allowed.any(axis=1)
+    is_wrong = ~allowed[np.arange(len(options)), chosen] & any_in_row(allowed)
     return np.where(is_wrong, np.argmax(allowed, axis=1), chosen)
 
 
@@ -68,7 +68,7 @@ def _pass_along(options: Rows, chosen: Ints, counts: Ints, path: list[int]) -> N
     """Let each broker of a path pass the leadership of one partition to the next."""
     leaders = options[np.arange(len(options)), chosen]
     for giver, taker in pairwise(path):
-        holds = (leaders == giver) & (options == taker).any(axis=1)
+        holds = (leaders == giver) & any_in_row(options == taker)
         row = int(np.flatnonzero(holds)[0])
         chosen[row] = int(np.flatnonzero(options[row] == taker)[0])
     counts[path[0]] -= 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import NONE, Ints, Mask
+from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, any_in_row
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.targets import Bands
 
@@ -61,7 +61,7 @@ def _next_pair(
 def _held(placement: Placement, broker: int, other: int) -> tuple[Ints, Ints]:
     """Return the places of replicas on a broker of partitions without one on the other, the heaviest first."""
     rows, columns = np.nonzero(placement.rows == broker)
-    free = ~(placement.rows[rows] == other).any(1)
+    free = ~any_in_row(placement.rows[rows] == other)
     rows, columns = rows[free], columns[free]
     order = np.argsort(-placement.weights[rows], kind="stable")
     return rows[order], columns[order]

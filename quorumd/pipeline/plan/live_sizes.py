@@ -11,7 +11,7 @@ import numpy as np
 
 from quorumd.client.broker_addresses import broker_address
 from quorumd.errors import ErrorCode, InputIncomplete, RequestFailed, UnsupportedVersion
-from quorumd.pipeline.plan.arrays import NONE, Ints
+from quorumd.pipeline.plan.arrays import NONE, Ints, any_in_row
 from quorumd.pipeline.plan.state import ClusterState
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def sizes_of_partitions(state: ClusterState, reported: Reported) -> Ints:
         ]
         theirs = np.array(known, np.int64).reshape(-1, 2)
         at = np.minimum(np.searchsorted(keys, theirs[:, 0]), len(keys) - 1)
-        held = (keys[at] == theirs[:, 0]) & (state.assigned[at] == broker).any(1)
+        held = (keys[at] == theirs[:, 0]) & any_in_row(state.assigned[at] == broker)
         rows, values = at[held], theirs[held, 1]
         largest[rows] = np.maximum(largest[rows], values)
         leads = state.leaders[rows] == broker

@@ -28,7 +28,7 @@ from quorumd.pipeline.copies.log_files import CopyDirectory, read_directories
 from quorumd.pipeline.history.cluster_fold import BROKER_TYPES, REMOVE_TOPIC, TOPIC
 from quorumd.pipeline.history.history import open_history
 from quorumd.pipeline.history.partition_rows import PARTITION_CHANGE, PARTITION_RECORD
-from quorumd.pipeline.plan.arrays import Ints, Rows
+from quorumd.pipeline.plan.arrays import Ints, Rows, all_in_row, any_in_row
 from quorumd.pipeline.plan.state import BrokerState, ClusterState, padded_rows, rows_of
 from quorumd.pipeline.source.followed import FollowedCopy, Reached, most_up_to_date
 from quorumd.pipeline.source.pieces import Wanted, read_piece
@@ -62,7 +62,7 @@ def state_of_tables(partitions: pa.Table, brokers: pa.Table) -> ClusterState:
         replicas = _heading_for(replicas, adding, removing)
     is_moving = np.zeros(len(assigned), bool)
     for changing in (adding, removing):
-        is_moving |= (changing >= 0).any(axis=1)
+        is_moving |= any_in_row(changing >= 0)
     newest: dict[int, BrokerState] = {}
     rows = brokers.sort_by("from_offset").select(_BROKER_COLUMNS)
     for row in rows.to_pylist():
@@ -97,7 +97,7 @@ def _all_in_sync(replicas: Rows, isr: Rows) -> npt.NDArray[np.bool_]:
     found = replicas < 0
     for column in range(isr.shape[1]):
         found |= replicas == isr[:, column : column + 1]
-    return np.asarray(found.all(axis=1))
+    return np.asarray(all_in_row(found))
 
 
 def _heading_for(replicas: Rows, adding: Rows, removing: Rows) -> Rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import Ints, mixed, sum_before
+from quorumd.pipeline.plan.arrays import Ints, mixed, sum_before, sum_of_row
 from quorumd.pipeline.plan.placement import Placement
 
 _STALLED = 6
@@ -21,7 +21,7 @@ def fill(placement: Placement, room: Ints, *, keep_spread: bool = True) -> None:
     """Add missing replicas, as far as `room` (per broker, reduced in place) and racks allow."""
     stalled = salt = 0
     while stalled < _STALLED:
-        missing = placement.wanted > (placement.rows >= 0).sum(1)
+        missing = placement.wanted > sum_of_row(placement.rows >= 0)
         partitions = np.flatnonzero(missing)
         if not len(partitions) or not room.any():
             return

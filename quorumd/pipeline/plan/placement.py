@@ -11,11 +11,13 @@ from quorumd.pipeline.plan.arrays import (
     Ints,
     Mask,
     Rows,
+    any_in_row,
     fractions,
     mixed,
     not_in,
     rank_within,
     sum_before,
+    sum_of_row,
 )
 from quorumd.pipeline.plan.targets import RackRules
 
@@ -76,7 +78,7 @@ class Placement:
 
     def moved_from(self, original: Rows) -> int:
         """Return the weight of all replicas that are on other brokers than in these rows."""
-        return int((not_in(self.rows, original).sum(1) * self.weights).sum())
+        return int((sum_of_row(not_in(self.rows, original)) * self.weights).sum())
 
     def put(self, partitions: Ints, columns: Ints, brokers: Ints) -> None:
         """Set the brokers (or NONE) at these places; each place at most once."""
@@ -107,8 +109,8 @@ class Placement:
         wanted = self.wanted[partitions]
         fewest = self.rules.fewest[wanted]
         allowed = counts < self.rules.most[wanted]
-        missing = np.maximum(fewest - counts, 0).sum(1)
-        tight = missing >= wanted - counts.sum(1)
+        missing = sum_of_row(np.maximum(fewest - counts, 0))
+        tight = missing >= wanted - sum_of_row(counts)
         return np.where(tight[:, None], counts < fewest, allowed)
 
     def accepted(
@@ -123,7 +125,7 @@ class Placement:
         fits = np.flatnonzero(brokers >= 0)
         chosen = brokers[fits]
         where = partitions[fits]
-        ok = ~(self.rows[where] == chosen[:, None]).any(1)
+        ok = ~any_in_row(self.rows[where] == chosen[:, None])
         fits, chosen, where = fits[ok], chosen[ok], where[ok]
         if keep_spread:
             topics = self.topics[where]
@@ -143,7 +145,7 @@ class Placement:
             part = slice(start, start + block)
             running = np.cumsum(self.allowed_racks(partitions[part], columns[part]) * of_rack, axis=1)
             at = fractions(partitions[part], salt) * running[:, -1]
-            found[part] = np.where(running[:, -1] > 0, (running <= at[:, None]).sum(1), NONE)
+            found[part] = np.where(running[:, -1] > 0, sum_of_row(running <= at[:, None]), NONE)
         return found
 
     def _chosen_brokers(self, partitions: Ints, racks: Ints, room: Ints, salt: int) -> Ints:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from quorumd.errors import ConfigError
-from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
+from quorumd.pipeline.plan.arrays import NONE, Ints, Rows, any_in_row, sum_of_row
 from quorumd.pipeline.plan.bound import lower_bound, priced_bound
 from quorumd.pipeline.plan.drain import release
 from quorumd.pipeline.plan.exchanges import Exchanges
@@ -280,7 +280,7 @@ def _indexed(rows: Rows, ids: Ints) -> Rows:
 
 def _wanted(state: ClusterState, changes: Changes, index: Ints, old: Rows) -> Ints:
     """Return the target replication factor of each partition."""
-    wanted = (old >= 0).sum(1).astype(np.int64)
+    wanted = sum_of_row(old >= 0).astype(np.int64)
     if changes.factors:
         by_topic = np.array(
             [changes.factors.get(name, changes.factors.get("", 0)) for name in state.names], np.int64
@@ -303,9 +303,9 @@ def _put_successors(placement: Placement, old: Rows, broker_index: BrokerIndex, 
     """Give successors the replicas of the brokers they replace, as far as racks and targets allow."""
     for before, after in broker_index.successors.items():
         partitions, columns = np.nonzero(old == before)
-        lacking = placement.wanted[partitions] > (placement.rows[partitions] >= 0).sum(1)
+        lacking = placement.wanted[partitions] > sum_of_row(placement.rows[partitions] >= 0)
         allowed = placement.allowed_racks(partitions, columns)[:, placement.rack_of[after]]
-        fits = lacking & allowed & ~(placement.rows[partitions] == after).any(1)
+        fits = lacking & allowed & ~any_in_row(placement.rows[partitions] == after)
         room = max(int(goal[after] - placement.loads[after]), 0)
         taken = np.flatnonzero(fits)
         taken = taken[np.cumsum(placement.weights[partitions[taken]]) <= room]

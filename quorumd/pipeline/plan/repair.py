@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import NONE, Floats, Ints, Mask, Rows, not_in
+from quorumd.pipeline.plan.arrays import NONE, Floats, Ints, Mask, Rows, any_in_row, not_in, sum_of_row
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.targets import Bands
 
@@ -45,7 +45,7 @@ class Repair:
     def fill(self) -> None:
         """Add missing replicas if that takes no more moves than replicas."""
         rows = self._placement.rows
-        lacking = self._placement.wanted - (rows >= 0).sum(1)
+        lacking = self._placement.wanted - sum_of_row(rows >= 0)
         for partition in np.repeat(np.arange(len(rows)), lacking):
             held = (np.array([partition]), np.argmin(rows[[partition]], axis=1))
             chain = self._chain({NONE: held}, self._able_to_take(), only_moved=True)
@@ -54,7 +54,7 @@ class Repair:
     def fill_anyhow(self) -> None:
         """Add missing replicas wherever racks allow, regardless of the load of brokers."""
         placement = self._placement
-        lacking = placement.wanted - (placement.rows >= 0).sum(1)
+        lacking = placement.wanted - sum_of_row(placement.rows >= 0)
         alive = placement.rack_of >= 0
         for partition in np.repeat(np.arange(len(placement.rows)), lacking):
             places = np.array([partition]), np.argmin(placement.rows[[partition]], axis=1)
@@ -237,7 +237,7 @@ class Repair:
         if rack < 0:
             return np.zeros(len(partitions), bool)
         allowed = self._placement.allowed_racks(partitions, columns)[:, rack]
-        return np.asarray(allowed & ~(self._placement.rows[partitions] == target).any(1))
+        return np.asarray(allowed & ~any_in_row(self._placement.rows[partitions] == target))
 
     def _bearable(self, source: int, weights: Ints, target: int, following: list[Hop]) -> Mask:
         """Return the weights that the source can give without moving a broker further out of its band."""
@@ -260,7 +260,7 @@ class Repair:
     def _passed_on(self, only_moved: bool) -> tuple[Ints, Ints]:
         rows = self._placement.rows
         if only_moved:
-            changed = np.asarray(not_in(rows, self._original).any(1))
+            changed = np.asarray(any_in_row(not_in(rows, self._original)))
             return _places((rows >= 0) & changed[:, None])
         partitions, columns = np.nonzero(rows >= 0)
         step = max(1, len(partitions) // _SAMPLE)
@@ -270,8 +270,8 @@ class Repair:
         """Return the additional moves, -1 to 1, if `target` takes each of these replicas."""
         original = self._original[partitions]
         now = self._placement.rows[partitions, columns]
-        was_there = (original == now[:, None]).any(1) & (now >= 0)
-        comes_back = np.asarray((original == target).any(1))
+        was_there = any_in_row(original == now[:, None]) & (now >= 0)
+        comes_back = np.asarray(any_in_row(original == target))
         return np.asarray(was_there.astype(np.int64) - comes_back)
 
     def _hops_to(self, target: int, others: tuple[Ints, Ints], only_moved: bool) -> dict[int, Hop]:
@@ -299,12 +299,12 @@ def may_take(placement: Placement, partitions: Ints, columns: Ints, target: int)
     source = racks[np.arange(len(rows)), columns]
     goal = int(placement.rack_of[target])
     wanted = placement.wanted[partitions]
-    in_goal = (racks == goal).sum(1)
-    in_source = (racks == source[:, None]).sum(1)
+    in_goal = sum_of_row(racks == goal)
+    in_source = sum_of_row(racks == source[:, None])
     crosses = (in_goal < placement.rules.most[wanted, goal]) & (
         in_source > placement.rules.fewest[wanted, np.maximum(source, 0)]
     )
-    return np.asarray(~(rows == target).any(1) & ((source == goal) | crosses))
+    return np.asarray(~any_in_row(rows == target) & ((source == goal) | crosses))
 
 
 def _ordered(need: Floats, usable: Mask) -> list[int]:

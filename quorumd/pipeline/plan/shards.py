@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import Ints, Rows
+from quorumd.pipeline.plan.arrays import Ints, Rows, sum_of_row
 from quorumd.pipeline.plan.moves import fill, shed
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.targets import RackRules
@@ -83,7 +83,7 @@ def split(placement: Placement, shard_of: Ints, shards: int, targets: Ints) -> I
     of_row = np.broadcast_to(shard_of[:, None], here.shape)[here]
     weights = np.broadcast_to(placement.weights[:, None], here.shape)[here]
     np.add.at(held, (of_row, placement.rows[here]), weights)
-    np.add.at(open_, shard_of, (placement.wanted - here.sum(1)) * placement.weights)
+    np.add.at(open_, shard_of, (placement.wanted - sum_of_row(here)) * placement.weights)
     gives = _apportioned(surplus, held)
     needs = gives.sum(1) + open_
     takes = _apportioned(room, np.broadcast_to(needs[:, None], held.shape))

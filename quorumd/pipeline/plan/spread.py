@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import Ints, Mask, Rows, mixed, not_in
+from quorumd.pipeline.plan.arrays import Ints, Mask, Rows, any_in_row, mixed, not_in, sum_of_row
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.repair import may_take
 
@@ -28,7 +28,7 @@ def spread_out(placement: Placement, original: Rows, successors: Mapping[int, in
         return
     moved = not_in(placement.rows, original)
     for before, after in successors.items():
-        moved &= (placement.rows != after) | ~(original == before).any(1)[:, None]
+        moved &= (placement.rows != after) | ~any_in_row(original == before)[:, None]
     partitions, columns = np.nonzero(moved)
     order = np.argsort(mixed(partitions, 1), kind="stable")
     partitions, columns = partitions[order], columns[order]
@@ -44,7 +44,7 @@ def _have_a_choice(placement: Placement, partitions: Ints, columns: Ints) -> Mas
     """Return True for replicas that racks allow on another broker, without a replica of the partition."""
     sizes = np.bincount(placement.rack_of[placement.rack_of >= 0], minlength=placement.racks)
     allowed = placement.allowed_racks(partitions, columns)
-    return np.asarray(((sizes - placement.rack_counts(partitions)) * allowed).sum(1) > 0)
+    return np.asarray(sum_of_row((sizes - placement.rack_counts(partitions)) * allowed) > 0)
 
 
 def _count(placement: Placement, partitions: Ints, columns: Ints) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, Rows, not_in
+from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, Rows, any_in_row, not_in, sum_of_row
 from quorumd.pipeline.plan.files import Figures
 from quorumd.pipeline.plan.placement import Placement
 from quorumd.pipeline.plan.planning import Outcome
@@ -28,7 +28,7 @@ def moves_table(outcome: Outcome, limit: int | None) -> pa.Table:
     state = outcome.state
     names = pa.array(state.names, pa.string())
     gets, loses = not_in(new, old)[changed], not_in(old, new)[changed]
-    copied = gets.sum(1) * outcome.weights[changed]
+    copied = sum_of_row(gets) * outcome.weights[changed]
     columns = [
         pa.array(wave[changed], pa.int32()),
         names.take(pa.array(state.topics[where])),
@@ -92,7 +92,7 @@ def figures(outcome: Outcome, moves: pa.Table) -> Figures:
         "changed_partitions": moves.num_rows,
         "moves": int(gets.sum()),
         "lower_bound": None if outcome.by_bytes else outcome.bound,
-        "bytes": int((gets.sum(1) * outcome.weights).sum()) if outcome.by_bytes else None,
+        "bytes": int((sum_of_row(gets) * outcome.weights).sum()) if outcome.by_bytes else None,
         "lower_bound_bytes": outcome.bound if outcome.by_bytes else None,
         "waves": int(np.max(moves["wave"].to_numpy(), initial=0)),
         "before": _balance(outcome, outcome.old),
@@ -146,7 +146,7 @@ def _violations(outcome: Outcome, rows: Rows) -> int:
     for start in range(0, len(rows), 65_536):
         part = np.arange(start, min(start + 65_536, len(rows)))
         most = outcome.rules.most[outcome.wanted[part]]
-        found += int((placement.rack_counts(part) > most).any(1).sum())
+        found += int(any_in_row(placement.rack_counts(part) > most).sum())
     return found
 
 
@@ -159,7 +159,7 @@ def _most_of_a_topic(outcome: Outcome, rows: Rows) -> int:
     if not len(keys):
         return 0
     pairs, counts = np.unique(keys, return_counts=True)
-    totals = np.bincount(topics, here.sum(1))
+    totals = np.bincount(topics, sum_of_row(here))
     shares = np.ceil(totals / len(outcome.broker_index.alive)).astype(np.int64)
     return int(np.max(counts - shares[pairs // brokers], initial=0))
 
@@ -167,7 +167,7 @@ def _most_of_a_topic(outcome: Outcome, rows: Rows) -> int:
 def _leaving(outcome: Outcome) -> Mask:
     """Return the partitions with a replica on a drained or unregistered broker."""
     gone = np.r_[outcome.broker_index.rack_of < 0, False]
-    return np.asarray(gone[outcome.old].any(1))
+    return np.asarray(any_in_row(gone[outcome.old]))
 
 
 def _leader_indexes(outcome: Outcome) -> Ints:
@@ -180,22 +180,24 @@ def _leader_indexes(outcome: Outcome) -> Ints:
 def _reasons(outcome: Outcome, leaving: Mask) -> Ints:
     """Return an index of REASONS per partition."""
     old, new = outcome.old, outcome.new
-    reasons = np.where(not_in(new, old).any(1) | not_in(old, new).any(1), 1, 0)
+    reasons = np.where(any_in_row(not_in(new, old)) | any_in_row(not_in(old, new)), 1, 0)
     crowded = np.zeros(len(old), bool)
     gone = np.r_[outcome.broker_index.rack_of < 0, True]
     racks = np.where((old >= 0) & ~gone[old], outcome.broker_index.rack_of[old], NONE)
     most = outcome.rules.most[outcome.wanted]
     for column in range(racks.shape[1]):
         of = racks[:, column]
-        crowded |= (of >= 0) & ((racks == of[:, None]).sum(1) > most[np.arange(len(old)), np.maximum(of, 0)])
+        crowded |= (of >= 0) & (
+            sum_of_row(racks == of[:, None]) > most[np.arange(len(old)), np.maximum(of, 0)]
+        )
     reasons[crowded] = 2
-    reasons[(old >= 0).sum(1) != outcome.wanted] = 3
+    reasons[sum_of_row(old >= 0) != outcome.wanted] = 3
     reasons[leaving] = 4
     return reasons
 
 
 def _lists(rows: Rows, chosen: Mask, ids: Ints) -> pa.Array:
-    offsets = pa.array(np.r_[0, np.cumsum(chosen.sum(1))], pa.int32())
+    offsets = pa.array(np.r_[0, np.cumsum(sum_of_row(chosen))], pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array(ids[rows[chosen]], pa.int32())).cast(
         PLAN_MOVES.arrow().field("old").type
     )

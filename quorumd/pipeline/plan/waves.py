@@ -9,7 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from quorumd.pipeline.plan.arrays import NONE, Ints, Mask, Rows, mixed, not_in
+from quorumd.pipeline.plan.arrays import (
+    NONE,
+    Ints,
+    Mask,
+    Rows,
+    all_in_row,
+    any_in_row,
+    mixed,
+    not_in,
+    sum_of_row,
+)
 
 RECORDS_OF_A_REQUEST = 10_000
 """Kafka's controller rejects requests that write more records (MAX_RECORDS_PER_USER_OP): one per partition."""
@@ -22,9 +32,9 @@ def waves(old: Rows, new: Rows, leaders: Ints, first: Mask, limit: int | None) -
     """
     found = np.zeros(len(old), np.int64)
     width = max(old.shape[1], new.shape[1])
-    same = (_widened(old, width) == _widened(new, width)).all(1)
-    copied = not_in(new, old).any(1)
-    lost = not_in(old, new).any(1)
+    same = all_in_row(_widened(old, width) == _widened(new, width))
+    copied = any_in_row(not_in(new, old))
+    lost = any_in_row(not_in(old, new))
     moving = np.flatnonzero(copied | lost)
     moving = moving[np.lexsort((mixed(moving, 0), ~first[moving]))]
     if limit is None:
@@ -40,7 +50,7 @@ def _touched(old: Rows, new: Rows, leaders: Ints, moving: Ints) -> Ints:
     """Return the limits that each partition uses: 3 * broker + 0 for receiving, + 1 for removing, + 2 for sending,
     padded with NONE."""
     gets, loses = not_in(new, old)[moving], not_in(old, new)[moving]
-    sends = gets.any(1) & (leaders[moving] >= 0)
+    sends = any_in_row(gets) & (leaders[moving] >= 0)
     columns = [np.where(gets, new[moving] * 3, NONE), np.where(loses, old[moving] * 3 + 1, NONE)]
     return np.asarray(np.c_[*columns, np.where(sends, leaders[moving] * 3 + 2, NONE)])
 
@@ -56,7 +66,7 @@ def _first_fit(touched: Ints, limit: int) -> list[int]:
     used: list[list[int]] = []
     sizes: list[int] = []
     found = []
-    for end in np.cumsum(used_limits.sum(1)).tolist():
+    for end in np.cumsum(sum_of_row(used_limits)).tolist():
         row, start = each_used[start:end], end
         closed = full
         for each in row:
