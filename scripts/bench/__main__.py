@@ -16,6 +16,7 @@
     pipeline-audit    an audit
     pipeline-history  writing the history of a log to Parquet
     pipeline-plan     a plan for a million partitions
+    pipeline-million  commands on a log of a million partitions
     pipeline-start    time to the first result of a command
 
 One run uses one machine and one file system. Both clusters stay up and are loaded in turns (A B A B), with 1, 16, 64
@@ -48,6 +49,7 @@ from scripts.bench import (
     pipeline_audit,
     pipeline_decode,
     pipeline_history,
+    pipeline_million,
     pipeline_plan,
     pipeline_source,
     pipeline_start,
@@ -65,6 +67,7 @@ from scripts.bench.partitions import PartitionReport, measure_partitions
 from scripts.bench.pipeline_audit import AuditReport, measure_audit
 from scripts.bench.pipeline_decode import DecodeReport, measure_decode
 from scripts.bench.pipeline_history import HistoryReport, measure_history
+from scripts.bench.pipeline_million import CommandsReport, measure_commands
 from scripts.bench.pipeline_plan import Case, PlanReport, measure_plans
 from scripts.bench.pipeline_source import SourceReport, measure_source
 from scripts.bench.pipeline_start import StartReport, measure_start
@@ -75,6 +78,7 @@ from scripts.bench.simulator import Load, SimulatorReport, measure_simulator
 from scripts.bench.snapshots import SnapshotReport, measure_snapshots
 from scripts.bench.summary import Level, Report, Run
 from scripts.bench.tls import TlsReport, measure_tls
+from scripts.log_generator import LogShape
 
 BUILD = Path("build/bench")
 COMPILED = Path("build/compiled")
@@ -89,6 +93,7 @@ CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS = "controller", "partitions", "large-
 KAFKA_CONTROLLERS, MILLION = "kafka-controllers", "million"
 PIPELINE_DECODE, PIPELINE_AUDIT, PIPELINE_HISTORY = "pipeline-decode", "pipeline-audit", "pipeline-history"
 PIPELINE_PLAN, PIPELINE_SOURCE, PIPELINE_START = "pipeline-plan", "pipeline-source", "pipeline-start"
+PIPELINE_MILLION = "pipeline-million"
 PARTS = (
     COMMIT,
     TLS,
@@ -106,6 +111,7 @@ PARTS = (
     PIPELINE_AUDIT,
     PIPELINE_HISTORY,
     PIPELINE_PLAN,
+    PIPELINE_MILLION,
     PIPELINE_START,
 )
 RESULTS = BUILD / "commit.json"
@@ -127,6 +133,7 @@ AnyReport = (
     | AuditReport
     | HistoryReport
     | PlanReport
+    | CommandsReport
     | StartReport
 )
 RunOf = Callable[[int, int, int, float], Run]
@@ -151,6 +158,7 @@ class Sizes(NamedTuple):
     audited: Mapping[int, int] = pipeline_audit.RECORDS
     history: int = pipeline_history.RECORDS
     plans: Sequence[Case] = pipeline_plan.CASES
+    commands: LogShape = pipeline_million.SHAPE
     starts: int = pipeline_start.ROUNDS
 
 
@@ -171,6 +179,7 @@ SHORT = Sizes(
     audited={32: 20_000},
     history=20_000,
     plans=[Case(2_000, 12, 2, 1, 60.0)],
+    commands=pipeline_million.SHORT_SHAPE,
     starts=1,
 )
 SHORT_SECONDS = 0.5
@@ -401,6 +410,9 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
         plan.directory / PIPELINE_HISTORY, plan.rounds, echo, plan.sizes.history
     ),
     PIPELINE_PLAN: lambda plan, echo: measure_plans(plan.package, plan.rounds, echo, plan.sizes.plans),
+    PIPELINE_MILLION: lambda plan, echo: measure_commands(
+        plan.directory / PIPELINE_MILLION, plan.rounds, echo, plan.sizes.commands
+    ),
     PIPELINE_START: lambda plan, echo: measure_start(
         plan.directory / PIPELINE_START, plan.package, echo, plan.sizes.starts
     ),

@@ -85,6 +85,11 @@ def _timed(query: Callable[[], object]) -> tuple[float, float]:
 
 def tree_cpu_seconds(root: int) -> float:
     """CPU seconds of a process and all its descendants, including ended ones."""
+    return sum(tree(root).values())
+
+
+def tree(root: int) -> dict[int, float]:
+    """CPU seconds of a process and of each of its descendants by process id, with their ended children."""
     parents, used = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -94,11 +99,11 @@ def tree_cpu_seconds(root: int) -> float:
             except OSError:
                 continue
             parents[int(entry.name)] = int(parts[1])
-            used[int(entry.name)] = sum(map(int, parts[11:15]))
+            used[int(entry.name)] = sum(map(int, parts[11:15])) / _TICKS
     found = {root}
     while more := {child for child, parent in parents.items() if parent in found} - found:
         found |= more
-    return sum(used[pid] for pid in found) / _TICKS
+    return {pid: used[pid] for pid in found if pid in used}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("pipeline-source", "pipeline-audit", "pipeline-history", "pipeline-start")
+PARTS = ("pipeline-source", "pipeline-audit", "pipeline-history", "pipeline-million", "pipeline-start")
 
 
 @pytest.mark.parametrize("part", PARTS)

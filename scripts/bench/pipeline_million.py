@@ -1,0 +1,144 @@
+"""The data pipeline on a log of a million partitions: time and resident memory of the commands `history build` and
+`plan make`, each from its start to its end, with all of its processes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from scripts.bench.processes import BenchError
+from scripts.bench.source_pass import tree
+from scripts.bench.summary import print_missed, update_json
+from scripts.log_generator import LogShape, generate
+
+SHAPE = LogShape(3_000_000, batch_records=1_000, topics=10_000, partitions=100, brokers=100)
+SHORT_SHAPE = LogShape(2_000, topics=20, partitions=20, brokers=9)
+HISTORY_TARGET_S = 15.0
+PLAN_TARGET_S = 10.0
+MEMORY_TARGET_MIB = 2048
+SAMPLE_INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Wall-clock seconds, CPU seconds of all processes, and the highest sum of their resident memory."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+
+
+@dataclass(slots=True)
+class CommandsReport:
+    """Each command in each round."""
+
+    partitions: int
+    records: int
+    history: list[Cost]
+    plan: list[Cost]
+    load: float
+    """Runnable processes on the machine at the end, including this benchmark."""
+
+    def missed(self) -> list[str]:
+        """One sentence per missed target, of the best round."""
+        found = []
+        limits = (
+            ("history build", self.history, HISTORY_TARGET_S),
+            ("plan make", self.plan, PLAN_TARGET_S),
+        )
+        for name, costs, limit_s in limits:
+            wall_s, peak_mib = min(cost.wall_s for cost in costs), max(cost.peak_mib for cost in costs)
+            if wall_s > limit_s:
+                found.append(f"{name}: {wall_s:.1f} s, the target is {limit_s:g} s")
+            if peak_mib > MEMORY_TARGET_MIB:
+                found.append(f"{name}: {peak_mib:,.0f} MiB, the target is {MEMORY_TARGET_MIB:,} MiB")
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"missed": self.missed()}
+
+    def write_json(self, path: Path) -> None:
+        update_json(path, {"pipeline_million": self.as_json()})
+
+    def print(self, console: Console) -> None:
+        title = f"Commands on a log of {self.records:,} records and {self.partitions:,} partitions"
+        table = Table(title=title, box=box.SIMPLE_HEAD)
+        for heading in ("", "round", "seconds", "CPU seconds", "peak MiB"):
+            table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
+        for name, costs in (("history build", self.history), ("plan make", self.plan)):
+            for turn, cost in enumerate(costs, 1):
+                figures = f"{cost.wall_s:.1f}", f"{cost.cpu_s:.1f}", f"{cost.peak_mib:,.0f}"
+                table.add_row(name, str(turn), *figures)
+        console.print(table)
+        console.print(f"load of the machine: {self.load:.1f}")
+        print_missed(console, self.missed())
+
+
+def measure_commands(
+    directory: Path, rounds: int, echo: Callable[[str], None], shape: LogShape = SHAPE
+) -> CommandsReport:
+    """Run both commands in turns, in a directory that is deleted afterwards. Raises BenchError."""
+    shutil.rmtree(directory, ignore_errors=True)
+    log = generate(directory / "log", shape)
+    history, plan = (str(directory / name) for name in ("history", "plan"))
+    added = f"{shape.brokers + 1}:rack-0,{shape.brokers + 2}:rack-1"
+    costs: dict[str, list[Cost]] = {"history": [], "plan": []}
+    for turn in range(rounds):
+        for each in (history, plan):
+            shutil.rmtree(each, ignore_errors=True)
+        costs["history"].append(
+            _run(["history", "build", "--from", f"1={log.directories[1]}", "--to", history])
+        )
+        change = ["--add", added, "--remove", "1,2"]
+        costs["plan"].append(_run(["plan", "make", "--state", history, *change, "--out", plan]))
+        latest = {name: runs[-1].wall_s for name, runs in costs.items()}
+        echo(f"round {turn + 1} of {rounds}: history {latest['history']:.1f} s, plan {latest['plan']:.1f} s")
+    shutil.rmtree(directory)
+    partitions = shape.topics * shape.partitions
+    return CommandsReport(partitions, log.end_offset, costs["history"], costs["plan"], os.getloadavg()[0])
+
+
+def _run(arguments: list[str]) -> Cost:
+    command = [sys.executable, "-m", "quorumd", "pipeline", *arguments]
+    began = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        ended = threading.Event()
+        cpu_s, peak_mib = [0.0], [0.0]
+
+        def sample() -> None:
+            while not ended.wait(SAMPLE_INTERVAL_S):
+                processes = tree(child.pid)
+                cpu_s.append(sum(processes.values()))
+                peak_mib.append(sum(map(_resident_mib, processes)))
+
+        sampler = threading.Thread(target=sample)
+        sampler.start()
+        try:
+            _, errors = child.communicate()
+        finally:
+            ended.set()
+            sampler.join()
+    if child.returncode:
+        raise BenchError(f"quorumd pipeline {' '.join(arguments)} failed: {' '.join(errors.split())}")
+    return Cost(time.monotonic() - began, max(cpu_s), max(peak_mib))
+
+
+def _resident_mib(pid: int) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
