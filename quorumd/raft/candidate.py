@@ -1,4 +1,4 @@
-"""Prospective and candidate: request pre-votes (KIP-996), then votes (Raft paper 5.2)."""
+"""The prospective and candidate roles: request pre-votes (KIP-996), then votes (Raft paper 5.2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quorumd.raft.voters import majority
 
 
 def become_prospective(replica: Replica) -> None:
-    """Request pre-votes, to learn whether an election can be won before starting a new epoch."""
+    """Request pre-votes, to learn whether an election can be won before the epoch is raised for it."""
     state = Prospective(replica.election_timeout(), Ballot(own_vote(replica)))
     replica.transition_to(state, replica.saved)
     request_votes(replica, state)
@@ -33,14 +33,14 @@ def become_candidate(replica: Replica) -> None:
     """Vote for this replica in the next epoch. The requests are sent once the vote is saved."""
     state = Candidate(replica.election_timeout(), Ballot(own_vote(replica)))
     if replica.end.offset == 0:
-        replica.catching_up = False  # Bootstraps the quorum, so it does not replace another voter.
+        replica.catching_up = False  # It bootstraps the quorum, so its disk replaces no other.
     replica.transition_to(state, QuorumState(replica.epoch + 1, NO_NODE, replica.identity))
     request_votes(replica, state)
     tally_votes(replica, state)
 
 
 def own_vote(replica: Replica) -> list[int]:
-    """The replica's own vote, unless it was removed: then it needs a majority of the others."""
+    """The replica's own vote, or none if it was removed and needs a majority of the others."""
     return [replica.id] if replica.voter_set.includes(replica.identity) else []
 
 
@@ -62,7 +62,7 @@ def request_vote(replica: Replica, state: Prospective | Candidate, voter: Replic
 
 
 def handle_vote_response(replica: Replica, state: Prospective | Candidate, event: ResponseReceived) -> None:
-    """Count a granted or rejected vote. A response to an earlier ballot only carries epoch and leader."""
+    """Count a granted or rejected vote. A response to an earlier ballot only updates epoch and leader."""
     response = event.response
     assert isinstance(response, VoteResponse)
     observe(replica, response.epoch, response.leader_id, event.peer)
@@ -101,9 +101,9 @@ def retry_later(replica: Replica, ballot: Ballot, peer: int) -> None:
 
 
 def tally_votes(replica: Replica, state: Prospective | Candidate) -> None:
-    """Act on a ballot that is won, or already lost (KIP-595: gridlocked elections).
+    """Act on a ballot that is won, or that cannot be won any longer (KIP-595, gridlocked elections).
 
-    Unreachable voters count as lost only if another voter rejected the request: otherwise they may still be
+    Unreachable voters count as lost only if another voter rejected the request: if none did, they may still be
     starting.
     """
     ballot = state.ballot
@@ -129,10 +129,10 @@ def on_election_lost(replica: Replica, state: Prospective | Candidate) -> None:
 
 
 def abandon_pre_vote(replica: Replica) -> None:
-    """Give up a pre-vote and return to this epoch's leader, which may still be alive, or to unattached."""
+    """Return from a pre-vote to the leader of this epoch, which may still be alive, or to unattached."""
     retry_at = replica.election_backoff()
     if knows_leader(replica) and replica.saved.leader_id != replica.id:
-        # One attempt keeps discovery running until this leader responds: all addresses may have changed.
+        # With one attempt counted, discovery continues until this leader responds: all addresses may have changed.
         leader = Follower(replica.saved.leader_id, retry_at, replica.now, attempts=1)
         replica.transition_to(leader, replica.saved)
         fetch_from_leader(replica, leader)

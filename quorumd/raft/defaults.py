@@ -25,7 +25,7 @@ from quorumd.raft.transitions import enter_reported_epoch, knows_leader, observe
 
 
 def observe_response(replica: Replica, state: RoleState, event: ResponseReceived) -> None:
-    """Apply leader and epoch from a response that this role did not wait for."""
+    """Apply the leader and epoch of a response that the current role did not wait for."""
     observe(replica, event.response.epoch, event.response.leader_id, event.peer)
 
 
@@ -40,12 +40,15 @@ def handle_end_response(replica: Replica, state: RoleState, event: ResponseRecei
 
 
 def handle_end_failure(replica: Replica, state: RoleState, event: PeerRequestFailed) -> None:
-    """Do not retry: EndQuorumEpoch is best effort, a voter that misses it has its fetch timeout (KIP-595)."""
+    """Do not retry: a voter that misses EndQuorumEpoch campaigns after its fetch timeout (KIP-595)."""
     replica.pending_end_acks -= 1
 
 
 def handle_leader_reported(replica: Replica, state: RoleState, event: LeaderReported) -> None:
-    """Apply a reported leader unless it contradicts a known leader of the same epoch."""
+    """Apply a reported leader of a newer epoch, or of this epoch if it does not contradict the known leader.
+
+    A report that is not trusted is applied only while the log has no voters.
+    """
     contradicts = knows_leader(replica) and event.leader_id != replica.saved.leader_id
     is_trusted = event.is_trusted or replica.is_bootstrapping
     if is_trusted and (event.epoch > replica.epoch or not contradicts):
@@ -53,7 +56,7 @@ def handle_leader_reported(replica: Replica, state: RoleState, event: LeaderRepo
 
 
 def handle_peer_discovered(replica: Replica, state: RoleState, event: PeerDiscovered) -> None:
-    """Record an address. A source without a directory id does not erase a known one."""
+    """Record an address. A report without a directory id does not erase a known one."""
     key = event.key
     if key.directory_id == ZERO_UUID:
         key = replica.discovered_key(key.id)
@@ -61,7 +64,7 @@ def handle_peer_discovered(replica: Replica, state: RoleState, event: PeerDiscov
 
 
 def handle_founding_permitted(replica: Replica, state: RoleState, event: FoundingPermitted) -> None:
-    """Store the founders, unless the log is no longer empty."""
+    """Store the founders if the log is still empty."""
     if replica.is_bootstrapping and replica.end.offset == 0:
         replica.founders = event.voters
 
@@ -71,7 +74,8 @@ def handle_flush(replica: Replica, state: RoleState, event: FlushCompleted) -> N
 
 
 def reject_proposal(replica: Replica, state: RoleState, event: Propose) -> None:
-    raise InvariantViolation(f"a batch was proposed to a replica that is {state.role.value}")
+    """Raise InvariantViolation: the caller proposes only to a leader."""
+    raise InvariantViolation(f"a batch was proposed to a replica in the role {state.role.value}")
 
 
 def reject_read(replica: Replica, state: RoleState, event: ReadRequested) -> None:
@@ -79,12 +83,12 @@ def reject_read(replica: Replica, state: RoleState, event: ReadRequested) -> Non
 
 
 def handle_shutdown(replica: Replica, state: RoleState, event: ShutdownRequested) -> None:
-    """Stop campaigning and serving fetches. Votes are still granted, which speeds up the next election."""
+    """Stop campaigning and serving fetches. Votes are still granted, so that a successor is elected sooner."""
     replica.shutting_down = True
 
 
 def handle_stall(replica: Replica, state: RoleState, event: StallDetected) -> None:
-    """Extend the timeouts for peers by the time that this node was stalled."""
+    """Extend the timeouts for peers by the time for which this node was stalled, within `Replica.extend_grace`."""
     grace_ms = replica.extend_grace(event.duration_ms)
     if isinstance(state, Follower):
         state.fetch_deadline += grace_ms
@@ -103,7 +107,7 @@ def handle_replay_completed(replica: Replica, state: RoleState, event: ReplayCom
 
 
 def handle_storage_full(replica: Replica, state: RoleState, event: StorageFull) -> None:
-    """Undo the parts of the failed append that are already in memory."""
+    """Undo what the failed append has already changed in memory: voter records and the high watermark."""
     replica.storage_full = True
     replica.voters.truncate_to(replica.end.offset)
     replica.committed = min(replica.committed, replica.end.offset)

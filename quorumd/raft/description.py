@@ -1,4 +1,4 @@
-"""The state of the quorum as one replica knows it (DescribeQuorum, KIP-595)."""
+"""The quorum as one replica knows it (DescribeQuorum, KIP-595)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from quorumd.raft.roles import Leader, Progress
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDescription:
+    """The progress of one voter or observer."""
+
     key: ReplicaKey
     log_end_offset: int
     """-1 if unknown."""
     last_fetch_ms_ago: float
-    """inf if it never fetched or if unknown."""
+    """inf if it has not fetched in this epoch, or if that is unknown."""
     last_caught_up_ms_ago: float
-    """Time since it last had everything up to the leader's log end; inf if never or if unknown."""
+    """Time since it last had everything up to the leader's log end offset; inf if never or if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """The leader's description is complete; other replicas know only leader, epoch and their own progress."""
+    """The leader, epoch, high watermark and replicas. Only a leader knows observers and the progress of others."""
 
     leader_id: int
     epoch: int

@@ -1,7 +1,7 @@
 """The effects of one step. The package docstring has their order and the contract with the caller.
 
-Values that every commit builds, here and in `events`, `messages` and `roles`, have written constructors: mypyc leaves
-those of a dataclass interpreted, and building these values would take two fifths of the engine's time.
+Values that are built for every commit, here and in `events`, `messages` and `roles`, have handwritten constructors:
+mypyc does not compile those of a dataclass, and building these values would take two fifths of the engine's time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Respond:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChange:
-    """Control record 2: the leader of the epoch, the voters, the voters that granted their vote."""
+    """Control record 2: the leader of the epoch, the voters, and those that granted the leader their vote."""
 
     leader_id: int
     voters: tuple[int, ...]
@@ -51,16 +51,16 @@ class LeaderChange:
 
 @dataclass(frozen=True, slots=True)
 class KRaftVersion:
-    """Control record 5: the level of the feature kraft.version; 1 means voters are in the log (KIP-853)."""
+    """Control record 5: the level of the feature kraft.version; 1 means that the log has the voters (KIP-853)."""
 
     level: int
 
 
 @dataclass(slots=True)
 class ControlBatch:
-    """Control records to append in order as one batch in the engine's epoch, one offset each.
+    """Control records to append in this order as one batch in the engine's epoch, with one offset per record.
 
-    A VoterAssignment becomes control record 6 (KRaftVoters); the caller adds the cluster id.
+    A VoterAssignment becomes control record 6 (KRaftVoters), to which the caller adds the cluster id.
     """
 
     records: tuple[LeaderChange | KRaftVersion | VoterAssignment, ...]
@@ -68,9 +68,11 @@ class ControlBatch:
 
 @dataclass(frozen=True, slots=True)
 class RequestRefused:
-    """A refused request to elect or follow a leader, for logs and metrics.
+    """A refused request to elect or follow a leader, or a response that no correct leader sends; for logs and
+    metrics.
 
-    `kind`: such as "pre-vote". `sender`: the node id in the request; `peer`: the address that it came from.
+    `kind`: "vote", "pre-vote", "BeginQuorumEpoch", "EndQuorumEpoch" or "response". `sender`: the node id in the
+    request, or of the leader; `peer`: the address that it came from, "?" if unknown.
     """
 
     kind: str
@@ -81,7 +83,7 @@ class RequestRefused:
 
 
 ReadToken = Callable[[bool], None]
-"""Identifies a read. Opaque to the engine; the node calls it with whether the read may be served."""
+"""Identifies a read. The engine only returns it; the node calls it with whether the read may be served."""
 
 
 @dataclass(slots=True)
@@ -94,7 +96,7 @@ class ReadReady:
 
 @dataclass(slots=True)
 class VoterChangeResult:
-    """The result of a VoterChangeRequested. `message` explains an error and is "" without one."""
+    """The result of a VoterChangeRequested. `message` explains the error, "" if there is none."""
 
     token: VoterChangeToken
     error: ErrorCode
@@ -102,13 +104,13 @@ class VoterChangeResult:
 
 
 VoterChangeToken = Callable[[VoterChangeResult], None]
-"""Identifies a voter change. Opaque to the engine; the node calls it with the result."""
+"""Identifies a voter change. The engine only returns it; the node calls it with the result."""
 
 
 @dataclass(slots=True)
 class SnapshotChunk:
     """Bytes of a snapshot to store at `position`. Once `position + len(data)` equals `size`, the caller verifies the
-    snapshot and steps SnapshotChecked. Bytes of other unfinished snapshots may be deleted."""
+    snapshot and steps SnapshotChecked. It may delete the bytes of other incomplete snapshots."""
 
     snapshot: OffsetAndEpoch
     position: int
@@ -122,6 +124,7 @@ class Effects:
 
     save: QuorumState | None
     truncate_to: int | None
+    """The new log end offset: records at or above it are removed."""
     append: bytes | ControlBatch | None
     """Encoded batches (leader: one data batch; follower: as fetched), or control records to encode."""
     append_end_offset: int
@@ -129,22 +132,23 @@ class Effects:
     send: list[Send | Respond]
     send_after_flush: list[Send | Respond]
     new_high_watermark: int | None
-    """The new high watermark if it advanced: records below it may be applied."""
+    """The high watermark, if it advanced: records below it may be applied."""
     record_needed: bool
-    """Reads can only be confirmed by offset (see `read_index`): propose any record unless one is about to be."""
+    """A waiting read can only be confirmed by a fetch above the log end (see `read_index`): propose a record, unless
+    another one is about to be proposed."""
     reads_ready: list[ReadReady]
     reads_failed: list[ReadToken]
     voter_change_results: list[VoterChangeResult]
     snapshot_chunk: SnapshotChunk | None
     reset_to_snapshot: OffsetAndEpoch | None
     """Replace the whole log with the verified snapshot: the log is then empty and starts at the snapshot's end.
-    Set instead of `truncate_to`; `LogView` shows it at once, and it is durable before the next step."""
+    Never set with `truncate_to`; `LogView` shows it at once, and it is durable before the next step."""
     refused: RequestRefused | None
-    """The request of a candidate or leader that this step refused."""
+    """The message of a candidate or leader that this step refused."""
     leadership_changed: bool
     """Whether the step changed role, epoch or leader."""
     fatal: str | None
-    """An invariant violation (two leaders in an epoch, truncation below the high watermark): stop, keep the files."""
+    """A violated invariant, such as two leaders in one epoch: stop the process and keep its files."""
 
     def __init__(
         self,

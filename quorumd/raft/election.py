@@ -2,16 +2,17 @@
 
 Raft paper 5.2 (at most one vote per epoch, saved before it is granted) and 5.4.1 (never for a log older than the
 local one); KIP-996 (pre-votes); KIP-853 (directory ids). Membership is not a reason to reject: right after a voter
-was added or removed, the local log may not show it yet (hole 10). Also rejected:
+change, the local log may not have it yet (hole 10). Further rules:
 
-    * This replica's voter record, or the request, has another directory id for this node: that voter voted from a
-      disk that is gone, so this replica is not that voter (hole 40).
+    * If this node's voter record, or the request, has another directory id for this node, the vote is rejected: that
+      voter was a disk that is gone, and may have voted from there (hole 40).
     * A candidate without records bootstraps a quorum. Only a replica that may bootstrap one with it grants its vote
-      (FoundingPermitted): both must be in the same set of founders, by directory id (hole 24). A blank replica does
-      not even adopt the candidate's epoch, since an epoch indicates an existing quorum.
+      (FoundingPermitted): both must be in this replica's set of founders, by directory id (hole 24). A blank replica
+      does not even adopt the candidate's epoch, since an epoch indicates an existing quorum.
     * A node that started with an empty log may be a voter whose disk was replaced before the log recorded its
-      directory id. Until it has caught up, it votes only in the first bootstrap or if the request names its own
-      directory id: a log with that id has everything that this log directory ever acknowledged (hole 40).
+      directory id. Until it has caught up, it votes only in the first bootstrap, or if the request names its own
+      directory id: a candidate whose log has that id has everything that this log directory ever acknowledged
+      (hole 40).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from quorumd.raft.transitions import become_unattached, knows_leader
 def handle_vote_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
     """Grant or reject a vote or pre-vote.
 
-    A higher epoch is adopted first in either case, if that is permitted (`newer_epochs`); otherwise the response has
-    it. A Kafka controller drops a response with a lower epoch and retries without backoff.
+    A higher epoch is adopted first in either case, if that is permitted (`newer_epochs`). If not, the response has it
+    nevertheless: a Kafka controller drops a response with a lower epoch and retries without backoff.
     """
     request = event.request
     assert isinstance(request, VoteRequest)
@@ -73,16 +74,16 @@ def kind_of(request: VoteRequest) -> str:
 
 def grant_vote(replica: Replica, event: RequestReceived, request: VoteRequest) -> None:
     if request.last.offset == 0:
-        replica.catching_up = (
-            False  # Takes part in the first bootstrap, so it does not replace another voter.
-        )
+        # It takes part in the first bootstrap, so its disk replaces no other.
+        replica.catching_up = False
     if replica.saved.voted is None:
         become_unattached(replica, replica.epoch, request.candidate)
     replica.respond_after_flush(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, replica.epoch, True))
 
 
 def is_malformed(request: VoteRequest) -> bool:
-    """Whether a field is out of range: a candidate's epoch is above its last record's, in a pre-vote not below it."""
+    """Whether a field is out of range. A candidate's epoch must be above that of its last record, in a pre-vote at
+    least equal to it."""
     last = request.last
     if last.offset < 0 or last.epoch < 0 or request.candidate.id < 0:
         return True
@@ -90,7 +91,7 @@ def is_malformed(request: VoteRequest) -> bool:
 
 
 def rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
-    """The reason to reject `request`, which is in the current epoch; None to grant it."""
+    """The reason to reject `request`, whose epoch is the current one; None to grant it."""
     if request.candidate.id == replica.id:
         return "the candidate has this node's id"
     if request.voter.id != NO_NODE and not request.voter.matches(replica.identity):
@@ -104,7 +105,7 @@ def rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
 
 
 def pre_vote_rejection_reason(replica: Replica) -> str | None:
-    """Reject while a leader is alive, so that a working quorum is not disrupted (KIP-996)."""
+    """Reject while the leader is alive, so that a working quorum is not disrupted (KIP-996)."""
     if replica.state.role is Role.LEADER:
         return "this node leads the epoch"
     if isinstance(replica.state, Follower) and has_live_leader(replica):
@@ -124,11 +125,12 @@ def vote_rejection_reason(replica: Replica, candidate: ReplicaKey) -> str | None
 
 
 def trust_rejection_reason(replica: Replica, request: VoteRequest) -> str | None:
-    """The reason why this replica may have lost an earlier vote or record; None if it may vote."""
+    """The reason why a vote of this replica would be unsafe: it may have lost an earlier vote or acknowledged
+    records, or may not bootstrap a quorum with the candidate. None if it may vote."""
     own = replica.voter_set.by_id(replica.id)
     if own is not None and not own.key.matches(replica.identity):
         return "the voter with this node's id has another directory id"
-    # If set, the id matches: the caller rejected a mismatch.
+    # A directory id in the request is that of this replica, since the caller rejects any other.
     addressed_by_directory = request.voter.directory_id != ZERO_UUID
     if replica.is_bootstrapping and request.last.offset == 0:
         founders = replica.founders

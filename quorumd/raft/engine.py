@@ -1,4 +1,4 @@
-"""The engine's dispatch table and read-only view. The package docstring has the contract with the caller."""
+"""The engine: its dispatch table and read-only properties. The package docstring has the contract with the caller."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Handler = Callable[[Replica, Any, Any], None]
 """Handles an event in a role: (replica, the role's state, the event)."""
 
 Kind = type[Any] | tuple[type[Any], type[Any]]
-"""The type of an event; for an event about a peer's message, also the type of the request."""
+"""The type of an event, with that of the request if the event is about a message to or from a peer."""
 
 
 def all_roles(handler: Handler) -> dict[Role, Handler]:
@@ -141,9 +141,9 @@ HANDLERS: dict[Kind, dict[Role, Handler]] = {
 class RaftEngine:
     """One replica of the log as a deterministic state machine.
 
-    `saved`, `log` and `voters` are the state found on disk; the engine updates `voters` from then on.
-    `randrange(bound)` returns a uniform integer in [0, bound) and is the only source of randomness. Times are
-    monotonic milliseconds.
+    `saved`, `log` and `voters` are the state found on disk; from then on the engine updates `voters`.
+    `randrange(bound)` returns a uniform integer in [0, bound), which must be secret if the bound is above 2^32
+    (`voter_proof`); it is the only source of randomness. Times are monotonic milliseconds.
     """
 
     __slots__ = ("_replica",)
@@ -241,21 +241,21 @@ class RaftEngine:
 
     @property
     def high_watermark(self) -> int:
-        """The high watermark, -1 while unknown, for example to a new leader (hole 31)."""
+        """The high watermark, -1 while unknown, as to a leader without a committed record of its epoch (hole 31)."""
         state = self._replica.state
         return state.high_watermark if isinstance(state, Leader) else self._replica.committed
 
     @property
     def leader_high_watermark(self) -> int:
-        """The last high watermark received from the leader, possibly above the local log end; -1 while unknown."""
+        """The high watermark last received from the leader, possibly above the local log end; -1 while unknown."""
         state = self._replica.state
         return state.leader_high_watermark if isinstance(state, Follower) else self.high_watermark
 
     def contact_ms(self, now: float) -> float:
         """Milliseconds since the last known contact with the quorum.
 
-        Leader: since a majority of the voters fetched. Follower: since it sent the last fetch that the leader served.
-        inf without a leader, or if the leader refused a connection or resigned.
+        Leader: since a majority of the voters, itself included, fetched. Follower: since it sent the last fetch that
+        the leader served. inf without a leader, or if the leader refused a connection or resigned.
         """
         state = self._replica.state
         if isinstance(state, Leader):
@@ -266,7 +266,7 @@ class RaftEngine:
 
     @property
     def contact_limit_ms(self) -> int:
-        """The largest `contact_ms` of a replica in a healthy quorum. A follower's fetch may wait for records."""
+        """The largest `contact_ms` in a healthy quorum; the leader may delay the response to a follower's fetch."""
         settings = self._replica.settings
         return settings.fetch_timeout_ms + (0 if self.is_leader else settings.fetch_max_wait_ms)
 
@@ -311,7 +311,7 @@ class RaftEngine:
 
     @property
     def deadline(self) -> float:
-        """The time at which to step TimerFired; inf for never."""
+        """The time at which to step TimerFired, inf for never."""
         return self._replica.state.deadline
 
     @property
@@ -324,16 +324,16 @@ class RaftEngine:
     def handover_complete(self) -> bool:
         """Whether, after ShutdownRequested, this replica has finished its handover.
 
-        It does not wait to vote: a successor that needed this vote would have no majority without this node anyway.
+        It does not wait until it has voted: a successor that needed its vote could not commit without it either.
         """
         replica = self._replica
         return replica.shutting_down and (replica.leader_id != NO_NODE or replica.pending_end_acks <= 0)
 
     def should_probe_leader(self, now: float) -> bool:
-        """Whether to look for the leader through Metadata requests to other nodes.
+        """Whether to send Metadata requests to other nodes to find the leader.
 
-        A leader cut off from its majority may be a zombie (KIP-595; hole 14), and a replica without a responsive
-        leader may have stale addresses for all others.
+        A leader without contact to a majority may have been replaced (KIP-595; hole 14), and a replica without a
+        responsive leader may have stale addresses of all others.
         """
         replica = self._replica
         state = replica.state

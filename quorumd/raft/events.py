@@ -12,10 +12,10 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
 @dataclass(init=False, slots=True)
 class RequestReceived:
-    """A peer sent a request. `reply`: see `messages`.
+    """A peer sent a request, to which `reply` sends the response.
 
     `names_cluster`: whether the request has the id of this cluster, or that id is not known yet. `peer`: the address
-    that it came from, for logs.
+    that it came from, for logs. `is_authenticated`: whether its connection has a principal (TLS or SASL).
     """
 
     reply: Reply
@@ -57,9 +57,9 @@ class ResponseReceived:
 class PeerRequestFailed:
     """A request of this node got no usable response: timeout, lost connection or undecodable response.
 
-    `unsupported`: the peer does not support the request (a pre-vote then counts as granted).
-    `refused`: the peer's address refused the connection, so its process is gone. A follower does not wait for the
-    fetch timeout of such a leader; it requests pre-votes after a short random wait.
+    `unsupported`: the peer does not support the request; a pre-vote then counts as granted.
+    `refused`: the peer's address refused the connection, so its process is gone. If the peer was the leader, its
+    followers request pre-votes after a short random wait instead of the fetch timeout.
     """
 
     peer: int
@@ -70,13 +70,13 @@ class PeerRequestFailed:
 
 @dataclass(slots=True)
 class LeaderReported:
-    """Another node reported the leader (Metadata). Applied only to a higher epoch, or to the current one while it has
-    no known leader."""
+    """Another node reported the leader (Metadata). Ignored in a lower epoch, and in the current one if its leader is
+    known."""
 
     leader_id: int
     epoch: int
     is_trusted: bool = True
-    """Whether the report is from a configured address or that of a voter."""
+    """Whether the report is from a configured address or from that of a voter."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class PeerDiscovered:
 
 @dataclass(init=False, slots=True)
 class FlushCompleted:
-    """Everything below `end_offset` is durable, and so is every `save` from before the flush began."""
+    """Everything below `end_offset` is durable, and so is every `save` that preceded the flush."""
 
     end_offset: int
 
@@ -99,8 +99,8 @@ class FlushCompleted:
 
 @dataclass(init=False, slots=True)
 class Propose:
-    """Append one encoded data batch. Only for a leader (`engine.is_leader`); the batch's base offset is the log end
-    offset and its epoch the engine's."""
+    """Append one encoded data batch, which starts at the log end offset, ends at `end_offset` and has the engine's
+    epoch. Only a leader accepts it (`RaftEngine.is_leader`)."""
 
     batch: bytes
     end_offset: int
@@ -112,8 +112,8 @@ class Propose:
 
 @dataclass(slots=True)
 class ReadRequested:
-    """A linearizable read. `Effects.reads_ready` returns the token with the offset that must be applied first,
-    `Effects.reads_failed` returns it if this node does not lead or stops leading."""
+    """A linearizable read. `Effects.reads_ready` returns the token, with the offset up to which the state must be
+    applied first; `Effects.reads_failed` returns it if this node does not lead or stops leading."""
 
     token: ReadToken
 
@@ -131,6 +131,7 @@ class AddVoter:
 
     voter: Voter
     ack_when_committed: bool = True
+    """False: respond as soon as the leader has flushed the voter record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +154,9 @@ VoterChange = SetTargetVoters | AddVoter | RemoveVoter | UpdateVoter
 
 @dataclass(slots=True)
 class VoterChangeRequested:
-    """A request to change the voters. `Effects.voter_change_results` returns the token once the first voter record is
-    committed or the request is rejected; it does not wait for the end of a reassignment."""
+    """A request to change the voters. `Effects.voter_change_results` returns the token with an error, or once the
+    first voter record is committed (`AddVoter.ack_when_committed`); it does not wait for the end of a
+    reassignment."""
 
     token: VoterChangeToken
     change: VoterChange
@@ -163,7 +165,7 @@ class VoterChangeRequested:
 @dataclass(frozen=True, slots=True)
 class FoundingPermitted:
     """No existing quorum was discovered: these replicas, this one included, may elect the first leader. The caller
-    saves them with the vote. No effect once the log has a voter record."""
+    saves them with the vote. Ignored unless the log is empty."""
 
     voters: VoterSet
 
@@ -172,7 +174,7 @@ class FoundingPermitted:
 class SnapshotChecked:
     """The caller has verified a completely fetched snapshot (`Effects.snapshot_chunk`).
 
-    `voters` is the VoterAssignment in it, None if it was corrupt or the disk was full and its bytes are deleted.
+    `voters` is the VoterAssignment in it. None if it is corrupt or the disk is full: it must be fetched again.
     """
 
     snapshot: OffsetAndEpoch
@@ -186,30 +188,31 @@ class TimerFired:
 
 @dataclass(slots=True)
 class StallDetected:
-    """This node was busy or stopped for `duration_ms` and read nothing, so silent peers may be alive."""
+    """This node was busy or suspended for `duration_ms` and read nothing, so peers that seem silent may be alive."""
 
     duration_ms: float
 
 
 @dataclass(slots=True)
 class ReplayStarted:
-    """The node is applying committed records after a start. Until `ReplayCompleted` it votes and follows but does not
-    campaign: other nodes may be ready to lead sooner."""
+    """The node applies committed records after a start. Until `ReplayCompleted` it votes and follows but does not
+    campaign, since other nodes may be ready to lead sooner."""
 
 
 @dataclass(slots=True)
 class ReplayCompleted:
-    """The node has applied the committed records, see `ReplayStarted`."""
+    """The node has applied the committed records and may campaign (see `ReplayStarted`)."""
 
 
 @dataclass(slots=True)
 class ShutdownRequested:
-    """Shut down gracefully: a leader resigns with EndQuorumEpoch. See `RaftEngine.handover_complete`."""
+    """Shut down gracefully: a leader resigns and sends EndQuorumEpoch. See `RaftEngine.handover_complete`."""
 
 
 @dataclass(slots=True)
 class StorageFull:
-    """An append failed because the disk is full: a leader resigns, and no election starts until StorageAvailable."""
+    """An append failed because the disk is full: a leader resigns, and this replica does not campaign until
+    StorageAvailable."""
 
 
 @dataclass(slots=True)

@@ -16,14 +16,15 @@ from quorumd.raft.voter_proof import is_proven, request_proof
 from quorumd.raft.voters import majority_value
 
 MAX_OBSERVERS = 2000
-"""Observers whose progress is recorded: any client may fetch in a name of its own."""
+"""Maximum number of observers whose progress is recorded: a client may fetch with any replica id."""
 OBSERVER_CHECK_MS = 1000
+"""Minimum interval between removals of silent observers while there are too many."""
 MAX_DELAYED_FETCHES = MAX_OBSERVERS + 100
-"""Fetches that may wait for records, and consumers' fetches that may: every commit passes all of them."""
+"""Maximum number of delayed fetches of replicas, and of consumers: every commit iterates over all of them."""
 
 
 def reject_fetch(replica: Replica, state: RoleState, event: RequestReceived) -> None:
-    """Reject a fetch while not leading; the response names the leader."""
+    """Reject a fetch while not leading; the response has the leader."""
     request = event.request
     assert isinstance(request, FetchRequest)
     respond_error(replica, event.reply, replica.fetch_error(request.epoch))
@@ -34,8 +35,8 @@ def respond_error(replica: Replica, reply: Reply, error: ErrorCode) -> None:
 
 
 def fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode:
-    """The error for `request`, NONE to serve it. A Kafka observer exits on INVALID_REQUEST, so only for requests
-    that no correct client sends."""
+    """The error for `request`, NONE to serve it. A Kafka observer exits on INVALID_REQUEST, which therefore is only
+    for requests that no correct client sends."""
     is_consumer = request.replica.id == NO_NODE
     if not (is_consumer and request.epoch < 0):
         error = replica.fetch_error(request.epoch)
@@ -51,7 +52,8 @@ def fetch_error(replica: Replica, request: FetchRequest) -> ErrorCode:
 
 
 def divergence(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
-    """Where the fetching replica's log diverges, None if it is a prefix of this log (Raft paper 5.3)."""
+    """The end of this log's largest epoch <= `last_epoch` if the fetching replica's log has diverged from this one,
+    else None (Raft paper 5.3)."""
     end = log.end_of_epoch(request.last_epoch)
     if end.epoch == request.last_epoch and request.offset <= end.offset:
         return None
@@ -59,9 +61,9 @@ def divergence(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
 
 
 def record_fetch(replica: Replica, leader: Leader, event: RequestReceived) -> Progress | None:
-    """Record a replica's progress before `respond_or_delay`.
+    """Record the progress of the fetching replica.
 
-    Returns None if the fetch is completed already: with an error, the diverging epoch, or a snapshot to fetch first.
+    Returns None if the fetch is already completed: with an error, the diverging epoch, or a snapshot to fetch first.
     """
     request = event.request
     assert isinstance(request, FetchRequest)
@@ -86,9 +88,9 @@ def record_fetch(replica: Replica, leader: Leader, event: RequestReceived) -> Pr
 
 
 def progress_of(replica: Replica, leader: Leader, event: RequestReceived) -> Progress:
-    """The Progress that a fetch is recorded in: a voter's counts towards the high watermark, an observer's does not.
+    """The Progress in which a fetch is recorded. Only a voter's counts towards the high watermark.
 
-    A fetch that does not prove to be from the voter that it names is recorded nowhere.
+    For a fetch with a voter's id but without proof (`voter_proof`) it is a new one that is not kept.
     """
     request = event.request
     assert isinstance(request, FetchRequest | SnapshotRequest)
@@ -108,7 +110,7 @@ def progress_of(replica: Replica, leader: Leader, event: RequestReceived) -> Pro
 
 
 def has_room_for_observer(replica: Replica, leader: Leader) -> bool:
-    """Whether another observer may be recorded; those that are recorded keep their places while they fetch."""
+    """Whether another observer can be recorded; recorded ones are kept while they fetch."""
     if (
         len(leader.observers) >= MAX_OBSERVERS
         and replica.now >= leader.observers_checked_at + OBSERVER_CHECK_MS
@@ -125,13 +127,13 @@ def forget_silent_observers(replica: Replica, leader: Leader) -> None:
 
 
 def record_contact(replica: Replica, progress: Progress) -> None:
-    """Record that a replica is alive, without a log end offset."""
+    """Record that a replica is alive, but not its log end offset."""
     progress.last_fetch = replica.now
     progress.leader_end_at_last_fetch = replica.end.offset
 
 
 def record(replica: Replica, leader: Leader, progress: Progress, request: FetchRequest) -> None:
-    """Record a fetch: everything below its offset is durable on that replica."""
+    """Record a fetch: all records below its offset are durable on that replica."""
     if request.offset >= replica.end.offset:
         progress.last_caught_up = replica.now
     elif progress.has_fetched and request.offset >= progress.leader_end_at_last_fetch:
@@ -151,9 +153,9 @@ def record(replica: Replica, leader: Leader, progress: Progress, request: FetchR
 
 
 def respond_or_delay(replica: Replica, leader: Leader, event: RequestReceived, progress: Progress) -> None:
-    """Respond at once if there are records or a new read round, else delay the fetch (long poll).
+    """Respond at once if there are records or a new read round, else delay the response (long poll).
 
-    A higher high watermark alone is delayed briefly: under load the next records carry it at no extra cost.
+    A higher high watermark alone is delayed briefly: under load it is sent with the next records at no extra cost.
     """
     request = event.request
     assert isinstance(request, FetchRequest)
@@ -188,7 +190,7 @@ def respond_with_records(replica: Replica, leader: Leader, delayed: DelayedFetch
 
 
 def handle_snapshot_request(replica: Replica, leader: Leader, event: RequestReceived) -> None:
-    """Serve a chunk of a snapshot. The request counts as contact for check-quorum."""
+    """Serve a chunk of a snapshot. A voter's request counts for check-quorum."""
     request = event.request
     assert isinstance(request, SnapshotRequest)
     error = snapshot_error(replica, request)
@@ -200,7 +202,7 @@ def handle_snapshot_request(replica: Replica, leader: Leader, event: RequestRece
     respond(replica, event, error, read_limit(replica, request))
 
 
-# Consumers read committed records only, and their fetch offset is not an acknowledgement (hole 37)
+# Consumers, which read only committed records and acknowledge none (hole 37)
 
 
 def serve_consumer(replica: Replica, leader: Leader, event: RequestReceived) -> None:
@@ -245,20 +247,20 @@ def complete_delayed_fetches(replica: Replica, leader: Leader) -> None:
 
 
 def complete_voter_fetches(replica: Replica, leader: Leader) -> None:
-    """Complete the delayed fetches of voters that support read rounds, to start the round of a waiting read."""
+    """Complete the delayed fetches of voters that support read rounds, so that they fetch again in the new round."""
     supporting = [voter.key.id for voter in leader.voters.values() if voter.supports_read_rounds]
     for key in [key for key in leader.delayed if key[1] and key[0].id in supporting]:
         respond_with_records(replica, leader, leader.delayed.pop(key))
 
 
 def complete_unproven_fetch(replica: Replica, leader: Leader, voter: Progress) -> None:
-    """Complete a delayed fetch in the name of a voter that could not be counted."""
+    """Complete the delayed fetches of a voter that did not count, so that it fetches again with the token."""
     for key in [key for key in leader.delayed if key[0].id == voter.key.id and not key[1]]:
         respond_with_records(replica, leader, leader.delayed.pop(key))
 
 
 def on_high_watermark_advanced(replica: Replica, leader: Leader) -> None:
-    """Complete consumers' fetches at once, and shorten replicas' delays to the high watermark linger."""
+    """Complete consumers' fetches at once, and those of replicas within `high_watermark_linger_ms`."""
     soon = replica.now + replica.settings.high_watermark_linger_ms
     for fetch in leader.delayed.values():
         if fetch.request.known_high_watermark < leader.high_watermark and fetch.deadline > soon:
@@ -273,7 +275,7 @@ def on_high_watermark_advanced(replica: Replica, leader: Leader) -> None:
 
 
 def complete_expired_fetches(replica: Replica, leader: Leader) -> None:
-    """Complete the delayed fetches whose wait is over."""
+    """Complete the delayed fetches whose deadline has passed."""
     for key in [key for key, fetch in leader.delayed.items() if fetch.deadline <= replica.now]:
         respond_with_records(replica, leader, leader.delayed.pop(key))
     waiting, leader.delayed_consumers = leader.delayed_consumers, []

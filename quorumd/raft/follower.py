@@ -1,7 +1,7 @@
 """Followers and observers: fetching from the leader, BeginQuorumEpoch and EndQuorumEpoch.
 
-The follower's side of KIP-595 section "Fetch": truncate a diverging log, append the fetched batches, advance the
-high watermark, and fetch again once all of that is durable. The next fetch is the acknowledgement.
+The follower's side of Fetch (KIP-595): truncate a diverged log, append the fetched batches, advance the high
+watermark, and fetch again once all of that is durable. The next fetch is the acknowledgement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNKNOWN_LEADER = "no recorded voter has named it as leader"
 
 
 def handle_timer(replica: Replica, state: Follower, event: TimerFired) -> None:
-    """Handle a fetch timeout, or send the next fetch of records or of a snapshot."""
+    """Campaign after the fetch timeout if permitted; until then, send the next fetch of records or of a snapshot."""
     if replica.now >= state.fetch_deadline:
         if replica.may_campaign:
             become_prospective(replica)
@@ -49,7 +49,7 @@ def handle_timer(replica: Replica, state: Follower, event: TimerFired) -> None:
 
 
 def handle_fetch_response(replica: Replica, state: Follower, event: ResponseReceived) -> None:
-    """Apply a successful response; on an error, look for the leader or retry later."""
+    """Apply a successful response. On an error campaign soon if the leader has left, else retry later."""
     response = event.response
     assert isinstance(response, FetchResponse)
     observe(replica, response.epoch, response.leader_id, event.peer)
@@ -79,7 +79,7 @@ def handle_fetch_failure(replica: Replica, state: Follower, event: PeerRequestFa
 
 
 def apply_fetch_response(replica: Replica, state: Follower, response: FetchResponse) -> None:
-    """Apply a successful response. Only these restart the fetch timeout (hole 41)."""
+    """Apply a successful response. Only such a response restarts the fetch timeout (hole 41)."""
     state.record_success(replica.now, replica.fetch_timeout())
     state.leader_high_watermark = response.high_watermark
     replica.stall_grace_ms = 0.0
@@ -121,10 +121,10 @@ def append_batches(replica: Replica, response: FetchResponse) -> bool:
 
 
 def continuation(end: OffsetAndEpoch, epoch: int, batches: tuple[FetchedBatch, ...]) -> list[FetchedBatch]:
-    """The batches that may follow a log ending at `end` in `epoch`.
+    """The batches that may be appended to a log that ends at `end`, in the current epoch `epoch`.
 
-    Skips batches that the log already has. Stops at the first batch that would overwrite records or leave a gap, or
-    whose epoch is above the current one or below its predecessor's.
+    Batches that the log already has are skipped. The first batch that would overwrite records or leave a gap, or
+    whose epoch is above the current one or below that of the previous batch, is dropped with all that follow.
     """
     appendable: list[FetchedBatch] = []
     for batch in batches:
@@ -138,7 +138,7 @@ def continuation(end: OffsetAndEpoch, epoch: int, batches: tuple[FetchedBatch, .
 
 
 def truncate(replica: Replica, state: Follower, diverging: OffsetAndEpoch) -> None:
-    """Remove what the leader's log does not have (Raft paper 5.3, KIP-595 truncation by epoch, hole 33).
+    """Truncate the log to the end of the last common epoch (Raft paper 5.3, KIP-595, hole 33).
 
     Raises PeerFault if that would remove committed records.
     """
@@ -154,7 +154,7 @@ def truncate(replica: Replica, state: Follower, diverging: OffsetAndEpoch) -> No
     replica.effects.truncate_to = target
     replica.flushed = min(replica.flushed, target)
     replica.voters.truncate_to(target)
-    state.fetch_at = replica.now  # By timer, so that `log` already shows the epoch at its new end.
+    state.fetch_at = replica.now  # In the next step, in which `log` shows the epoch at its new end.
 
 
 def handle_storage_full(replica: Replica, state: Follower, event: StorageFull) -> None:
@@ -165,7 +165,7 @@ def handle_storage_full(replica: Replica, state: Follower, event: StorageFull) -
 
 
 def handle_begin_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
-    """Follow the new leader, even if the local log does not list it as a voter (hole 34)."""
+    """Follow the new leader, even if this replica is not a voter by its own log yet (hole 34)."""
     request = event.request
     assert isinstance(request, BeginEpochRequest)
     error = announcement_error(replica, event, request)
@@ -182,7 +182,7 @@ def handle_begin_request(replica: Replica, state: RoleState, event: RequestRecei
 
 
 def handle_end_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
-    """The leader resigned: campaign now or later, by rank among its preferred successors."""
+    """Campaign after a wait that depends on this replica's position among the preferred successors (KIP-595)."""
     request = event.request
     assert isinstance(request, EndEpochRequest)
     error = announcement_error(replica, event, request)
@@ -204,8 +204,8 @@ def shorten_election_timeout(replica: Replica, state: Follower, request: EndEpoc
 
 
 def end_epoch_backoff_ms(replica: Replica, request: EndEpochRequest) -> int:
-    """Milliseconds to wait before campaigning: 0 for the first successor, doubling for each next one up to the
-    longest backoff, which a replica that is not listed waits."""
+    """Milliseconds to wait before campaigning (hole 28): 0 for the first successor, then doubling with the position.
+    A replica that is not listed waits longest, for `election_backoff_max_ms`."""
     longest = replica.settings.election_backoff_max_ms
     for position, successor in enumerate(request.successors):
         if successor.matches(replica.identity):
@@ -228,7 +228,8 @@ def announcement_error(
 ) -> ErrorCode:
     """The error for a BeginQuorumEpoch or EndQuorumEpoch request; NONE if it is accepted.
 
-    A leader in an epoch that may not be entered gets UNKNOWN_LEADER_EPOCH, which a Kafka controller ignores.
+    A leader that is not trusted, or whose epoch may not be entered (`newer_epochs`), gets UNKNOWN_LEADER_EPOCH, which
+    a Kafka controller ignores. A second leader of the epoch gets INVALID_REQUEST.
     """
     if request.leader_id < 0 or request.epoch < 0:
         return ErrorCode.INVALID_REQUEST

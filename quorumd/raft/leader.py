@@ -55,10 +55,10 @@ from quorumd.raft.voters import VoterAssignment, majority_value
 
 
 def become_leader(replica: Replica, granting: tuple[int, ...]) -> None:
-    """Start leading: append the first record of the epoch, before which nothing commits (Raft paper 5.4.2).
+    """Start leading: append the first record of the epoch, without which nothing is committed (Raft paper 5.4.2).
 
     The first leader of a quorum appends the founders as the voter set in the same batch, so that a log has both
-    records or neither. LeaderChange comes first, as Kafka's readers expect of an epoch's first batch.
+    records or neither. LeaderChange is the first record, as Kafka's readers expect at the start of an epoch.
     """
     timeout = replica.settings.fetch_timeout_ms
     leader = Leader(
@@ -84,7 +84,7 @@ def become_leader(replica: Replica, granting: tuple[int, ...]) -> None:
 
 
 def resend_begin_quorum_epoch(replica: Replica, leader: Leader) -> None:
-    """Repeat BeginQuorumEpoch to voters that do not fetch (KIP-595)."""
+    """Send BeginQuorumEpoch again to voters that do not fetch (KIP-595)."""
     interval = replica.settings.fetch_timeout_ms // 2
     leader.begin_epoch_deadline = replica.now + interval
     for progress in leader.voters.values():
@@ -94,7 +94,7 @@ def resend_begin_quorum_epoch(replica: Replica, leader: Leader) -> None:
 
 
 def handle_begin_response(replica: Replica, leader: Leader, event: ResponseReceived) -> None:
-    """The voter has the token now, unless it is a stock controller."""
+    """Record whether the voter returns tokens, and complete its delayed fetches that do not count yet."""
     response = event.response
     assert isinstance(response, LeaderResponse)
     observe(replica, response.epoch, response.leader_id, event.peer)
@@ -137,8 +137,9 @@ def handle_flush(replica: Replica, leader: Leader, event: FlushCompleted) -> Non
 
 
 def advance_high_watermark(replica: Replica, leader: Leader) -> None:
-    """Commit what a majority has flushed, once that includes a record of this epoch (Raft paper 5.4.2, figure 8;
-    hole 31). The local log counts up to its flushed end (hole 38), and only while this leader is a voter."""
+    """Commit the records that a majority has flushed, once a record of this epoch is among them (Raft paper 5.4.2,
+    figure 8; hole 31). The local log counts up to its flushed end (hole 38), and only while this leader is a
+    voter."""
     offsets = [progress.end_offset for progress in leader.voters.values()]
     if leader.in_voter_set:
         offsets.append(min(replica.flushed, replica.end.offset))
@@ -158,7 +159,7 @@ def update_voters(replica: Replica, leader: Leader) -> None:
     if leader.in_voter_set:
         advance_voters(replica, leader)
     elif replica.voters.latest_offset < leader.high_watermark:
-        # The next leader does not send it BeginQuorumEpoch, and clients' requests wait until it knows that leader.
+        # The next leader sends no BeginQuorumEpoch to a removed voter, and clients wait until this node knows it.
         resign(replica, leader, find_leader_at=replica.retry_after(0))
 
 
@@ -172,7 +173,7 @@ def handle_peer_discovered(replica: Replica, leader: Leader, event: PeerDiscover
 
 
 def handle_fetch_request(replica: Replica, leader: Leader, event: RequestReceived) -> None:
-    """Record and serve a fetch. The response reflects the records and voter record that the fetch may commit."""
+    """Record a fetch, then respond: the response has the high watermark and voter record that result from it."""
     request = event.request
     assert isinstance(request, FetchRequest)
     if request.replica.id == NO_NODE:
@@ -204,7 +205,7 @@ def handle_read_request(replica: Replica, leader: Leader, event: ReadRequested) 
 
 
 def handle_timer(replica: Replica, leader: Leader, event: TimerFired) -> None:
-    """Check the quorum (KIP-996), resend BeginQuorumEpoch and complete expired fetches."""
+    """Resign without a majority (check-quorum, KIP-996); resend BeginQuorumEpoch; complete expired fetches."""
     if replica.now >= leader.check_quorum_deadline:
         leader.check_quorum_deadline = check_quorum_deadline(replica, leader)
         if replica.now >= leader.check_quorum_deadline:
@@ -218,9 +219,9 @@ def handle_timer(replica: Replica, leader: Leader, event: TimerFired) -> None:
 
 
 def resign(replica: Replica, leader: Leader, find_leader_at: float = inf) -> None:
-    """Stop leading and send EndQuorumEpoch, preferring successors by log end offset (KIP-595).
+    """Stop leading, and send EndQuorumEpoch with the voters as successors by descending log end offset (KIP-595).
 
-    From `find_leader_at` on, look for the next leader.
+    The replica looks for the next leader from `find_leader_at` on.
     """
     replica.transition_to(Resigned(replica.election_timeout(), find_leader_at), replica.saved)
     on_leadership_lost(replica, leader)
@@ -234,7 +235,7 @@ def send_end_quorum_epoch(replica: Replica, successors: tuple[ReplicaKey, ...]) 
 
 
 def handle_shutdown(replica: Replica, leader: Leader, event: ShutdownRequested) -> None:
-    """Resign: the preferred successor campaigns at once and this replica stays resigned."""
+    """Resign. The preferred successor campaigns at once, and this replica stays resigned."""
     replica.shutting_down = True
     replica.pending_end_acks = len(leader.voters)
     resign(replica, leader)

@@ -25,12 +25,12 @@ class LogView(Protocol):
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
         """The end offset of the largest epoch <= `epoch` in this log, with that epoch; (start offset, 0) if none.
 
-        The record before a start offset above 0 counts, with the epoch of the snapshot that ends there.
+        If the log starts at the end of a snapshot, the epoch of the snapshot's last record counts as in the log.
         """
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
-        """End offset and last epoch of the newest snapshot that can be served, None if there is none."""
+        """The end offset and last epoch of the newest complete snapshot, None if there is none."""
 
     def fetched_bytes(self, snapshot: OffsetAndEpoch) -> int:
-        """Number of bytes already stored of a snapshot that is being fetched."""
+        """The number of bytes of `snapshot`, which is being fetched, that are already stored."""

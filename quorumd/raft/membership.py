@@ -1,8 +1,7 @@
-"""The next step from the current to the target voters: one voter per record (KIP-595 draft, "Quorum reassignment";
-Raft thesis 4.1; holes 6 and 8).
+"""Steps from the current to the target voters: one voter per record (KIP-595 draft, "Quorum reassignment"; Raft
+thesis 4.1; holes 6 and 8).
 
-Pure functions of what the leader knows. Majorities of two sets that differ in one voter overlap, so a step cannot
-lead to a second leader.
+Any two majorities of sets that differ in one voter overlap, so a step cannot lead to two leaders in one epoch.
 """
 
 from __future__ import annotations
@@ -16,12 +15,15 @@ from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 def next_assignment(
     latest: VoterAssignment, leader_id: int, ready: Mapping[int, Voter], active_voters: Mapping[int, int]
 ) -> VoterAssignment | None:
-    """The next voter record; None if no reassignment is in progress, or it has to wait for a replica.
+    """Return the next voter record; None if no reassignment is in progress, or if it has to wait.
 
-    While there are at most as many voters as targets, a caught-up target is added; while there are more, a voter
-    that is not a target is removed: inactive voters first, then the furthest behind, the leader last. The number of
-    voters thus never falls below both its initial and its final value. `ready`: caught-up replicas by node id;
-    `active_voters`: log end offsets of the voters that fetch, the leader included.
+    While there are at most as many voters as targets, a target that has caught up is added. While there are more, a
+    voter that is not a target is removed: inactive voters first, then the furthest behind, the leader last. The
+    number of voters never falls below the smaller of its initial and final values, except by one while a voter whose
+    disk was replaced is removed and added again. A removal waits until the active voters are a majority of the rest.
+
+    `ready`: caught-up replicas by node id; `active_voters`: log end offsets of the voters that fetch, the leader
+    included.
     """
     target, current = latest.target, latest.current
     if target is None:
@@ -48,9 +50,9 @@ def next_assignment(
 def stale_voters(
     current: VoterSet, target: Sequence[int], ready: Mapping[int, Voter], active_voters: Mapping[int, int]
 ) -> list[Voter]:
-    """The voters whose disk was replaced: a target node fetches with another directory id than its voter record has.
+    """The voters whose disk was replaced: they are targets, and fetch with a directory id that the record lacks.
 
-    Such a voter is removed first, since a set has at most one voter per node; the new replica is added next.
+    Such a voter is removed first, since a set has at most one voter per node id; the new replica is added next.
     """
     return [
         voter
@@ -63,12 +65,15 @@ def stale_voters(
 
 
 def assignment_toward(current: VoterSet, target: tuple[int, ...]) -> VoterAssignment:
-    """The assignment of `current` with `target`, or without a target once `current` has reached it."""
+    """`current` with the target `target`, or without a target if `current` has reached it."""
     return VoterAssignment(current, None if sorted(target) == sorted(current.ids) else target)
 
 
 def count_changed_voters(before: VoterSet, after: VoterSet) -> int:
-    """The number of voters that differ. Recording a missing directory id is not a change; a different one is."""
+    """Count the voters that were added, removed or replaced.
+
+    Filling in a missing directory id is not a change; another directory id is.
+    """
     changed = sum(1 for voter in before.voters if after.by_id(voter.key.id) is None)
     for voter in after.voters:
         old = before.by_id(voter.key.id)

@@ -1,7 +1,7 @@
 """The quorum's RPCs as flat values.
 
-On the wire they are nested in topics and partitions and differ between versions; `quorumd.node` translates and
-checks the cluster id before the engine sees a request.
+On the wire they are nested in topics and partitions and differ between versions. `quorumd.node` converts them, and
+checks the cluster id and the partition before the engine receives a request.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.voters import VoterAssignment
 
 NO_READ_ROUND = -1
-"""The `read_round` of a fetch that cannot carry one."""
+"""The `read_round` of Kafka's Fetch, which has no such field (`read_index`)."""
 NO_TOKEN = 0
-"""The token of Kafka's controllers (`voter_proof`)."""
+"""The token in messages of Kafka controllers, which have no such field (`voter_proof`)."""
 
 
 @dataclass(slots=True)
 class VoteRequest:
-    """Vote (key 52). `epoch` is the candidate's new epoch, in a pre-vote (KIP-996) its current one."""
+    """Vote (key 52). `epoch` is the candidate's new epoch, or in a pre-vote (KIP-996) its current one."""
 
     epoch: int
     candidate: ReplicaKey
     voter: ReplicaKey
-    """The voter that the request is for; id NO_NODE if the version does not carry it."""
+    """The voter that the request is addressed to; id NO_NODE if the version lacks it."""
     last: OffsetAndEpoch
     """The candidate's log end offset and last epoch; (0, 0) for an empty log."""
     pre_vote: bool
@@ -50,9 +50,9 @@ class BeginEpochRequest:
     endpoints: tuple[Endpoint, ...] = ()
     """The leader's endpoints."""
     boot_timestamp: int = 0
-    """Unix ms of the leader's start; 0 from a Kafka controller."""
+    """When the leader's process started, in Unix milliseconds; 0 from a Kafka controller."""
     token: int = NO_TOKEN
-    """Proof of the voter's later fetches (`voter_proof`); 0 from a Kafka controller."""
+    """The token that the voter's fetches must return (`voter_proof`); NO_TOKEN from a Kafka controller."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class EndEpochRequest:
     epoch: int
     sender_id: int
     successors: tuple[ReplicaKey, ...]
-    """By descending log end offset, the most preferred first."""
+    """The other voters by descending log end offset: the preferred successor first."""
 
 
 @dataclass(slots=True)
@@ -74,15 +74,15 @@ class LeaderResponse:
     leader_id: int
     epoch: int
     knows_tokens: bool = False
-    """Whether the sender returns the token of a BeginEpochRequest in its fetches."""
+    """Whether the responder returns the token of the BeginEpochRequest in its fetches."""
 
 
 @dataclass(init=False, slots=True)
 class FetchRequest:
     """FetchQuorumRecords (private key 1001) or Kafka's Fetch (key 1) of the metadata log.
 
-    A fetch at `offset` acknowledges that everything below is durable on the replica; `last_epoch` is the epoch of the
-    record before `offset`.
+    A fetch at `offset` acknowledges that all records below it are durable on the replica. `last_epoch` is the epoch
+    of the record before `offset`.
     """
 
     replica: ReplicaKey
@@ -93,14 +93,15 @@ class FetchRequest:
     max_wait_ms: int
     max_bytes: int
     is_follower: bool
-    """Whether the sender considers itself a voter (draft's IsFollower); False from Kafka's Fetch."""
+    """Whether the sender considers itself a voter (the draft's IsFollower); False in Kafka's Fetch."""
     known_high_watermark: int
-    """Respond soon once the leader's is higher (Fetch v18); the maximum if the sender does not need that."""
+    """The sender's high watermark (Fetch v18): the leader responds soon once its own is higher. The maximum if the
+    sender does not need that."""
     read_round: int
     """The `read_round` of the response that this fetch follows, as proof that it was sent later. NO_READ_ROUND in
     Kafka's Fetch."""
     token: int
-    """The token of the leader's BeginEpochRequest; 0 in Kafka's Fetch."""
+    """The token of the leader's BeginEpochRequest; NO_TOKEN in Kafka's Fetch."""
 
     def __init__(
         self,
@@ -129,7 +130,8 @@ class FetchRequest:
 
 @dataclass(init=False, slots=True)
 class FetchResponse:
-    """A fetch response on both sides: the leader says what to read, the follower's caller adds the records."""
+    """A fetch response. The leader's engine sets which records to read, and its caller adds them; the follower's
+    caller sets the records that arrived."""
 
     error: ErrorCode
     leader_id: int
@@ -137,20 +139,20 @@ class FetchResponse:
     high_watermark: int
     log_start_offset: int
     diverging: OffsetAndEpoch | None
-    """Set if the leader's log does not have the fetch position: the end of its largest epoch <= last_epoch."""
+    """Set if the follower's log has diverged: the end of the leader's largest epoch <= `last_epoch`."""
     read_round: int
     read_start_offset: int
-    """Leader: the caller adds whole batches from this offset, -1 for none."""
+    """Leader: add whole batches from this offset on, -1 for none."""
     read_limit: int
-    """Leader: maximum number of bytes to add, but at least one batch."""
+    """Leader: the maximum number of bytes to add, but at least one batch."""
     read_max_offset: int
-    """Leader: add only batches that end at or below this offset (consumers), -1 for no bound."""
+    """Leader: add only batches that end at or below this offset (for consumers), -1 for no bound."""
     records: bytes
     """Follower: the batches as received."""
     batches: tuple[FetchedBatch, ...]
-    """Follower: the batches' headers, CRC verified, contiguous, in order."""
+    """Follower: the headers of the batches, which are contiguous, in order and have a valid CRC."""
     snapshot: OffsetAndEpoch | None
-    """Set if the fetch position is below the leader's log start offset: fetch this snapshot first."""
+    """Set if the follower must fetch this snapshot first (`snapshot_service.required_snapshot`)."""
 
     def __init__(
         self,
@@ -212,7 +214,7 @@ class FetchedBatch:
 
 @dataclass(slots=True)
 class SnapshotRequest:
-    """FetchSnapshot (key 59): request bytes of a leader's snapshot from `position` on (KIP-630)."""
+    """FetchSnapshot (key 59): requests bytes of the leader's snapshot from `position` on (KIP-630)."""
 
     replica: ReplicaKey
     epoch: int
@@ -226,9 +228,9 @@ class SnapshotRequest:
 
 @dataclass(slots=True)
 class SnapshotResponse:
-    """A FetchSnapshot response on both sides: the leader says what may be read, its caller adds size and bytes.
+    """A FetchSnapshot response. The leader's engine sets what to read, and its caller adds size and bytes.
 
-    The caller also detects SNAPSHOT_NOT_FOUND and POSITION_OUT_OF_RANGE, since the engine does not see the files.
+    The caller also detects SNAPSHOT_NOT_FOUND and POSITION_OUT_OF_RANGE, since the engine does not read files.
     """
 
     error: ErrorCode
@@ -237,15 +239,15 @@ class SnapshotResponse:
     snapshot: OffsetAndEpoch
     position: int = -1
     read_limit: int = 0
-    """Leader: maximum number of bytes to add from `position`."""
+    """Leader: the maximum number of bytes to add from `position` on."""
     size: int = -1
-    """Follower: size of the whole snapshot in bytes."""
+    """Follower: the size of the whole snapshot in bytes."""
     data: bytes = b""
-    """Follower: the bytes from `position` on; they may begin and end within a batch."""
+    """Follower: the bytes from `position` on, which may begin and end within a batch."""
 
 
 Request = VoteRequest | BeginEpochRequest | EndEpochRequest | FetchRequest | SnapshotRequest
 Response = VoteResponse | LeaderResponse | FetchResponse | SnapshotResponse
 
 Reply = Callable[[Response], None]
-"""Sends the response to one request. Opaque to the engine, which returns it in `Respond`; the node calls it."""
+"""Sends the response to one request. The engine only returns it, in `Respond`; the node calls it."""

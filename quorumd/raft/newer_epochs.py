@@ -1,18 +1,18 @@
 """Newer epochs: which messages raise the epoch of this replica, and how far (hole 43).
 
-Epochs never decrease and are saved, so a newer one deposes a live leader, and the last int32 would leave none for
-another election. Requests are not authenticated, and therefore:
+Epochs are saved and never decrease. A newer epoch therefore deposes a live leader, and after the last one, which is
+an int32, no election would be possible. Requests need not be authenticated, so they are restricted:
 
-    * A replica with a live leader enters a newer epoch only at the request of a voter in its log that names this
-      cluster. That voter may have been removed while it was alone in the newer epoch; it can follow the leader again
-      only in a later one. Any other candidate or leader waits until the leader is lost; right after a voter change
-      it may be a voter that this replica's log does not show yet (hole 10).
-    * Without a live leader, too, only a voter in the log makes itself or another node known as leader, and other
-      candidates raise the epoch at most once per election timeout, in which the voters can elect a leader. A replica
-      without voters in its log trusts the nodes that it was configured to find.
+    * A replica with a live leader enters a newer epoch only at the request of a voter recorded in its log that names
+      this cluster. A removed voter counts as recorded: if it is alone in a newer epoch, it can follow the leader
+      again only in a later one. The request of any other candidate or leader is refused until the leader is lost,
+      although it may be a voter that this replica's log does not have yet (hole 10).
+    * Also without a live leader, only a recorded voter can report itself or another node as leader, and other
+      candidates raise the epoch at most once per election timeout, which leaves the voters time to elect a leader. A
+      replica without voters in its log trusts the nodes that it was configured to find.
     * One message raises the epoch by at most MAX_EPOCH_STEP. A replica that is further behind needs several responses
-      of the nodes that it searches for a leader.
-    * No epoch above LAST_EPOCH is entered.
+      from the nodes among which it searches for a leader.
+    * No replica enters an epoch above LAST_EPOCH.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from quorumd.raft.roles import Follower, Leader
 from quorumd.raft.voter_changes import last_majority_fetch
 
 MAX_EPOCH_STEP: Final = 100_000
-"""Elections that a replica may miss at once: one per second for a day."""
+"""The number of elections that a replica may miss: about one per second for a day."""
 
 
 def reachable_epoch(replica: Replica, epoch: int) -> int:
-    """The epoch to enter for a message with the newer `epoch`; the current one if none may be entered."""
+    """The epoch to enter on a message with `epoch`; the current one if no newer one may be entered."""
     return max(replica.epoch, min(epoch, replica.epoch + MAX_EPOCH_STEP, LAST_EPOCH))
 
 
@@ -43,8 +43,8 @@ def newer_epoch_refusal(
         return "its epoch is too far ahead"
     is_voter = is_known_voter(replica, sender)
     if not has_live_leader(replica):
-        if not is_voter and replica.now < replica.stranger_epoch_at + replica.settings.election_timeout_ms:
-            return "it is not a recorded voter, and another one that is not has just raised the epoch"
+        if not is_voter and replica.now < replica.nonvoter_epoch_at + replica.settings.election_timeout_ms:
+            return "it is not a recorded voter, and another such node has just raised the epoch"
         return None
     if not is_voter:
         return "it is not a recorded voter, and the leader is alive"
@@ -54,26 +54,26 @@ def newer_epoch_refusal(
 
 
 def is_known_voter(replica: Replica, sender: ReplicaKey) -> bool:
-    """Whether `sender` is or was a voter by this replica's log, or founds the quorum."""
+    """Whether `sender` is or was a voter according to the local log, or is one of the founders."""
     founder = replica.founders.by_id(sender.id)
     is_founder = founder is not None and founder.key.matches(sender)
     return is_founder or replica.voters.has_recorded(sender)
 
 
 def trusts(replica: Replica, node_id: int) -> bool:
-    """Whether epochs and leaders that this node reports are followed. A log without voters has nothing to protect."""
+    """Whether to apply the epochs and leaders that `node_id` reports. A log without voters has nothing to protect."""
     return replica.is_bootstrapping or is_known_voter(replica, ReplicaKey(node_id, ZERO_UUID))
 
 
 def record_newer_epoch(replica: Replica, sender: ReplicaKey) -> None:
-    """Record that the epoch is about to be raised for `sender`."""
+    """Record that the epoch is raised at the request of `sender`."""
     if not is_known_voter(replica, sender):
-        replica.stranger_epoch_at = replica.now
+        replica.nonvoter_epoch_at = replica.now
 
 
 def has_live_leader(replica: Replica) -> bool:
-    """Whether this replica leads with contact to a majority, or its leader served a fetch within the fetch timeout
-    and has not left since."""
+    """Whether this replica leads and a majority fetched within the fetch timeout, or its leader served a fetch within
+    that time and has neither resigned nor refused a connection since."""
     state, timeout_ms = replica.state, replica.settings.fetch_timeout_ms
     if isinstance(state, Leader):
         return replica.now - last_majority_fetch(state, replica.now) < timeout_ms

@@ -1,17 +1,18 @@
 """Read-index rounds (Raft thesis 6.4): a leader confirms that it still leads before it serves a read.
 
-A read is confirmed by fetches from a majority that were sent after the read arrived; a fetch already in flight does
-not count (hole 30). Two things prove that a fetch was sent after a read:
+A read is confirmed by fetches from a majority that were sent after the read arrived; a fetch that was already in
+flight does not count (hole 30). There are two proofs that a fetch was sent after a read:
 
-    by round    Every fetch response carries the current round, and a fetch carries the round of the response it
+    by round    Every fetch response has the current round, and a fetch has the round of the response that it
                 follows. A fetch with round r was therefore sent after the leader started round r for the read.
-    by offset   Kafka's Fetch carries no round, and arriving after a response proves nothing: TCP may deliver it
-                late. But a fetch at an offset above E was sent after the record at E was appended, hence after a
-                read that arrived when the log ended at E. If nothing is appended while such a voter is needed, the
-                engine requests a record (`Effects.record_needed`).
+    by offset   Kafka's Fetch has no round, and its arrival after a read proves nothing, since it may have been
+                delayed. But a fetch at an offset above E was sent after the record at E was appended, and therefore
+                after a read that arrived when the log ended at E. If a read waits for such a fetch and nothing is
+                appended, the engine requests a record (`Effects.record_needed`).
 
 Reads share a round only while no response has carried it and the log end is unchanged, so that both proofs hold for
-all of them. A follower of a Kafka leader confirms no reads: it forwards them or responds that it does not lead.
+all of them. Only a leader confirms reads; other replicas reject them, and their node forwards the request or responds
+that it does not lead.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class WaitingRead:
     token: ReadToken
     round: int
     log_end: int
-    """Log end offset when the read arrived: a fetch above it was sent later."""
+    """The log end offset when the read arrived: a fetch above it was sent later."""
     offset: int
     """The high watermark when the read arrived, -1 if unknown."""
 
@@ -37,11 +38,11 @@ class ReadRounds:
 
     current: int = 0
     _stamped: bool = True
-    """Whether a response has carried the current round, so that the next read needs a new one."""
+    """Whether a response has had the current round, so that the next read needs a new one."""
     waiting: list[WaitingRead] = field(default_factory=list)
 
     def add(self, token: ReadToken, high_watermark: int, log_end: int) -> None:
-        """Add a read to the current round if no response has carried it and the log end is unchanged, else to a new
+        """Add a read to the current round if no response has had that and the log end is unchanged, else to a new
         round."""
         if self._stamped or (self.waiting and self.waiting[-1].log_end != log_end):
             self.current += 1
@@ -49,7 +50,7 @@ class ReadRounds:
         self.waiting.append(WaitingRead(token, self.current, log_end, high_watermark))
 
     def stamp_response(self) -> int:
-        """Return the round for a response that is about to be sent."""
+        """Return the current round for a response, which ends the time in which reads can join it."""
         self._stamped = True
         return self.current
 
@@ -65,11 +66,15 @@ class ReadRounds:
         return 0
 
     def needs_record(self, log_end: int) -> bool:
-        """Whether a read waits that no fetch can confirm by offset, as nothing was appended since it arrived."""
+        """Whether nothing was appended since the newest read arrived, so that no fetch can confirm it by offset."""
         return bool(self.waiting) and self.waiting[-1].log_end >= log_end
 
     def confirm(self, confirmed_round: int, high_watermark: int) -> list[ReadReady]:
-        """Remove and return the reads that a majority confirmed; none while the high watermark is unknown."""
+        """Remove and return the reads of the rounds up to `confirmed_round`; none while the high watermark is
+        unknown.
+
+        A read that arrived while it was unknown must wait until everything below it is applied.
+        """
         if high_watermark < 0:
             return []
         ready: list[ReadReady] = []

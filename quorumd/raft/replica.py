@@ -24,7 +24,7 @@ from quorumd.raft.voters import VoterAssignment, VoterHistory, VoterSet
 MAX_EPOCH = 2**31 - 1
 """Epochs are int32 in every message and batch."""
 LAST_EPOCH = MAX_EPOCH - (1 << 20)
-"""No replica enters a later epoch: those are for the repair of a quorum (`newer_epochs`)."""
+"""No replica enters a later epoch (`newer_epochs`): those above are left for an operator who repairs the quorum."""
 
 
 class InvariantViolation(Exception):
@@ -32,7 +32,7 @@ class InvariantViolation(Exception):
 
 
 class PeerFault(Exception):
-    """A response that no correct peer sends. The engine undoes its effects and leaves the leader that sent it."""
+    """A response that no correct peer sends. The engine undoes its effects and stops following its sender."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Peer:
 
 
 def reported_leader(state: RoleState, saved: QuorumState) -> int:
-    """The leader id that a replica in `state` reports: NO_NODE unless it leads or follows."""
+    """The leader that a replica in `state` reports to peers and clients: NO_NODE unless it leads or follows."""
     return saved.leader_id if state.role is Role.FOLLOWER or state.role is Role.LEADER else NO_NODE
 
 
@@ -62,6 +62,7 @@ class Replica:
         "founders",
         "identity",
         "log",
+        "nonvoter_epoch_at",
         "now",
         "peers",
         "pending_end_acks",
@@ -73,7 +74,6 @@ class Replica:
         "stall_grace_ms",
         "state",
         "storage_full",
-        "stranger_epoch_at",
         "unverified_snapshot",
         "voters",
     )
@@ -100,8 +100,8 @@ class Replica:
         self.flushed = 0
         """The flushed end offset of the local log. 0 until the first flush completes."""
         self.committed = log.start_offset or -1
-        """The highest high watermark this replica has known, -1 for none. Starts at the log start offset: a snapshot
-        covers what precedes it and contains only committed records."""
+        """The highest high watermark that this replica has known, -1 for none. At first the log start offset: records
+        below it are in a snapshot, and therefore committed."""
         self.peers: dict[int, Peer] = {}
         self.failed_elections = 0
         self.storage_full = False
@@ -109,21 +109,21 @@ class Replica:
         self.replaying = False
         """Whether the node is still applying committed records after a start; it does not campaign meanwhile."""
         self.stall_grace_ms = 0.0
-        """Extension of the others' timeouts in this role, because this node itself was stalled."""
-        self.stranger_epoch_at = -inf
-        """When a candidate that is not a voter of the log raised the epoch (`newer_epochs`)."""
+        """By how much timeouts for peers were extended in this role, because this node was stalled."""
+        self.nonvoter_epoch_at = -inf
+        """When a candidate that is not a recorded voter last raised the epoch (`newer_epochs`)."""
         self.pending_end_acks = 0
         """Number of voters that have not yet responded to the EndQuorumEpoch of this shutdown."""
         self.downgraded = False
-        """The leader reported that this node is not a voter (NOT_FOLLOWER), whatever the local log says (KIP-595)."""
+        """Whether the leader reported that this replica is not a voter (NOT_FOLLOWER, KIP-595); overrides the log."""
         self.catching_up = log.end_offset == 0 and (saved.epoch == 0 or saved.catching_up)
-        """Started with an empty log, so this may be a voter whose disk was replaced. See `election` (hole 40)."""
+        """Started with an empty log, so this may be a voter whose disk was replaced (hole 40; see `election`)."""
         self.saved = saved._replace(catching_up=self.catching_up)
         self.founders = VoterSet()
         """The replicas, this one included, that may elect the first leader; empty before FoundingPermitted."""
         self.unverified_snapshot: OffsetAndEpoch | None = None
-        """The completely fetched snapshot that the caller is verifying, in any role. Until SnapshotChecked the caller
-        owns its bytes, so no other snapshot is fetched."""
+        """The fetched snapshot that the caller is verifying, in any role. Until SnapshotChecked no other snapshot is
+        fetched, since the caller may be reading its bytes."""
 
     # Identity
 
@@ -137,7 +137,7 @@ class Replica:
 
     @property
     def leader_id(self) -> int:
-        """The leader of this epoch that is reported to peers and clients."""
+        """The leader that is reported to peers and clients (`reported_leader`)."""
         return reported_leader(self.state, self.saved)
 
     @property
@@ -156,12 +156,12 @@ class Replica:
 
     @property
     def is_sole_voter(self) -> bool:
-        """Whether this replica is the only voter, so that an election needs no other vote."""
+        """Whether this replica is the only voter, and needs no other vote to be elected."""
         return self.voter_set.ids == (self.id,) and self.is_voter
 
     @property
     def is_recorded_voter(self) -> bool:
-        """Whether the newest voter record of the local log names this node with this directory id."""
+        """Whether the voter set has this node with this directory id, and not only its node id."""
         own = self.voter_set.by_id(self.id)
         return own is not None and own.key == self.identity
 
@@ -177,10 +177,10 @@ class Replica:
 
     @property
     def may_still_be_voter(self) -> bool:
-        """Whether the local log lists this replica as a voter (hole 10), or its removal is not known to be committed.
+        """Whether this replica is a voter by the local log (hole 10), or its removal is not known to be committed.
 
-        The remaining voters may lack the removal record and need this replica's vote to win (Raft thesis 4.2.2).
-        Pre-votes keep it from disrupting voters that have a leader.
+        If the other voters lack the record of the removal, this replica may be the only one that can win an election
+        (Raft thesis 4.2.2). Pre-votes keep it from disrupting voters that have a leader.
         """
         if self.voter_set.includes(self.identity):
             return True
@@ -188,7 +188,7 @@ class Replica:
 
     @property
     def may_campaign(self) -> bool:
-        """Whether this replica starts an election on an election timeout."""
+        """Whether this replica may start an election."""
         if not self.may_still_be_voter or not self.may_lead or self.replaying or self.epoch >= LAST_EPOCH:
             return False
         return not (self.catching_up and self.end.offset > 0)
@@ -217,10 +217,13 @@ class Replica:
         allowed = SAME_EPOCH_TRANSITIONS if saved.epoch == old.epoch else HIGHER_EPOCH_TRANSITIONS
         if saved.epoch < old.epoch or state.role not in allowed[before]:
             raise InvariantViolation(
-                f"from {before.value} in epoch {old.epoch} to {state.role.value} in {saved.epoch}"
+                f"invalid transition from {before.value} in epoch {old.epoch} to {state.role.value} in epoch "
+                f"{saved.epoch}"
             )
         if saved.epoch == old.epoch and old.voted is not None and saved.voted != old.voted:
-            raise InvariantViolation(f"vote of epoch {old.epoch} changed from {old.voted} to {saved.voted}")
+            raise InvariantViolation(
+                f"the vote in epoch {old.epoch} changes from {old.voted} to {saved.voted}"
+            )
         if saved.epoch > old.epoch:
             self.downgraded = False
         self.state = state
@@ -244,7 +247,7 @@ class Replica:
         self.append(ControlBatch(records), OffsetAndEpoch(self.end.offset + len(records), self.epoch))
 
     def apply_voters(self, offset: int, assignment: VoterAssignment) -> None:
-        """Apply a voter record from now on.
+        """Let the voter record at `offset` take effect.
 
         Raises PeerFault if it changes more than one voter: the old and the new set could then have disjoint
         majorities (Raft thesis 4.1, hole 5).
@@ -269,7 +272,7 @@ class Replica:
             self.effects.new_high_watermark = high_watermark
 
     def fetch_from(self, peer: int, *, max_wait_ms: int, read_round: int = 0, token: int = 0) -> FetchRequest:
-        """Fetch from `peer` at the log end, after the flush, since the fetch acknowledges everything below it."""
+        """Fetch from `peer` at the log end offset. Sent after the flush, since it acknowledges all records below."""
         request = FetchRequest(
             self.identity,
             self.epoch,
@@ -288,41 +291,42 @@ class Replica:
     # Random waits
 
     def election_timeout(self) -> float:
-        """Now + a uniform wait in [T, 2T) (Raft paper 5.2: keeps split votes rare)."""
+        """Now + a random wait in [T, 2T), which makes split votes rare (Raft paper 5.2)."""
         timeout = self.settings.election_timeout_ms
         return self.now + timeout + self.randrange(max(1, timeout))
 
     def fetch_timeout(self) -> float:
         """Now + the fetch timeout and a random jitter.
 
-        A leader responds to its followers at the same moments; without jitter they would all time out together and
-        split the vote.
+        A leader responds to all its followers at the same time: without jitter they would campaign at the same time
+        and split the vote.
         """
         return self.now + self.settings.fetch_timeout_ms + self.randrange(self.max_jitter_ms)
 
     @property
     def max_jitter_ms(self) -> int:
-        """Upper bound of the random waits that keep replicas from campaigning at the same moment."""
+        """Upper bound of the random waits that keep replicas from campaigning at the same time."""
         return max(1, self.settings.election_timeout_ms // 4)
 
     def extend_grace(self, duration_ms: float) -> float:
-        """Return how much of a stall of this node to add to the others' timeouts.
+        """Return by how much to extend the timeouts for peers after a stall of this node.
 
-        Until the next contact the sum is at most one fetch timeout, so that a node that is always busy still detects
-        failed peers.
+        Between two contacts with peers the sum is at most one fetch timeout, so that a node that is stalled again and
+        again still detects failed peers.
         """
         grace_ms = max(0.0, min(duration_ms, self.settings.fetch_timeout_ms - self.stall_grace_ms))
         self.stall_grace_ms += grace_ms
         return grace_ms
 
     def election_backoff(self) -> float:
-        """Now + the wait after a failed election: 100 ms times a random number below 2^failures, bounded."""
+        """Now + the wait after a failed election: 100 ms times a random integer below 2^failures, plus less than 50
+        ms, but at most `election_backoff_max_ms`."""
         self.failed_elections += 1
         step = self.randrange(2 << min(20, self.failed_elections - 1))
         return self.now + min(100 * step + self.randrange(50), self.settings.election_backoff_max_ms)
 
     def retry_after(self, attempts: int) -> float:
-        """Now + exponential backoff with 20 % jitter (KIP-580) after `attempts` earlier failures."""
+        """Now + the exponential backoff after `attempts` earlier failures, with a jitter of 20 % (KIP-580)."""
         wait = min(self.settings.retry_backoff_max_ms, self.settings.retry_backoff_ms << min(attempts, 20))
         return self.now + wait * 4 // 5 + self.randrange(max(1, wait * 2 // 5))
 
@@ -344,7 +348,7 @@ class Replica:
         return sorted(ids - {self.id})
 
     def discovered_key(self, node_id: int) -> ReplicaKey:
-        """The replica that runs as `node_id` according to discovery; a zero directory id if unknown."""
+        """The replica key of a node according to discovery, with a zero directory id if that is unknown."""
         if node_id == self.id:
             return self.identity
         peer = self.peers.get(node_id)

@@ -1,4 +1,4 @@
-"""The roles of a replica, the transitions between them, and the state of each.
+"""The roles of a replica, the transitions between them, and the state of each role.
 
     start --> UNATTACHED | FOLLOWER | RESIGNED     (from the saved state)
 
@@ -6,14 +6,14 @@
         UNATTACHED  --> UNATTACHED (granted its vote), PROSPECTIVE (election timeout), FOLLOWER (leader found)
         PROSPECTIVE --> UNATTACHED (granted its vote, or pre-vote lost), FOLLOWER (leader found, or pre-vote lost)
         CANDIDATE   --> LEADER (majority), PROSPECTIVE (lost, after backoff), FOLLOWER (leader found)
-        FOLLOWER    --> PROSPECTIVE (fetch timeout), UNATTACHED (fetch timeout, may not campaign)
+        FOLLOWER    --> PROSPECTIVE (fetch timeout, leader resigned), UNATTACHED (may not campaign, faulty leader)
         LEADER      --> RESIGNED (shutdown, full disk, no fetches from a majority, removed from the voters)
     with a higher epoch
         any         --> UNATTACHED, FOLLOWER
         PROSPECTIVE --> CANDIDATE (majority of pre-votes)
 
-Observers are UNATTACHED or FOLLOWER. A leader never follows in its own epoch; the epoch never decreases. Based on
-KIP-595, with the states that KIP-996 and Kafka added later.
+An observer is UNATTACHED or FOLLOWER, unless it was a voter until recently. A leader never follows in the epoch that
+it led, and the epoch never decreases. Based on KIP-595, with the states that KIP-996 and Kafka added later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from quorumd.raft.read_index import ReadRounds
 
 
 class Role(Enum):
-    # Enum's own hash runs in Python, and every event is dispatched through a dict keyed by role.
+    # Enum's own hash is interpreted Python, and every event is dispatched through a dict keyed by role.
     __hash__ = object.__hash__
 
     UNATTACHED = "unattached"
@@ -61,7 +61,7 @@ HIGHER_EPOCH_TRANSITIONS: dict[Role, tuple[Role, ...]] = {
 
 @dataclass(slots=True)
 class Unattached:
-    """Has an epoch but no leader; looks for the leader by fetching from random nodes."""
+    """Knows no leader of its epoch, or left it; looks for a leader by fetching from random nodes."""
 
     election_deadline: float
     fetch_at: float
@@ -79,7 +79,7 @@ class Unattached:
 
 @dataclass(slots=True)
 class Ballot:
-    """One round of vote or pre-vote requests. `granted` starts with the replica's own vote if it is a voter."""
+    """One round of vote or pre-vote requests. `granted` begins with the replica's own vote if it is a voter."""
 
     granted: list[int]
     rejected: list[int] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Prospective:
 
 @dataclass(slots=True)
 class Candidate:
-    """Voted for itself in a new epoch. After a loss it backs off in this role and keeps its vote (hole 15)."""
+    """Voted for itself in a new epoch. After a lost election it backs off in this role and epoch (hole 15)."""
 
     election_deadline: float
     ballot: Ballot
@@ -131,7 +131,7 @@ class Follower:
 
     leader_id: int
     fetch_deadline: float
-    """The time at which the leader counts as failed unless a fetch succeeds before."""
+    """When the leader counts as failed unless a fetch succeeds before."""
     fetch_at: float
     fetch: FetchRequest | None = None
     attempts: int = 0
@@ -139,9 +139,9 @@ class Follower:
     fetch_sent: float = -inf
     """When the latest fetch, of records or of a snapshot chunk, was sent."""
     leader_confirmed_at: float = -inf
-    """When the last fetch that the leader served was sent: the leader led at that time or later."""
+    """When the last fetch that the leader served was sent: it led at that time or later."""
     leader_high_watermark: int = -1
-    """From the last response."""
+    """The high watermark in the last response."""
     leader_lost: bool = False
     """The leader refused a connection, resigned or is shutting down: pre-votes may be granted at once."""
     read_round: int = 0
@@ -176,10 +176,10 @@ class Follower:
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch and writes nothing more in it. Not persisted; a leader restarts in this role.
+    """Led this epoch and appends nothing more in it. Not persisted, but a leader restarts in this role.
 
-    Looks for the next leader from `fetch_at` on without changing its epoch: a new epoch would spread to the replicas
-    that fetch from here while they hold an election.
+    Looks for the next leader from `fetch_at` on, and keeps its epoch meanwhile: a newer one would reach the replicas
+    that fetch from this one, and disturb their election.
     """
 
     election_deadline: float
@@ -202,7 +202,7 @@ class Progress:
 
     key: ReplicaKey
     last_fetch: float
-    """When it last fetched; for a voter that never did, when the leader's epoch started."""
+    """When it last fetched; until then, when the leader began to record its progress."""
     has_fetched: bool = False
     """Whether it has fetched in this epoch."""
     end_offset: int = -1
@@ -214,7 +214,7 @@ class Progress:
     supports_read_rounds: bool = True
     """Whether its fetches carry a read round."""
     observed_directory_id: KafkaUuid = ZERO_UUID
-    """The directory id in its fetches, while the voter record has none."""
+    """The directory id in its fetches, recorded while its key has none."""
     begin_request: BeginEpochRequest | None = None
     """The BeginQuorumEpoch request in flight to it."""
     begin_epoch_attempts: int = 0
@@ -239,7 +239,7 @@ class DelayedFetch:
 
 @dataclass(slots=True)
 class PendingVoterChange:
-    """A voter change whose record is in the log but not yet committed."""
+    """A voter change whose record is appended, and whose response waits for the commit or flush of the record."""
 
     token: VoterChangeToken
     offset: int
@@ -253,30 +253,30 @@ FetchKey = tuple[ReplicaKey, bool]
 
 @dataclass(slots=True)
 class Leader:
-    """Times are monotonic milliseconds."""
+    """Leads its epoch: the progress of other replicas, and the requests that wait for records or for a commit."""
 
     epoch_start: int
     """Offset of the first record of this epoch."""
     in_voter_set: bool
-    """A leader that is not a voter, because it is being removed, does not count itself."""
+    """False while this leader is being removed: it then does not count itself in majorities."""
     voters: dict[int, Progress]
     """The other voters by node id."""
     check_quorum_deadline: float
     begin_epoch_deadline: float
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     observers_checked_at: float = -inf
-    """When silent observers were last removed to make room."""
+    """When silent observers were last removed because there were too many."""
     high_watermark: int = -1
-    """-1 until a majority has a record of this epoch (hole 31)."""
+    """-1 until a record of this epoch is durable on a majority (hole 31)."""
     reads: ReadRounds = field(default_factory=ReadRounds)
     token: int = 0
-    """Proof that a fetch is from a voter (`voter_proof`)."""
+    """The token of this epoch, which proves that a fetch is from a voter (`voter_proof`)."""
     delayed: dict[FetchKey, DelayedFetch] = field(default_factory=dict)
     delayed_consumers: list[DelayedFetch] = field(default_factory=list)
     next_delay_expiry: float = inf
     """No delayed fetch expires before this."""
     voter_record_incomplete: bool = True
-    """A directory id or endpoint may be missing in the voter record or have changed."""
+    """Whether a directory id or endpoint in the voter record may be missing or out of date."""
     reassignment_in_progress: bool = False
     """Whether the newest voter record has target voters."""
     pending_changes: list[PendingVoterChange] = field(default_factory=list)

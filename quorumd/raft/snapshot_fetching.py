@@ -1,7 +1,7 @@
 """The follower's side of FetchSnapshot: fetch in chunks, verify, replace the log (KIP-630).
 
-While a snapshot is fetched, no records are. The caller stores the bytes, so a fetch resumes after a new leader or a
-restart if the leader has the same snapshot.
+A follower fetches either records or a snapshot. The caller stores the bytes, so that the fetch of a snapshot
+continues after a restart or under a new leader that has the same snapshot.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from quorumd.raft.voters import VoterAssignment, VoterHistory
 def start_snapshot_fetch(replica: Replica, state: Follower, snapshot: OffsetAndEpoch) -> None:
     """Fetch the snapshot that the leader named, because its log starts above the end of the local log.
 
-    While another snapshot is verified, or if this one is not ahead of the log, schedule a fetch of records instead.
-    Raises PeerFault if the snapshot ends below the high watermark.
+    While another snapshot is being verified, or if this one is not ahead of the log, records are fetched instead,
+    after a wait. Raises PeerFault if the snapshot ends below the high watermark.
     """
     ensure_covers_committed(replica, snapshot)
     if replica.unverified_snapshot is None and is_ahead(snapshot, replica.end):
@@ -41,7 +41,7 @@ def send_snapshot_fetch(replica: Replica, state: Follower, snapshot: OffsetAndEp
 
 
 def handle_snapshot_response(replica: Replica, state: Follower, event: ResponseReceived) -> None:
-    """Store the chunk and request the next one; fetch records again if the snapshot is not available."""
+    """Store the chunk and request the next one. If the leader does not have the snapshot, fetch records again."""
     response, request = event.response, event.request
     assert isinstance(response, SnapshotResponse)
     assert isinstance(request, SnapshotRequest)
@@ -54,7 +54,7 @@ def handle_snapshot_response(replica: Replica, state: Follower, event: ResponseR
     elif response.error is ErrorCode.NONE and is_expected_chunk(request, response):
         apply_chunk(replica, state, request, response)
     elif response.error is ErrorCode.POSITION_OUT_OF_RANGE and request.position > 0:
-        # The stored bytes are not a prefix of the leader's snapshot, or were complete when this node stopped.
+        # The stored bytes are not a prefix of the leader's snapshot, or this node stopped before it verified them.
         send_snapshot_fetch(replica, state, request.snapshot, 0)
     elif response.error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE):
         on_leader_lost(replica, state)
@@ -73,7 +73,7 @@ def is_expected_chunk(request: SnapshotRequest, response: SnapshotResponse) -> b
 def apply_chunk(
     replica: Replica, state: Follower, request: SnapshotRequest, response: SnapshotResponse
 ) -> None:
-    """Hand a fetched chunk to the caller, and fetch the next one or wait until the whole snapshot is verified."""
+    """Pass a fetched chunk to the caller, then fetch the next one, or wait until the whole snapshot is verified."""
     state.record_success(replica.now, replica.fetch_timeout())
     replica.stall_grace_ms = 0.0
     end = request.position + len(response.data)
@@ -98,10 +98,10 @@ def handle_snapshot_failure(replica: Replica, state: Follower, event: PeerReques
 
 
 def handle_snapshot_checked(replica: Replica, state: RoleState, event: SnapshotChecked) -> None:
-    """Replace the log with a verified snapshot if it is still ahead of the log; retry later if it was corrupt.
+    """Replace the log with a verified snapshot that is still ahead of it; fetch again later if it was corrupt.
 
-    The current leader does not matter: a snapshot contains only committed records. A campaigning replica ignores the
-    snapshot, since its votes were granted for the old log.
+    It does not matter whether the leader is still the one that sent it: a snapshot has only committed records. A
+    campaigning replica ignores the snapshot, since it requested votes for the log that it has.
     """
     if replica.unverified_snapshot == event.snapshot:
         replica.unverified_snapshot = None
@@ -152,7 +152,7 @@ def install(replica: Replica, snapshot: OffsetAndEpoch, voters: VoterAssignment)
 
 
 def schedule_next_fetch(replica: Replica, state: Follower) -> None:
-    """Fetch again after the usual long-poll wait, to stay in contact with the leader."""
+    """Fetch again after the maximum wait of a fetch, to stay in contact with the leader."""
     state.fetch_at = replica.now + replica.settings.fetch_max_wait_ms
 
 
@@ -162,7 +162,7 @@ def retry_fetch_later(replica: Replica, state: Follower) -> None:
 
 
 def on_leader_lost(replica: Replica, state: Follower) -> None:
-    """Campaign soon, since the leader has ended; a random wait avoids collisions with other followers."""
+    """Campaign soon, since the leader is gone, after a random wait so that followers do not campaign together."""
     if not state.leader_lost:
         state.leader_lost = True
         wait = replica.randrange(replica.max_jitter_ms)

@@ -1,4 +1,4 @@
-"""The leader's side of FetchSnapshot: which replicas need a snapshot, and reading one (KIP-630)."""
+"""The leader's side of FetchSnapshot: which replicas need a snapshot, and requests for its bytes (KIP-630)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from quorumd.raft.roles import RoleState
 
 
 def required_snapshot(log: LogView, request: FetchRequest) -> OffsetAndEpoch | None:
-    """The snapshot that a replica must fetch first, None if its fetch can be served or its log truncated.
+    """The snapshot that a replica must fetch first; None if its fetch can be served, or its log truncated.
 
-    It needs one if its fetch offset is below the log start offset, or if the logs have no common prefix. An empty
-    replica starts with a snapshot if there is one, which is shorter than the log.
+    A replica needs one if its fetch offset is below the log start offset, or if the two logs have no common prefix. A
+    replica with an empty log gets one too, since a snapshot is shorter than the log that it covers.
     """
     latest = log.latest_snapshot
     if latest is None or request.replica.id == NO_NODE:
@@ -27,7 +27,7 @@ def required_snapshot(log: LogView, request: FetchRequest) -> OffsetAndEpoch | N
 
 
 def reject_snapshot_request(replica: Replica, state: RoleState, event: RequestReceived) -> None:
-    """Reject FetchSnapshot while not leading; the response names the leader."""
+    """Reject FetchSnapshot while not leading; the response has the leader."""
     request = event.request
     assert isinstance(request, SnapshotRequest)
     respond(replica, event, replica.fetch_error(request.epoch))
@@ -43,7 +43,7 @@ def respond(replica: Replica, event: RequestReceived, error: ErrorCode, read_lim
 
 
 def snapshot_error(replica: Replica, request: SnapshotRequest) -> ErrorCode:
-    """The error for `request`, NONE to serve it; never INVALID_REQUEST, on which a Kafka observer exits."""
+    """The error for `request`, NONE to serve it. Never INVALID_REQUEST, on which a Kafka observer exits."""
     error = replica.fetch_error(request.epoch)
     if error is ErrorCode.NONE and request.position < 0:
         return ErrorCode.POSITION_OUT_OF_RANGE
@@ -51,5 +51,5 @@ def snapshot_error(replica: Replica, request: SnapshotRequest) -> ErrorCode:
 
 
 def read_limit(replica: Replica, request: SnapshotRequest) -> int:
-    """The maximum number of bytes in one response; at least 1, so that every request makes progress."""
+    """The maximum number of bytes in the response, at least 1 so that every request makes progress."""
     return max(1, min(request.max_bytes, replica.settings.snapshot_max_bytes))

@@ -13,8 +13,8 @@ from quorumd.raft.transitions import become_follower
 def restore_role(replica: Replica) -> None:
     """Resume in the saved epoch, or in the last epoch of the log if that is higher.
 
-    A leader restarts resigned, as it must not write the same (offset, epoch) twice (hole 12). A candidate keeps its
-    vote but not its candidacy: it may already have won.
+    A leader restarts resigned, since it could otherwise append different records at an (offset, epoch) that it has
+    already used (hole 12). A candidate keeps its vote but does not resume its candidacy: it may already have won.
     """
     saved = replica.saved
     if replica.end.epoch > saved.epoch:

@@ -1,4 +1,4 @@
-"""Transitions that any role can make: a newer epoch, a leader found.
+"""Transitions from any role: into a newer epoch, and to follower.
 
 `become_prospective` and `become_candidate` are in `candidate`, `become_leader` and `resign` in `leader`.
 """
@@ -35,9 +35,9 @@ def become_unattached(
 
 
 def become_follower(replica: Replica, leader_id: int, epoch: int, token: int = NO_TOKEN) -> None:
-    """Follow `leader_id` and fetch from it at once, with the token of its request, if it sent one.
+    """Follow `leader_id` and fetch from it at once, with the token from its BeginQuorumEpoch if there was one.
 
-    A vote in that epoch is kept (hole 13).
+    A vote in the same epoch is kept (hole 13).
     """
     old = replica.state
     voted = replica.saved.voted if epoch == replica.epoch else None
@@ -49,9 +49,10 @@ def become_follower(replica: Replica, leader_id: int, epoch: int, token: int = N
 
 
 def leave_faulty_leader(replica: Replica, end: OffsetAndEpoch, reason: str) -> None:
-    """Undo what a response would have done to the log, which ended at `end` before, and leave its sender, the leader.
+    """Undo the effects of a faulty response on the log, which ended at `end` before, and stop following its sender.
 
-    The replica campaigns if the leader does not become another one.
+    The replica searches for a leader, and follows the same one again if that is still the leader of the epoch. Raises
+    InvariantViolation if the replica is not a follower: the fault is then in a snapshot of an earlier leader.
     """
     effects = replica.effects
     effects.append = effects.truncate_to = effects.reset_to_snapshot = effects.snapshot_chunk = None
@@ -73,7 +74,7 @@ def fetch_from_leader(replica: Replica, state: Follower) -> None:
 
 
 def observe(replica: Replica, epoch: int, leader_id: int, source: int) -> None:
-    """Apply the leader and epoch that every response carries (KIP-595), if `source` is trusted (`newer_epochs`).
+    """Apply the leader and epoch in a response of `source` (KIP-595), if that node is trusted (`newer_epochs`).
 
     Raises InvariantViolation for a second leader in the current epoch.
     """
@@ -82,15 +83,15 @@ def observe(replica: Replica, epoch: int, leader_id: int, source: int) -> None:
 
 
 def enter_reported_epoch(replica: Replica, epoch: int, leader_id: int) -> None:
-    """As `observe`, for a source that is trusted."""
+    """Apply a leader and epoch as `observe` does, whatever their source."""
     if epoch > replica.epoch:
         if leader_id == NO_NODE and replica.is_blank:
-            return  # The sender may be a founder, and founders must find this replica blank.
+            return  # The sender may be a founder, and discovery must find this replica blank.
         reachable = reachable_epoch(replica, epoch)
         if reachable < epoch:
             if reachable > replica.epoch:
                 become_unattached(replica, reachable)
-        elif leader_id in (NO_NODE, replica.id):  # Own id: this node led it before its state was lost.
+        elif leader_id in (NO_NODE, replica.id):  # Its own id if this node led before it lost its state.
             become_unattached(replica, epoch)
         else:
             become_follower(replica, leader_id, epoch)
@@ -105,19 +106,19 @@ def enter_reported_epoch(replica: Replica, epoch: int, leader_id: int) -> None:
 
 
 def knows_leader(replica: Replica) -> bool:
-    """Whether the current epoch has a known leader, alive or not."""
+    """Whether the leader of the current epoch is known, alive or not."""
     return replica.saved.leader_id != NO_NODE
 
 
 def ensure_single_leader(replica: Replica, leader_id: int) -> None:
-    """Raise InvariantViolation if the current epoch has another leader (Raft paper 5.2, election safety)."""
+    """Raise InvariantViolation if another leader of the current epoch is known (Raft paper 5.2, election safety)."""
     known = replica.saved.leader_id
     if known != NO_NODE and known != leader_id:
         raise InvariantViolation(f"two leaders in epoch {replica.epoch}: {known} and {leader_id}")
 
 
 def on_leadership_lost(replica: Replica, old: object) -> None:
-    """Fail the reads, voter changes and delayed fetches that wait for the former leader."""
+    """Fail the reads, voter changes and delayed fetches that a former leader has not completed."""
     if not isinstance(old, Leader):
         return
     replica.effects.reads_failed += old.reads.drain()
@@ -132,5 +133,5 @@ def on_leadership_lost(replica: Replica, old: object) -> None:
     for delayed in [*old.delayed.values(), *old.delayed_consumers]:
         error = replica.fetch_error(delayed.request.epoch)
         if error is ErrorCode.NONE:
-            raise InvariantViolation(f"left leadership of epoch {replica.epoch} and still leads it")
+            raise InvariantViolation(f"lost leadership of epoch {replica.epoch} but still leads it")
         replica.respond(delayed.reply, FetchResponse(error, replica.leader_id, replica.epoch))

@@ -1,4 +1,4 @@
-"""Unattached and resigned: an epoch in which this replica has no leader to fetch from."""
+"""The unattached and resigned roles: no leader to fetch from."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def handle_timer(replica: Replica, state: Unattached, event: TimerFired) -> None
 
 
 def search_leader(replica: Replica, state: Unattached | Resigned) -> None:
-    """Fetch from a random node: the response names the leader, or has records if that node leads.
+    """Fetch from a random node. The response has the leader, which may be that node.
 
-    Every other attempt, starting with the first, goes to a voter: the leader is a voter, and voters learn of a new
-    leader first. The others go to any node, as the voters in the local log may be long gone.
+    Every other attempt, from the first on, goes to a voter: the leader usually is one, and voters learn of a new
+    leader first. The others go to any node, since the voters in the local log may be long gone.
     """
     peers = replica.known_peers()
     if state.attempts % 2 == 0:
@@ -88,9 +88,9 @@ def handle_founding_permitted(
 
 
 def handle_resigned_timer(replica: Replica, state: Resigned, event: TimerFired) -> None:
-    """Enter the next epoch if no successor was found, to campaign in it.
+    """Enter the next epoch after the election timeout, in order to campaign, or search for the successor.
 
-    A removed voter may do so too, although it does not campaign: no other replica could lead the previous epoch.
+    A removed voter enters it too, although it cannot campaign: no other replica can lead the epoch that it led.
     """
     if replica.shutting_down or replica.epoch >= LAST_EPOCH:
         state.election_deadline = inf

@@ -1,8 +1,8 @@
-"""The leader's side of voter changes: requests, steps towards target voters, and completing the voter record.
+"""Voter changes by the leader: requests, steps towards target voters, and completion of the voter record.
 
 KIP-595 draft (AlterQuorum), KIP-853 (AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter), Raft thesis chapter 4. A voter
-record takes effect when it is appended (hole 5). A record that adds or removes a voter is appended only after a
-record of the leader's epoch and the previous voter record are committed (hole 7).
+record takes effect when it is appended (hole 5). A record that adds or removes a voter is appended only once a record
+of the leader's epoch and the previous voter record are committed (hole 7).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quorumd.raft.voter_proof import reset_proof, send_begin_quorum_epoch
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet, majority_value
 
 CHECK_QUORUM_FACTOR = 1.5
-"""A leader resigns after this many fetch timeouts without fetches of a majority, as in Kafka (hole 14)."""
+"""A leader resigns after this number of fetch timeouts without fetches from a majority, as in Kafka (hole 14)."""
 
 
 # Requests
@@ -39,7 +39,7 @@ def not_leader(token: VoterChangeToken) -> VoterChangeResult:
 
 
 def handle_voter_change(replica: Replica, leader: Leader, event: VoterChangeRequested) -> None:
-    """Append the voter record for a request; the response waits until it is committed."""
+    """Append the voter record for a request. The response waits until it is committed, or flushed if so requested."""
     change = event.change
     try:
         if leader.high_watermark < 0:
@@ -69,14 +69,14 @@ def handle_voter_change(replica: Replica, leader: Leader, event: VoterChangeRequ
 def target_assignment(replica: Replica, leader: Leader, change: SetTargetVoters) -> VoterAssignment | None:
     """The record that sets a new target, None if nothing changes. Raises RequestError.
 
-    It leaves the current voters as they are, so it may follow an uncommitted voter record (hole 35).
+    It does not change the current voters, so it may follow an uncommitted voter record (hole 35).
     """
     latest = latest_voters(replica)
     if change.ids is None:
         return VoterAssignment(latest.current) if latest.target is not None else None
     ids = tuple(sorted(change.ids))
     if not ids or ids[0] < 0 or len(set(ids)) != len(ids):
-        raise RequestError(ErrorCode.INVALID_REQUEST, f"The target {list(ids)} is not a set of node ids.")
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"The target {list(ids)} must be distinct node ids.")
     known = {*replica.peers, *latest.current.ids}
     unknown = [node_id for node_id in ids if node_id not in known]
     if unknown:
@@ -115,7 +115,7 @@ def single_change_assignment(
         if not remaining.is_majority(active_voters(replica, leader)):
             raise RequestError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"No majority of the remaining voters {list(remaining.ids)} fetches; start them first.",
+                f"A majority of the remaining voters {list(remaining.ids)} must fetch; start them first.",
             )
         return VoterAssignment(remaining)
     voter = change.voter
@@ -198,7 +198,7 @@ def append_voters(replica: Replica, leader: Leader, assignment: VoterAssignment)
 
 
 def ready_replicas(replica: Replica, leader: Leader) -> dict[int, Voter]:
-    """The observers that may become voters, by node id; per node the log directory that fetched last."""
+    """The observers that may become voters, by node id; of several log directories of a node the last to fetch."""
     ready: dict[int, Progress] = {}
     for key, progress in leader.observers.items():
         endpoints = replica.endpoints_of(key.id)
@@ -215,7 +215,7 @@ def ready_replicas(replica: Replica, leader: Leader) -> dict[int, Voter]:
 def active_voters(replica: Replica, leader: Leader) -> dict[int, int]:
     """Log end offsets of the voters that fetched within the fetch timeout, this leader included.
 
-    A voter record whose set has no majority among them could never be committed nor undone.
+    A voter set without a majority among them could neither be committed nor replaced.
     """
     oldest = replica.now - replica.settings.fetch_timeout_ms
     offsets = {
@@ -229,7 +229,7 @@ def active_voters(replica: Replica, leader: Leader) -> dict[int, int]:
 
 
 def is_caught_up(replica: Replica, progress: Progress) -> bool:
-    """Whether a replica caught up with the leader's log end within the fetch timeout (hole 8)."""
+    """Whether a replica reached the leader's log end offset within the last fetch timeout (hole 8)."""
     return replica.now - progress.last_caught_up <= replica.settings.fetch_timeout_ms
 
 
@@ -237,7 +237,7 @@ def is_caught_up(replica: Replica, progress: Progress) -> bool:
 
 
 def apply_voter_set(replica: Replica, leader: Leader) -> None:
-    """Apply the newest voter set. A replica keeps its Progress when it becomes a voter or an observer."""
+    """Apply the newest voter set. A removed voter keeps its Progress as an observer; that of a new voter is reset."""
     before = leader.voters
     leader.in_voter_set = replica.voter_set.includes(replica.identity)
     leader.voters = {}
@@ -256,7 +256,7 @@ def apply_voter_set(replica: Replica, leader: Leader) -> None:
     for removed in before.values():
         leader.observers[removed.key] = removed
     leader.reassignment_in_progress = latest_voters(replica).target is not None
-    # The remaining voters may have been silent longer than the majority of the previous set.
+    # A majority of the new set may have been silent for longer than one of the previous set.
     leader.check_quorum_deadline = min(leader.check_quorum_deadline, check_quorum_deadline(replica, leader))
 
 
@@ -267,7 +267,7 @@ def check_quorum_deadline(replica: Replica, leader: Leader) -> float:
 
 
 def last_majority_fetch(leader: Leader, now: float) -> float:
-    """When a majority of the voters, this leader included, was last in contact."""
+    """The time since which a majority of the voters, this leader included, has fetched."""
     times = [progress.last_fetch for progress in leader.voters.values()]
     if leader.in_voter_set:
         times.append(now)
@@ -275,7 +275,7 @@ def last_majority_fetch(leader: Leader, now: float) -> float:
 
 
 def complete_voter_set(replica: Replica, voters: VoterSet) -> VoterSet:
-    """`voters` with missing directory ids filled in and endpoints brought up to date, as far as known."""
+    """`voters` with directory ids where they were missing, and current endpoints, as far as these are known."""
     return VoterSet(tuple(complete_voter(replica, voter) for voter in voters.voters))
 
 
@@ -294,7 +294,7 @@ def complete_voter(replica: Replica, voter: Voter) -> Voter:
 def latest_endpoints(
     replica: Replica, key: ReplicaKey, recorded: tuple[Endpoint, ...]
 ) -> tuple[Endpoint, ...]:
-    """A voter's current endpoints. A record with several listeners is kept: discovery reports only one."""
+    """A voter's current endpoints. Those of a record with several listeners are kept: discovery reports only one."""
     if len(recorded) > 1:
         return recorded
     known_endpoints = replica.endpoints_of(key.id) if replica.discovered_key(key.id) == key else ()
@@ -304,7 +304,7 @@ def latest_endpoints(
 
 
 def latest_voters(replica: Replica) -> VoterAssignment:
-    """The newest voter record, which a leader's log always has."""
+    """The newest voter record; a leader's log always has one."""
     latest = replica.voters.latest
     assert latest is not None
     return latest

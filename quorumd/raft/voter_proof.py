@@ -1,11 +1,12 @@
 """Which fetches count as a voter's progress and contact (hole 44).
 
-A fetch acknowledges records, and anyone who reaches the leader can send one in a voter's name. Therefore:
+A voter's fetch acknowledges records, and any client that can connect to the leader can send one with the voter's id.
+Therefore:
 
     * The leader draws a random token for its epoch. BeginQuorumEpoch carries it to the address of each voter, and
-      only a fetch that returns the token counts. Others are served as those of an observer.
-    * A voter that fetches without the token gets BeginQuorumEpoch at once: it found the leader by itself, has
-      restarted, or another client uses its name.
+      only a fetch that returns the token counts. Any other fetch is served like an observer's.
+    * A fetch with a voter's id but without the token makes the leader send BeginQuorumEpoch to the voter at once: the
+      voter may have found the leader by itself or have restarted, unless another client uses its id.
     * The response to BeginQuorumEpoch shows whether the node at that address knows tokens. The fetches of a stock
       controller count without one if its connection is authenticated or the settings permit it.
 """
@@ -23,12 +24,12 @@ MAX_TOKEN: Final = 1 << 62
 
 
 def new_token(replica: Replica) -> int:
-    """Draw the token of an epoch; NO_TOKEN if this node behaves like a stock controller."""
+    """Draw the token of an epoch, a secret 62-bit number; NO_TOKEN if this node behaves like a stock controller."""
     return 1 + replica.randrange(MAX_TOKEN) if replica.settings.epoch_tokens else NO_TOKEN
 
 
 def is_proven(replica: Replica, leader: Leader, voter: Progress, event: RequestReceived) -> bool:
-    """Whether a fetch in the name of a voter is from that voter."""
+    """Whether a fetch with the id of `voter` counts as a fetch of that voter."""
     request = event.request
     assert isinstance(request, FetchRequest | SnapshotRequest)
     if request.token == leader.token:
@@ -39,7 +40,7 @@ def is_proven(replica: Replica, leader: Leader, voter: Progress, event: RequestR
 
 
 def request_proof(replica: Replica, voter: Progress) -> None:
-    """Send the token to a voter that fetches without it, at most once per backoff."""
+    """Send the token to a voter whose id was used without it, at most once per `retry_backoff_ms`."""
     if (
         voter.begin_request is None
         and replica.now >= voter.proof_requested_at + replica.settings.retry_backoff_ms
@@ -49,7 +50,7 @@ def request_proof(replica: Replica, voter: Progress) -> None:
 
 
 def send_begin_quorum_epoch(replica: Replica, progress: Progress) -> None:
-    """Send BeginQuorumEpoch to a voter. The sender adds this node's endpoints: the record may have stale ones."""
+    """Send BeginQuorumEpoch to a voter. The caller adds the endpoints, which may be stale in the voter record."""
     leader = replica.state
     token = leader.token if isinstance(leader, Leader) else NO_TOKEN
     progress.begin_request = BeginEpochRequest(replica.id, replica.epoch, progress.key, token=token)
@@ -57,6 +58,6 @@ def send_begin_quorum_epoch(replica: Replica, progress: Progress) -> None:
 
 
 def reset_proof(voter: Progress) -> None:
-    """Make the progress of an observer that of a new voter: what it fetched before proves nothing."""
+    """Reset the progress of a replica that becomes a voter: its fetches as an observer were not proven."""
     voter.end_offset = -1
     voter.read_round = 0

@@ -61,14 +61,14 @@ class VoterSet:
     def includes(self, replica: ReplicaKey) -> bool:
         """Whether `replica` is one of the voters.
 
-        A voter recorded without a directory id matches by node id alone. One recorded with a directory id matches
-        only that log directory, so a node whose disk was replaced is not that voter (KIP-853, hole 40).
+        A voter recorded without a directory id is matched by node id alone, any other also by directory id: a node
+        whose disk was replaced is not that voter (KIP-853, hole 40).
         """
         voter = self.by_id(replica.id)
         return voter is not None and voter.key.directory_id in (ZERO_UUID, replica.directory_id)
 
     def is_majority(self, ids: Iterable[int]) -> bool:
-        """Whether `ids`, which are unique, include a majority of the voters."""
+        """Whether the distinct `ids` include a majority of the voters."""
         members = self.ids
         return sum(1 for node_id in ids if node_id in members) >= majority(len(members))
 
@@ -123,7 +123,7 @@ class VoterHistory:
         return self._offsets[count - 1] if count else -1
 
     def removal_offset(self, replica: ReplicaKey) -> int:
-        """Offset of the newest record that added or removed a voter, if it removed `replica`; else -1."""
+        """Offset of the newest record that added or removed a voter, if that record removed `replica`; else -1."""
         latest = self.latest
         if latest is None or latest.current.by_id(replica.id) is not None:
             return -1
@@ -134,7 +134,7 @@ class VoterHistory:
         return -1
 
     def has_recorded(self, replica: ReplicaKey) -> bool:
-        """Whether `replica` is or was a voter; an unknown directory id matches any."""
+        """Whether `replica` is or was a voter; a zero directory id on either side matches any."""
         voters = (assignment.current.by_id(replica.id) for assignment in reversed(self._assignments))
         return any(voter is not None and voter.key.matches(replica) for voter in voters)
 

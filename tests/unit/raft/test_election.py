@@ -52,7 +52,7 @@ CASES = [
     Case("new epoch, shorter log", QuorumState(3), vote(7, (2, 2)), epoch=7, save=QuorumState(7)),
     Case("new epoch, leader known", QuorumState(3, 3), vote(7, (3, 2)), granted=True, epoch=7,
          save=QuorumState(7, -1, key(2))),
-    Case("candidate is no voter", QuorumState(3), vote(4, (3, 2), candidate=9), granted=True, epoch=4,
+    Case("candidate is not a voter", QuorumState(3), vote(4, (3, 2), candidate=9), granted=True, epoch=4,
          save=QuorumState(4, -1, key(9))),
     Case("epoch of its log not bumped", QuorumState(3), vote(3, (3, 3)), ErrorCode.INVALID_REQUEST),
     Case("negative end", QuorumState(3), vote(3, (-1, 0)), ErrorCode.INVALID_REQUEST),

@@ -80,7 +80,7 @@ def test_never_to_a_lower_epoch(before: Role, after: Role) -> None:
 
 
 def test_vote_cannot_change_within_its_epoch() -> None:
-    with pytest.raises(InvariantViolation, match=r"vote of epoch 4\b"):
+    with pytest.raises(InvariantViolation, match=r"vote in epoch 4\b"):
         replica(U, QuorumState(4, voted=key(2))).transition_to(STATES[U], QuorumState(4, voted=key(3)))
 
 
