@@ -43,21 +43,21 @@ from quorumd.security.acls import (
 )
 
 RANGES_SINCE: Final = 32
-"""The metadata version (4.4-IV1) from which readers know hosts in CIDR notation."""
+"""The metadata version (4.4-IV1) from which ACLs may have hosts in CIDR notation (KIP-1276)."""
 _KINDS: Final = frozenset(int(each) for each in ResourceType)
 _OPERATIONS: Final = frozenset(int(each) for each in Operation)
 _PATTERNS: Final = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 _PERMISSIONS: Final = (int(Permission.DENY), int(Permission.ALLOW))
 _COMPARISONS_PER_DELETION: Final = 16
-"""ACLs that can be compared with a filter in the time in which one is deleted."""
+"""Number of ACLs that can be compared with a filter in the time that the deletion of one takes."""
 Selected = tuple[DeleteAclsFilter, list[KafkaUuid]]
-"""A filter, and the ids of ACLs that it selects."""
+"""A filter, and the ids of the ACLs that it selects."""
 _UNKNOWN: Final = "The filter has an unknown resource type, pattern type, operation or permission."
 DISABLED: Final = "No authorizer is configured: set authorizer.class.name on every node."
 
 
 def plan_create_acls(controller: Controller, message: CreateAclsRequest, version: int) -> ControllerResult:
-    """Create the ACLs that do not exist yet; each has a result of its own."""
+    """Create the ACLs that do not exist yet. Each ACL is checked separately and has its own result."""
     del version
     records: list[Message] = []
     results: list[AclCreationResult] = []
@@ -112,7 +112,7 @@ def _check(controller: Controller, acl: Acl) -> None:
     if not controller.settings.has_authorizer:
         raise RequestError(ErrorCode.SECURITY_DISABLED, DISABLED)
     if "/" in acl.host and controller.image.metadata_version < RANGES_SINCE:
-        text = f"Ranges of hosts need metadata.version {RANGES_SINCE} or later."
+        text = f"Ranges of hosts require metadata.version {RANGES_SINCE} or later."
         raise RequestError(ErrorCode.UNSUPPORTED_VERSION, text)
     problem = _problem(acl)
     if problem is not None:
@@ -148,7 +148,8 @@ def plan_delete_acls(
     version: int,
     context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Delete the ACLs that the filters select, or those of the part that still exist."""
+    """Delete the ACLs that the filters select. A part of a request deletes those of its `selected_ids` that still
+    exist."""
     del version
     acls, selected_ids = controller.image.security.acls.acls, context.part.selected_ids
     removed: dict[KafkaUuid, None] = {}
@@ -174,10 +175,10 @@ def plan_delete_acls(
 def acls_to_delete(
     controller: Controller, message: DeleteAclsRequest, max_deletions: int
 ) -> Iterator[list[Selected]] | None:
-    """Select the ACLs of a request in parts of about `max_deletions`, at least one part; None if it is small.
+    """Select the ACLs to delete in one or more parts of about `max_deletions` each; None if the request is small.
 
-    A filter may continue in the next part. It selects ALLOW before DENY: if only some of the parts take effect, no
-    principal has gained a right.
+    A filter may continue in the next part. It selects ALLOW before DENY, so that no principal gains a right if only
+    some of the parts take effect.
     """
     if len(message.filters) * (1 + len(controller.image.security.acls.acls)) <= max_deletions:
         return None
@@ -187,7 +188,7 @@ def acls_to_delete(
 def _parts_to_delete(
     controller: Controller, message: DeleteAclsRequest, comparisons: int
 ) -> Iterator[list[Selected]]:
-    # ACLs come and go between two parts.
+    # ACLs may be created and deleted between two parts.
     ids = list(controller.image.security.acls.acls)
     part: list[Selected] = []
     budget = comparisons
@@ -212,7 +213,7 @@ def _parts_to_delete(
 def _compare(
     controller: Controller, requested: DeleteAclsFilter, ids: Sequence[KafkaUuid]
 ) -> Iterator[KafkaUuid | None]:
-    """Yield the ids of the selected ACLs, those with DENY at the end, and None for each further comparison."""
+    """Yield an id for each selected ACL, those with DENY last, and None for each ACL compared but not yielded."""
     selected = acl_filter(requested)
     if not controller.settings.has_authorizer or not selected.is_known:
         return
@@ -242,7 +243,7 @@ def _matching(acl: Acl) -> DeleteAclsMatchingAcl:
 
 
 def acl_filter(requested: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
-    """The filter in a request."""
+    """Return the filter in a request."""
     return AclFilter(
         requested.resource_type_filter,
         requested.pattern_type_filter,
@@ -257,7 +258,7 @@ def acl_filter(requested: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
 def describe_acls(
     image: ClusterImage, message: DescribeAclsRequest
 ) -> Generator[None, None, DescribeAclsResponse]:
-    """List the present ACLs that the filter selects, by pattern, in two steps per ACL."""
+    """List the ACLs that the filter selects, grouped by resource pattern, in two steps per ACL."""
     return _describe(list(image.security.acls.acls.values()), message)
 
 

@@ -1,7 +1,7 @@
 """AlterPartition: a leader proposes an ISR (KIP-497, KIP-704, KIP-903).
 
-The order of the checks is load-bearing. A leader reverts its proposal on INELIGIBLE_REPLICA, so only a current
-request may get that error: the epochs are checked first (replication description, races R6 and R26).
+The order of the checks matters. A leader reverts its proposal on INELIGIBLE_REPLICA, so only a current request may
+get that error: the epochs are checked first (races R6 and R26).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from quorumd.protocol.messages.alter_partition_request import (
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
 ANY_EPOCH: Final = -1
-"""Broker epoch of an ISR member if the leader does not know it: not checked (KIP-903)."""
+"""Broker epoch of an ISR member whose epoch the leader does not know; it is not checked (KIP-903)."""
 
 _TOPIC_IDS_SINCE: Final = 2
-"""Older versions name topics, and lack the newer error codes."""
+"""The version from which topics have ids, and NEW_LEADER_ELECTED and INELIGIBLE_REPLICA exist."""
 
 
 def plan_alter_partition(
@@ -96,7 +96,7 @@ def _alter(
     records[tp] = record
     updated = partition.apply(record, controller.image.shared)
     if updated.leader != leader_id:
-        # The change elected another leader: the sender must wait for the metadata.
+        # The change elected another leader; the sender learns of it from the metadata log.
         newer = version >= _TOPIC_IDS_SINCE
         return _error_response(
             requested, ErrorCode.NEW_LEADER_ELECTED if newer else ErrorCode.FENCED_LEADER_EPOCH
@@ -140,7 +140,7 @@ def _validate_request(
 def _check_eligibility(
     controller: Controller, isr: Replicas, epochs: Replicas, version: int
 ) -> ErrorCode | None:
-    """Return the error if a member is inactive or has restarted since the leader proposed it (KIP-903)."""
+    """Return the error if a member is not active or is not the incarnation that the leader proposed (KIP-903)."""
     for replica_id, epoch in zip(isr, epochs, strict=True):
         broker = controller.image.brokers.get(replica_id)
         if broker is None or not broker.is_active or epoch not in (ANY_EPOCH, broker.epoch):

@@ -1,7 +1,4 @@
-"""Bootstrap metadata: the initial feature levels of a cluster and their records.
-
-The rules are those of `kafka-storage format`.
-"""
+"""Bootstrap metadata: the initial feature levels of a cluster and their records, as of `kafka-storage format`."""
 
 from __future__ import annotations
 
@@ -22,9 +19,9 @@ from quorumd.protocol.wire import Message
 
 
 def initial_feature_levels(release: str | None, features: Mapping[str, int]) -> dict[str, int]:
-    """Return the level of every feature: that in `features`, or else that of the release (default: the newest).
+    """Return the level of every feature: that in `features`, or else that of the release (if None, the newest).
 
-    Raises ValueError for an unknown release, feature or level, and for levels that contradict each other.
+    Raises ValueError for an unknown release, feature or level, and for a level whose dependencies are not met.
     """
     if release is not None and METADATA_VERSION in features:
         raise ValueError(f"a release version cannot be combined with a level of {METADATA_VERSION}")
@@ -49,7 +46,7 @@ def release_level(text: str) -> int:
 
 
 def check_levels(levels: Mapping[str, int]) -> None:
-    """Check feature levels. Raises ValueError for levels that a cluster cannot work at."""
+    """Check feature levels. Raises ValueError for an unsupported level or one whose dependencies are not met."""
     supported = {feature.name: feature for feature in SUPPORTED_FEATURES}
     for name, level in sorted(levels.items()):
         feature = supported.get(name)
@@ -72,7 +69,8 @@ def check_levels(levels: Mapping[str, int]) -> None:
 
 
 def feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
-    """Return the records of these levels, without features that are off and the quorum's own (KIP-853)."""
+    """Return the records of these levels. Features at level 0 have none, nor has kraft.version, which the quorum
+    stores in its voter records (KIP-853)."""
     others = sorted(set(levels) - {METADATA_VERSION, KRAFT_VERSION})
     return [
         FeatureLevelRecord(name, levels[name]) for name in (METADATA_VERSION, *others) if levels[name] > 0
@@ -80,5 +78,5 @@ def feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
 
 
 def feature_levels_from(records: Iterable[Message]) -> dict[str, int]:
-    """Return the levels that records set."""
+    """Return the level that these records set for each feature."""
     return {each.name: each.feature_level for each in records if isinstance(each, FeatureLevelRecord)}

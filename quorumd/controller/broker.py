@@ -1,4 +1,4 @@
-"""A registered broker in the metadata log."""
+"""The registration of a broker in the metadata log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from quorumd.ids import ZERO_UUID, KafkaUuid
 
 MIGRATING: Final = ZERO_UUID
-"""The directory of a replica whose broker has not reported one yet (KIP-858)."""
+"""The directory of a replica from before its broker reported directories (KIP-858)."""
 UNASSIGNED: Final = KafkaUuid(bytes(15) + b"\x01")
 """The directory of a new replica: its broker chooses one and reports it."""
 LOST: Final = KafkaUuid(bytes(15) + b"\x02")
@@ -15,7 +15,7 @@ LOST: Final = KafkaUuid(bytes(15) + b"\x02")
 
 
 class BrokerEndpoint(NamedTuple):
-    """The endpoint of a broker's listener. `security_protocol`: Kafka's number, 0 PLAINTEXT, 1 SSL."""
+    """The endpoint of a broker's listener. `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     name: str
     host: str
@@ -35,9 +35,9 @@ class Broker(NamedTuple):
     """An immutable registration.
 
     `epoch` identifies one incarnation of the broker, a start of its process with this `incarnation_id` (KIP-631,
-    KIP-903). A fenced broker, and one in controlled shutdown, is in no ISR and leads nothing. `cordoned`: directories
-    that take no new replicas (KIP-1066), None before the broker reports them; `is_migrating`: from ZooKeeper, Kafka
-    3.x, stored for other readers.
+    KIP-903). A fenced broker, or one in controlled shutdown, cannot join an ISR or be elected. `cordoned`:
+    directories that take no new replicas (KIP-1066), None until the broker reports them. `is_migrating`: whether the
+    broker was migrating from ZooKeeper (KIP-866, Kafka 3.x); stored for other readers.
     """
 
     id: int
@@ -73,7 +73,7 @@ class Broker(NamedTuple):
         return next((each for each in self.endpoints if each.name == listener), None)
 
     def has_online_dir(self, directory: KafkaUuid) -> bool:
-        """Whether the directory is online; assumed if the broker has not reported its directories yet."""
+        """Whether the directory is online; True if the broker has not reported its directories yet."""
         if directory in (MIGRATING, UNASSIGNED):
             return True
         return directory != LOST and (not self.directories or directory in self.directories)

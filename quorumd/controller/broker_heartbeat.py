@@ -1,7 +1,7 @@
 """BrokerHeartbeat: a broker reports its liveness, metadata offset and requested state (KIP-631).
 
-Most heartbeats need no record and are completed at once. The state change of a broker with very many partitions
-takes several heartbeats.
+Most heartbeats write no record. A broker with more partitions than one step may change needs several heartbeats to
+change its state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BrokerState(Enum):
     CONTROLLED_SHUTDOWN = auto()
     """Still serving while other brokers take over its leaderships."""
     SHUTDOWN_NOW = auto()
-    """Fenced and directed to stop: no partition depends on the broker."""
+    """Fenced and directed to stop: the broker leads no partition."""
 
 
 def plan_broker_heartbeat(
@@ -50,7 +50,8 @@ def plan_broker_heartbeat(
     records: Sequence[Message] = ()
     if any(directory in broker.directories for directory in message.offline_log_dirs):
         records = mark_directories_offline(controller, broker, message.offline_log_dirs)
-    # Nothing is elected from what was just lost: the next heartbeat sees the image without it.
+    # A state change is planned by the next heartbeat, with an image in which these directories are offline: it must
+    # elect no replica in them.
     next_state = state if records else _next_state(controller, broker, state, message)
     if next_state is not state:
         records = _transition(controller, broker, state, next_state)
@@ -61,7 +62,7 @@ def plan_broker_heartbeat(
         ):
             next_state = state
     elif next_state is BrokerState.CONTROLLED_SHUTDOWN and _leads(controller, broker):
-        # There were too many for one step, or the previous leader's log ended during the drain.
+        # The drain takes several steps, or the previous controller did not complete it.
         records = remove_from_isrs(controller, broker.id, controller.step)
     response = BrokerHeartbeatResponse(
         0,
@@ -75,8 +76,9 @@ def plan_broker_heartbeat(
 
 
 def record_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) -> None:
-    """Renew the session, whatever the heartbeat requests. Once a broker in controlled shutdown leads nothing, also
-    record the offset that the other brokers must reach before it may stop: the present end of the log."""
+    """Renew the session, whatever the heartbeat requests. Once a broker in controlled shutdown leads no partition,
+    also record the offset that the other brokers must reach before it may stop: that of the last record in the
+    log."""
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:
         return
@@ -96,7 +98,7 @@ def record_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) ->
 
 
 def broker_state(broker: Broker) -> BrokerState:
-    """Return the state of the broker in the image."""
+    """Return the state that the image has for the broker; never SHUTDOWN_NOW, which only a response reports."""
     if broker.is_fenced:
         return BrokerState.FENCED
     return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
@@ -126,7 +128,7 @@ def _leads(controller: Controller, broker: Broker) -> bool:
 
 
 def _is_shutdown_known_to_all(controller: Controller, broker: Broker) -> bool:
-    """Whether every active broker has the metadata in which this broker leads no partition."""
+    """Whether every active broker has applied the metadata in which this broker leads no partition."""
     sessions = controller.sessions
     this_session = sessions.get(broker.id)
     if this_session is None or this_session.controlled_shutdown_offset < 0:

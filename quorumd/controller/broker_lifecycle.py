@@ -1,9 +1,9 @@
-"""Records that fence, unfence, drain, restart or remove a broker, and the partition changes that go with them.
+"""Records that fence, unfence, drain or unregister a broker, and the partition changes that go with them.
 
-A broker that leaves first loses its partitions and is fenced or removed by the last record; a broker that joins is
-unfenced by the first record and elected by those that follow. So every prefix of the log is consistent, and a broker
-with very many partitions can leave and join in steps. If a step changes `limit` partitions there may be more; the
-next step is planned once this one is applied.
+A broker is fenced or unregistered by the last record, after it has lost its partitions, and unfenced by the first,
+before it is elected. So every prefix of the log is consistent, and a broker with very many partitions can leave and
+join in steps. A step that changes `limit` partitions may not be the last; the next one is planned once this one is
+applied.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ NO_LIMIT: Final = 1 << 62
 UNFENCED, FENCED = -1, 1
 """BrokerRegistrationChangeRecord.Fenced; 0 means no change."""
 DRAINING = 1
+"""BrokerRegistrationChangeRecord.InControlledShutdown; 0 means no change."""
 
 
 def fence(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
-    """Fence a broker whose session expired or that requested it: it leaves every ISR and leads nothing. A partition
-    without it in the ISR keeps its epoch, which is why AlterPartition names the broker epoch of each ISR member
-    (KIP-903).
+    """Fence a broker whose session expired or that requested it, after `remove_from_isrs`. The partition epoch of a
+    partition without the broker in the ISR does not change, which is why AlterPartition names the broker epoch of
+    each ISR member (KIP-903).
 
-    The last step fences it: see `completes_fencing`.
+    The last step fences the broker: see `completes_fencing`.
     """
     records = remove_from_isrs(controller, broker.id, limit)
     if len(records) < limit:
@@ -48,7 +49,7 @@ def fence(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list
 
 
 def completes_fencing(records: Sequence[Message]) -> bool:
-    """Return whether these records of `fence` are the last step."""
+    """Whether these records, returned by `fence`, are the last step."""
     return isinstance(records[-1], BrokerRegistrationChangeRecord)
 
 
@@ -71,21 +72,21 @@ def elect_broker(controller: Controller, broker: Broker, limit: int = NO_LIMIT) 
 
 
 def drain(controller: Controller, broker: Broker, limit: int = NO_LIMIT) -> list[Message]:
-    """Begin a controlled shutdown: move leaderships and ISRs away while the broker still serves clients with older
-    metadata."""
+    """Begin a controlled shutdown: remove the broker from ISRs and leaderships while it still serves clients that
+    have older metadata."""
     change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, 0, DRAINING)
     return [change, *remove_from_isrs(controller, broker.id, limit)]
 
 
 def unregister(controller: Controller, broker: Broker) -> list[Message]:
-    """Unregister the broker. It stays in the ELRs until it registers again."""
+    """Unregister the broker. It stays in ELRs until it registers again, which counts as after an unclean shutdown."""
     records = remove_from_isrs(controller, broker.id)
     records.append(UnregisterBrokerRecord(broker.id, broker.epoch))
     return records
 
 
 def remove_from_isrs(controller: Controller, broker_id: int, limit: int = NO_LIMIT) -> list[Message]:
-    """Remove the broker from every ISR and every leadership."""
+    """Remove the broker from every leadership and every ISR. Without ELR, the last member of an ISR stays in it."""
 
     def change(partition: Partition) -> PartitionChange | None:
         if broker_id not in partition.isr:
@@ -111,7 +112,7 @@ def mark_directories_offline(
 ) -> list[Message]:
     """Treat the broker as fenced for its replicas in these directories, which it can no longer read (KIP-858).
 
-    A broker without another directory stops by itself.
+    If no directory of the broker is left, its registration keeps them: such a broker shuts itself down.
     """
 
     def change(partition: Partition) -> PartitionChange | None:
@@ -130,9 +131,9 @@ def mark_directories_offline(
 
 
 def cordon(controller: Controller, broker: Broker, cordoned: Collection[KafkaUuid] | None) -> list[Message]:
-    """Record which of its directories a broker reports as cordoned (KIP-1066), None before it knows.
+    """Record the cordoned directories that a broker reports (KIP-1066); None reports nothing.
 
-    Writes nothing below the metadata version that introduced cordoned directories.
+    Returns no record if they are unchanged or the metadata version does not support them.
     """
     if cordoned is None or controller.image.metadata_version < CORDONED_SINCE:
         return []

@@ -25,17 +25,17 @@ from quorumd.text import is_name
 
 NO_EPOCH: Final = -1
 RESERVED_DIRECTORIES: Final = 100
-"""The first 100 UUIDs are reserved and name no directory (KIP-858)."""
+"""Number of UUIDs, from zero, that are reserved and cannot be directory ids (KIP-858)."""
 MAX_NAME_LENGTH: Final = 255
-"""Maximum length of a host, listener, feature or rack, in characters: clients receive them as int16 strings."""
+"""Maximum length of a host, listener, feature or rack in characters, far below that of a wire string (int16)."""
 MAX_PORT: Final = 65_535
 
 
 def plan_broker_registration(
     controller: Controller, message: BrokerRegistrationRequest, version: int
 ) -> ControllerResult:
-    """Register a broker incarnation: it gets an epoch and starts fenced. The same batch removes its previous
-    incarnation from ISRs and leaderships, even if the expiry of that session was not noticed yet.
+    """Register a broker incarnation: it gets an epoch and starts fenced. The same batch removes the previous
+    incarnation from ISRs and leaderships, which has not happened yet if its session expired only just now.
 
     A repeated request of the same incarnation gets the same epoch and leaves the broker's state unchanged.
     """
@@ -80,7 +80,7 @@ def plan_unregister_broker(
 def _validate_request(
     controller: Controller, message: BrokerRegistrationRequest, previous: Broker | None
 ) -> ErrorCode | None:
-    """The error if the broker cannot register, or not yet; None otherwise."""
+    """Return the error if the broker cannot register, or not yet; None otherwise."""
     if message.cluster_id != controller.cluster_id():
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if (
@@ -100,7 +100,7 @@ def _validate_request(
 
 
 def _blocks_registration(controller: Controller, previous: Broker) -> bool:
-    """Whether another incarnation of the broker may be alive, or has too many partitions to fence it in one step."""
+    """Whether the previous incarnation may be alive, or has too many partitions to be removed from in one step."""
     if not previous.is_active:
         return False
     is_alive = controller.sessions.is_alive(previous.id, controller.now_ms())
@@ -126,7 +126,8 @@ def _is_valid_listener(listener: Listener) -> bool:
 
 
 def _are_unclaimed_directories(image: ClusterImage, broker_id: int, directories: list[KafkaUuid]) -> bool:
-    """Whether these can be the directories of one broker: not reserved, no duplicates, none of another broker."""
+    """Whether these can be the directories of a broker: at least one, none reserved, repeated or of another
+    broker."""
     others = {
         directory
         for broker in image.brokers.values()

@@ -1,6 +1,7 @@
-"""Sessions of brokers: when each last sent a heartbeat and what it reported, known to the leader and not in the log.
+"""Sessions of brokers: when the leader last received a heartbeat from each, and what it reported. Not in the log.
 
-A new leader starts a full session for every broker: it cannot know when the previous leader received heartbeats.
+A new leader starts a full session for every unfenced broker: it cannot know when the previous leader received
+heartbeats.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from quorumd.controller.broker import Broker
 class BrokerSession:
     """The session of one broker incarnation.
 
-    `contact_ms`: time of the last heartbeat. `metadata_offset`: last offset that the broker has applied, -1 if not
-    reported. `controlled_shutdown_offset`: offset that the other brokers must reach before a broker in controlled
-    shutdown may stop, -1 if unknown. `elections_checked`: whether the broker was elected for every leaderless
-    partition that it may lead.
+    `contact_ms`: time of the last heartbeat or repeated registration. `metadata_offset`: last offset that the broker
+    has applied, -1 if not reported. `controlled_shutdown_offset`: offset that the other brokers must reach before a
+    broker in controlled shutdown may stop, -1 if unknown. `elections_checked`: whether the broker was elected for
+    every leaderless partition that it may lead.
     """
 
     __slots__ = ("contact_ms", "controlled_shutdown_offset", "elections_checked", "epoch", "metadata_offset")
@@ -30,21 +31,21 @@ class BrokerSession:
 
 
 class BrokerSessions:
-    """Sessions by broker id. Times in milliseconds of one monotonic clock."""
+    """Sessions by broker id. Times are milliseconds of one monotonic clock."""
 
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_ms = timeout_ms
         self._sessions: dict[int, BrokerSession] = {}
 
     def begin(self, brokers: Iterable[Broker], now_ms: float) -> None:
-        """Start the sessions of all unfenced brokers when this node becomes the leader."""
+        """Start the sessions of these brokers, the unfenced ones, when this node becomes the leader."""
         self._sessions = {broker.id: BrokerSession(broker.epoch, now_ms) for broker in brokers}
 
     def get(self, broker_id: int) -> BrokerSession | None:
         return self._sessions.get(broker_id)
 
     def touch(self, broker_id: int, epoch: int, metadata_offset: int, now_ms: float) -> BrokerSession:
-        """Record a heartbeat; a new incarnation starts a new session."""
+        """Record a heartbeat and return the session, a new one for a new incarnation."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = BrokerSession(epoch, now_ms)
@@ -68,7 +69,7 @@ class BrokerSessions:
         return session is not None and now_ms < session.contact_ms + self.timeout_ms
 
     def expired(self, now_ms: float) -> list[int]:
-        """Return the ids of brokers whose session expired, the oldest contact first."""
+        """Return the ids of the brokers whose session has expired, the one silent the longest first."""
         ended = [
             (session.contact_ms, broker_id)
             for broker_id, session in self._sessions.items()

@@ -23,7 +23,7 @@ SELECTORS: Final = (
     "client_source_port",
 )
 _JAVA_CLASSES: Final = re.compile(r"\\[pP](\{\w+\}|[A-Z])")
-"""POSIX character classes, which Python's regular expressions lack."""
+"""Java's classes of POSIX and Unicode properties, such as \\p{Alpha}, which Python's regular expressions lack."""
 
 
 def validate_client_metrics_configs(configs: Mapping[str, str]) -> None:

@@ -42,9 +42,10 @@ _KEYS: Final[dict[str, int | None]] = {
     REQUEST_PERCENTAGE: None,
     MUTATION_RATE: None,
 }
-"""The quotas of users and clients: the largest whole number, None for a fraction."""
+"""The quotas of users and clients: the maximum of a whole number, None if the value may be fractional."""
 _IP_KEYS: Final[dict[str, int | None]] = {CONNECTION_RATE: _INT}
 _FRACTION: Final = 1e-6
+"""Rounding error up to which a value is a whole number."""
 _Quotas = tuple[QuotaEntity, tuple[tuple[str, float], ...]]
 """An entity with its quotas by key."""
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -54,7 +55,7 @@ EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 def plan_alter_client_quotas(
     controller: Controller, message: AlterClientQuotasRequest, version: int
 ) -> ControllerResult:
-    """Set and remove quotas. An entity with a wrong quota changes none."""
+    """Set and remove quotas, all of an entity or, if one is invalid, none."""
     del version
     entities = [entity_of(each) for each in message.entries]
     count = Counter(entities)
@@ -76,7 +77,7 @@ def plan_alter_client_quotas(
 
 
 def entity_of(entry: EntryData) -> tuple[tuple[str, str], ...]:
-    """The entity of an entry, whatever the order of its types."""
+    """Return the entity of an entry as a tuple that does not depend on the order of its types."""
     return tuple(sorted((each.entity_type, each.entity_name or "") for each in entry.entity))
 
 
@@ -84,16 +85,16 @@ def _entry_problem(entry: EntryData) -> str | None:
     """Why an entry cannot be applied, None if it can."""
     parts = {each.entity_type: each.entity_name for each in entry.entity}
     if len(parts) < len(entry.entity) or not parts:
-        return "An entity needs each type once, and at least one type."
+        return "An entity must have at least one type, and each type only once."
     unknown = set(parts) - {USER, CLIENT_ID, IP}
     if unknown:
         return f"Unknown entity type {min(unknown)!r}; expected {USER}, {CLIENT_ID} or {IP}."
     if "" in parts.values():
-        return "The name of an entity is empty."
+        return "The entity name must not be empty; use null for the default entity."
     if IP in parts and len(parts) > 1:
         return "An ip cannot be combined with a user or a client-id."
     if IP in parts and not _is_address(parts[IP]):
-        return f"{parts[IP]!r} is not an IP address."
+        return f"{parts[IP]!r} is not an IP address; host names are not supported."
     keys = [op.key for op in entry.ops]
     if len(set(keys)) < len(keys):
         return "A quota occurs twice for the entity."
@@ -126,7 +127,7 @@ def _value_problem(allowed: Mapping[str, int | None], key: str, value: float) ->
 
 
 def _records(image: ClusterImage, entry: EntryData) -> list[Message]:
-    """The records of the quotas that change."""
+    """Return the records of the quotas that change."""
     parts = {each.entity_type: each.entity_name for each in entry.entity}
     present = image.security.quotas.get(quota_entity(parts), {})
     records: list[Message] = []
@@ -143,7 +144,7 @@ def _records(image: ClusterImage, entry: EntryData) -> list[Message]:
 def describe_client_quotas(
     image: ClusterImage, message: DescribeClientQuotasRequest
 ) -> Generator[None, None, described.DescribeClientQuotasResponse]:
-    """List the present quotas of the entities that the filter selects, in two steps per entity."""
+    """List the quotas of the entities that the filter selects, in two steps per entity."""
     quotas = [(entity, tuple(values.items())) for entity, values in image.security.quotas.items()]
     return _describe(quotas, message)
 
@@ -176,7 +177,10 @@ def _order(entity: QuotaEntity) -> tuple[tuple[str, bool, str], ...]:
 def _filter_problem(components: list[ComponentData]) -> tuple[ErrorCode, str] | None:
     types = [each.entity_type for each in components]
     if len(set(types)) < len(types) or "" in types:
-        return ErrorCode.INVALID_REQUEST, "A filter names each entity type once."
+        return (
+            ErrorCode.INVALID_REQUEST,
+            "A filter must not have an empty entity type, or the same one twice.",
+        )
     unknown = set(types) - {USER, CLIENT_ID, IP}
     if unknown:
         return ErrorCode.UNSUPPORTED_VERSION, f"Unknown entity type {min(unknown)!r}."
@@ -184,14 +188,17 @@ def _filter_problem(components: list[ComponentData]) -> tuple[ErrorCode, str] | 
         if each.match_type not in (EXACT, DEFAULT, SPECIFIED):
             return ErrorCode.INVALID_REQUEST, f"Unknown match type {each.match_type}."
         if (each.match is None) == (each.match_type == EXACT):
-            return ErrorCode.INVALID_REQUEST, "A name belongs to the match type 0, and only to it."
+            return (
+                ErrorCode.INVALID_REQUEST,
+                "Match type 0 (exact) requires a name; the other types exclude it.",
+            )
     if IP in types and len(types) > 1:
         return ErrorCode.INVALID_REQUEST, "An ip cannot be combined with a user or a client-id."
     return None
 
 
 def _selects(message: DescribeClientQuotasRequest, entity: Mapping[str, str | None]) -> bool:
-    """Whether the filter selects an entity; a component without an exact name selects the default entity too."""
+    """Whether the filter selects an entity; a component of match type SPECIFIED selects the default entity too."""
     if message.strict and len(entity) != len(message.components):
         return False
     return all(

@@ -1,7 +1,7 @@
 """The cluster image: the state after applying the metadata records up to an offset.
 
-The image consists of dictionaries of values, and every change is an assignment to one key of one of them (see
-`undo_log`), so that a leader can undo its uncommitted records.
+The image consists of dictionaries, and every change sets or removes keys of one of them (see `undo_log`), so that a
+leader can undo its uncommitted records.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 Resource = tuple[int, str]
-"""(ConfigResourceType, name); the name "" of a broker means the default of all brokers."""
+"""(ConfigResourceType, name). The broker with the name "" stands for the default of all brokers."""
 
 ALL_BROKERS: Resource = (int(ConfigResourceType.BROKER), "")
 
@@ -88,7 +88,7 @@ def allows_unclean_election(value: str | None) -> bool:
 
 
 class Topic:
-    """`partitions` by index."""
+    """A topic and its partitions by number."""
 
     __slots__ = ("id", "name", "partitions")
 
@@ -103,8 +103,8 @@ class ClusterImage:
 
     `next_producer_id`: the first not allocated to a broker. `names_with_collision_chars`: topic names that contain
     '.' or '_', by their unified name (see `topic_names`). `opaque_records`: frames of records as written (see
-    `quorumd.controller.opaque_records`); `controllers` and `security`: what those say. `shared`: interned tuples that
-    many partitions share.
+    `quorumd.controller.opaque_records`); `controllers` and `security`: their content, parsed. `shared`: the pool of
+    tuples that many partitions share.
     """
 
     __slots__ = ("_rows", "_scalars", "_transaction", "brokers", "configs", "controllers", "feature_changes",
@@ -115,7 +115,7 @@ class ClusterImage:
         self.configs: dict[Resource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.feature_changes = 0
-        """The number of applied feature records, also of those that were undone."""
+        """The number of feature records applied so far, including those undone."""
         self.brokers: dict[int, Broker] = {}
         self.controllers: dict[int, RegisteredController] = {}
         self.topics: dict[KafkaUuid, Topic] = {}
@@ -126,14 +126,14 @@ class ClusterImage:
         self.index = PartitionIndex()
         self._scalars: dict[str, int] = {"hash": 0, "next producer id": 0}
         self._rows: dict[KafkaUuid, int] = {}
-        """By topic, the part of the hash that its partitions contribute."""
+        """The contribution of each topic's partitions to the hash, by topic id."""
         self.shared = InternPool()
         self._transaction: dict[int, tuple[Message, bytes | None]] = {}
         """The records of the open transaction, its BeginTransactionRecord first, with their frames."""
 
     @property
     def hash(self) -> int:
-        """A hash of 48 bits, equal for equal images, whatever records led to them."""
+        """A hash of 48 bits, equal for equal images whatever records led to them; see `image_hash`."""
         return self._scalars["hash"]
 
     @property
@@ -156,10 +156,10 @@ class ClusterImage:
         return bool(self._transaction)
 
     def apply(self, record: Message, changes: list[UndoEntry], frame: bytes | None = None) -> None:
-        """Apply one metadata record and add its undo entries to `changes`; none for a record without state.
+        """Apply one metadata record and add its undo entries to `changes`.
 
-        `frame` is the encoded record, None if it is not written yet. Records of a transaction are applied together at
-        its end. Raises MalformedMessage for a record that contradicts the image.
+        `frame` is the encoded record, None if it has not been encoded yet. Records of a transaction are applied
+        together at its end (KIP-868). Raises MalformedMessage for a record that contradicts the image.
         """
         kind = type(record)
         if self._transaction and kind not in _TRANSACTION_MARKERS:
@@ -197,11 +197,11 @@ class ClusterImage:
         return self.configs.get(resource, {})
 
     def apply_config(self, record: ConfigRecord, changes: list[UndoEntry]) -> None:
-        """Apply a record of this type: `apply` without the dispatch."""
+        """Apply a ConfigRecord, as `apply` does but without its dispatch."""
         self.set_config((record.resource_type, record.resource_name), record.name, record.value, changes)
 
     def topic_config(self, topic: str, key: str) -> str | None:
-        """Return the effective value for a topic: its own, or else the cluster-wide one."""
+        """Return the value for a topic: its own, or else the cluster-wide one, None if neither is set."""
         own = self.config((int(ConfigResourceType.TOPIC), topic)).get(key)
         return own if own is not None else self.config(ALL_BROKERS).get(key)
 
@@ -307,8 +307,7 @@ class ClusterImage:
         return self.topics[topic_id] if topic_id is not None else None
 
     def topic_revision(self, topic_id: KafkaUuid) -> Hashable:
-        """Return a value that differs if the partitions of the topic or any broker do: a hash of the partitions, and
-        the brokers."""
+        """Return a value that changes whenever a partition of the topic or any broker does."""
         return self._rows.get(topic_id, 0), tuple(self.brokers.values())
 
     def _add_topic(self, record: TopicRecord, changes: list[UndoEntry]) -> None:
@@ -323,7 +322,7 @@ class ClusterImage:
         self._replace_row(0, text_row("topic", record.name, str(record.topic_id)), changes)
 
     def _remove_topic(self, record: RemoveTopicRecord, changes: list[UndoEntry]) -> None:
-        """Remove a topic with its configs, as every reader of the log does."""
+        """Remove a topic with its partitions and configs, which have no removal records of their own."""
         topic = self._topic(record.topic_id)
         self.index.remove(topic.id, topic.partitions, changes)
         self._replace_row(self._rows.get(topic.id, 0), 0, changes)
@@ -343,7 +342,7 @@ class ClusterImage:
         self._set_partition(topic, record.partition_id, partition_from_record(record, self.shared), changes)
 
     def apply_partition_change(self, record: PartitionChangeRecord, changes: list[UndoEntry]) -> None:
-        """Apply a record of this type, as `apply` does. Raises MalformedMessage for an unknown partition."""
+        """Apply a PartitionChangeRecord, as `apply` does. Raises MalformedMessage for an unknown partition."""
         topic = self._topic(record.topic_id)
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
@@ -363,16 +362,16 @@ class ClusterImage:
         old_row = partition_row(tp, before) if before is not None else 0
         new_row = partition_row(tp, partition)
         self._replace_row(old_row, new_row, changes)
-        self._topic_rows_moved(topic.id, old_row, new_row, changes)
+        self._replace_topic_row(topic.id, old_row, new_row, changes)
 
     def add_prepared(self, prepared: PreparedPartitions, changes: list[UndoEntry]) -> None:
-        """Add prepared partitions, all new, as if each of their records were applied."""
+        """Add prepared partitions, all of them new, as if their records were applied one by one."""
         add_all(self._topic(prepared.topic_id).partitions, prepared.partitions, changes)
         self.index.add(prepared.index, changes)
         self._replace_row(0, prepared.rows, changes)
-        self._topic_rows_moved(prepared.topic_id, 0, prepared.rows, changes)
+        self._replace_topic_row(prepared.topic_id, 0, prepared.rows, changes)
 
-    def _topic_rows_moved(
+    def _replace_topic_row(
         self, topic_id: KafkaUuid, old_row: int, new_row: int, changes: list[UndoEntry]
     ) -> None:
         rows = self._rows
@@ -413,7 +412,7 @@ class ClusterImage:
     def _close_transaction(
         self, record: Message, changes: list[UndoEntry]
     ) -> list[tuple[Message, bytes | None]]:
-        """Close the transaction and return its records."""
+        """Close the open transaction and return its records with their frames."""
         if not self._transaction:
             raise MalformedMessage(f"a {type(record).__name__} without an open transaction")
         _, *pending = self._transaction.values()
@@ -421,14 +420,14 @@ class ClusterImage:
             remove(self._transaction, position, changes)
         return pending
 
-    # The rest
+    # Other records
 
     def _store_opaque(self, record: Message, frame: bytes | None, changes: list[UndoEntry]) -> None:
         key = OPAQUE_KEYS[type(record)](record)
         before = self.opaque_records.get(key)
         old_row = opaque_row(before) if before is not None else 0
         if not is_removal(record):
-            # All of these have one version.
+            # Each of these record types has only one version.
             stored = encode_record(record, record.MAX_VERSION) if frame is None else frame
             assign(self.opaque_records, key, stored, changes)
             self._replace_row(old_row, opaque_row(stored), changes)
@@ -454,7 +453,7 @@ class ClusterImage:
         numbers["hash"] = before - old_row + new_row & HASH_MASK
 
     def fingerprint(self) -> tuple[object, ...]:
-        """Return values that are equal for equal images and show where they differ. Reads the whole image."""
+        """Return values that are equal for equal images and show where others differ. Reads the whole image."""
         configs = tuple(
             (resource, tuple(sorted(values.items())))
             for resource, values in sorted(self.configs.items())
@@ -497,4 +496,4 @@ _REPLAY: dict[type, Callable[[ClusterImage, Any, list[UndoEntry]], None]] = {
     AbortTransactionRecord: ClusterImage._abort_transaction,
     NoOpRecord: ClusterImage._apply_noop,
 }
-"""Not an attribute of the image, to avoid a reference cycle: a replaced image is freed immediately."""
+"""By record type. Functions, not bound methods: an image without reference cycles is freed once it is replaced."""

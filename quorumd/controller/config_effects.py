@@ -1,7 +1,7 @@
 """Partition changes caused by config changes.
 
 A new min.insync.replicas may clear an ELR or complete a reassignment; unclean.leader.election.enable may elect a
-leader for a leaderless partition. These changes belong into the batch of the config change: a leader that reads a
+leader for a leaderless partition. These changes belong in the batch of the config change: a leader that reads a
 smaller min.insync.replicas may advance its high watermark immediately, without the replicas in the ELR.
 """
 
@@ -58,7 +58,7 @@ def plan_effects(controller: Controller, changes: Sequence[ConfigRecord]) -> lis
 
 
 def _affected_partitions(image: ClusterImage, resources: Iterable[Resource]) -> Iterable[PartitionId]:
-    """Partitions that other configs may change: reassigning, leaderless or with an ELR."""
+    """Return the partitions that a config change may affect: reassigning, leaderless or with an ELR."""
     if ALL_BROKERS in resources:
         index = image.index
         return dict.fromkeys((*index.with_elr, *index.reassigning, *index.leaderless))

@@ -18,7 +18,7 @@ _LISTED_TYPES: Final = (
     frozenset({ConfigResourceType.CLIENT_METRICS}),
     frozenset(ConfigResourceType),
 )
-"""The types that each version can list. Version 0 was ListClientMetricsResources (KIP-714)."""
+"""The types that a version can list, by version. Version 0 is ListClientMetricsResources (KIP-714)."""
 _ORDER: Final = (
     ConfigResourceType.GROUP,
     ConfigResourceType.CLIENT_METRICS,
@@ -26,17 +26,17 @@ _ORDER: Final = (
     ConfigResourceType.BROKER,
     ConfigResourceType.TOPIC,
 )
-"""The order in a response, as Kafka's."""
+"""The order of types in a response, as in Kafka."""
 
 
 def list_config_resources(
     image: ClusterImage, message: ListConfigResourcesRequest, version: int, listener: str
 ) -> ListConfigResourcesResponse:
-    """List the resources of the requested types, each type in order of names; of all types if none is requested.
+    """List the resources of the requested types, or of all types if none is requested.
 
-    Topics and brokers are listed without configs of their own too; groups and client metrics subscriptions exist
-    here only through theirs. `listener`: that of the client; brokers without an endpoint of it are not listed. A type
-    that the version cannot list makes the response UNSUPPORTED_VERSION without resources.
+    Topics and brokers are listed even without configs; a group or client metrics subscription only if it has some.
+    `listener`: that of the client; brokers without an endpoint for it are not listed. If the version cannot list a
+    requested type, the response is UNSUPPORTED_VERSION without resources.
     """
     listed = _LISTED_TYPES[version]
     requested = set(message.resource_types) or listed
@@ -60,6 +60,6 @@ def _names(image: ClusterImage, kind: ConfigResourceType, listener: str) -> Iter
 
 
 def _brokers(image: ClusterImage, listener: str) -> Iterable[int]:
-    """The brokers with an endpoint of a listener; all for the listener of controllers, which no broker has."""
+    """Return the brokers with an endpoint for a listener; all brokers for a controller listener, which none has."""
     reachable = (broker_id for broker_id, broker in image.brokers.items() if broker.endpoint(listener))
     return sorted(reachable) or sorted(image.brokers)

@@ -1,4 +1,4 @@
-"""Requests to change configs: IncrementalAlterConfigs and its older form AlterConfigs."""
+"""IncrementalAlterConfigs and its predecessor AlterConfigs (KIP-133, KIP-339)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from quorumd.protocol.messages.incremental_alter_configs_request import Incremen
 
 
 class NamedResource(Protocol):
-    """A resource in a request of either API."""
+    """A resource in an IncrementalAlterConfigs or AlterConfigs request."""
 
     resource_type: int
     resource_name: str
@@ -46,7 +46,7 @@ _SUPPORTED = frozenset(
 _DUPLICATE = RequestError(
     ErrorCode.INVALID_REQUEST, "The request names this resource more than once; none of its changes was made."
 )
-"""The one response for all changes of that resource, as Kafka's controllers give it."""
+"""The result of a resource that a request names several times; as in Kafka, the response contains it once."""
 
 
 def plan_incremental_alter_configs(
@@ -55,7 +55,7 @@ def plan_incremental_alter_configs(
     version: int,
     context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Plan each resource by itself; one that is refused does not affect the others."""
+    """Plan each resource separately; one that is rejected does not affect the others."""
     del version
     image, has_remote_storage = controller.image, controller.settings.remote_storage
 
@@ -76,7 +76,7 @@ def plan_alter_configs(
     version: int,
     context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """As `plan_incremental_alter_configs`; configs that a resource has and the request does not name are deleted."""
+    """Plan each resource separately; configs of a resource that the request does not name are deleted."""
     del version
     image, has_remote_storage = controller.image, controller.settings.remote_storage
 
@@ -96,16 +96,16 @@ def _plan_resources(
     plan: Callable[[Resource, C], _Planned],
     result: Callable[[int, str | None, int, str], R],
 ) -> tuple[list[R], list[ConfigRecord]]:
-    """The result of each resource, and the records of those that were not refused."""
+    """Return the results of the resources, and the records of those that were not rejected."""
     results: list[R] = []
     records: list[ConfigRecord] = []
     repeated = _repeated(requested) if len(requested) > 1 else ()
-    refused: set[Resource] = set()
+    rejected: set[Resource] = set()
     for each in requested:
         resource = (each.resource_type, each.resource_name)
         if resource in repeated:
-            if resource not in refused:
-                refused.add(resource)
+            if resource not in rejected:
+                rejected.add(resource)
                 results.append(result(*_error(_DUPLICATE), *resource))
             continue
         planned = plan(resource, each)
@@ -122,5 +122,5 @@ def _repeated(requested: Sequence[NamedResource]) -> Collection[Resource]:
     return {resource for resource, count in times.items() if count > 1 and resource[0] in _SUPPORTED}
 
 
-def _error(refusal: RequestError) -> tuple[int, str]:
-    return int(refusal.error), refusal.message
+def _error(rejection: RequestError) -> tuple[int, str]:
+    return int(rejection.error), rejection.message

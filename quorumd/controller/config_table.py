@@ -1,4 +1,4 @@
-"""The configs that Kafka defines: type, default, rule, and the broker config that is their default."""
+"""The configs that Kafka defines: their types, defaults and rules, and the broker configs that are their defaults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quorumd.controller.config_definitions import DEFINITIONS
 
 
 class ConfigType(IntEnum):
-    """Types of values in DescribeConfigs."""
+    """DescribeConfigs' ConfigType (KIP-569)."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -24,10 +24,11 @@ class ConfigType(IntEnum):
 
 
 class ConfigDefinition(NamedTuple):
-    """One config.
+    """The definition of one config.
 
-    `rule`: check of values beyond their type, in the syntax of config_values.py. `broker_name`: the broker config
-    that is the default of this one, None if there is none. `is_internal`: not described unless it is set.
+    `default`: None if there is none. `rule`: constraint of values beyond their type, in the syntax that
+    scripts/generate_configs.py explains. `broker_name`: the broker config that is the default of this one, None if
+    there is none. `is_internal`: not described unless it is set.
     """
 
     type: ConfigType

@@ -1,6 +1,7 @@
-"""Values of configs, read and checked as Kafka's ConfigDef does.
+"""Values of configs, parsed and validated as by Kafka's ConfigDef.
 
-A value is text on the wire and in the log. Characters up to the space are stripped from both ends, whatever its type.
+A value is text on the wire and in the log. As by Java's String.trim, spaces and control characters are stripped from
+both ends, whatever the type.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def quoted(text: str) -> str:
 
 
 def parse_value(name: str, definition: ConfigDefinition, text: str) -> Value:
-    """Parse and check a value. Raises RequestError."""
+    """Parse and check a value. Raises RequestError with INVALID_CONFIG."""
     stripped = text.strip(_STRIPPED)
     value, problem = _parse(definition.type, stripped)
     if problem is None and definition.rule:
@@ -51,12 +52,12 @@ def parse_value(name: str, definition: ConfigDefinition, text: str) -> Value:
 
 
 def default_value(definition: ConfigDefinition) -> Value:
-    """Return the parsed built-in default."""
+    """Return the parsed built-in default, None if there is none."""
     return None if definition.default is None else _parse(definition.type, definition.default)[0]
 
 
 def split_list(text: str) -> list[str]:
-    """Split a comma separated list into its items."""
+    """Split a comma-separated list into its items; an empty list has none."""
     stripped = text.strip(_STRIPPED)
     if "," not in stripped:
         return [stripped] if stripped else []
@@ -64,7 +65,7 @@ def split_list(text: str) -> list[str]:
 
 
 def split_like_java(text: str, separator: str) -> list[str]:
-    """Split like Java's String.split: without trailing empty parts; an empty text is one empty part."""
+    """Split like Java's String.split: without trailing empty parts, and an empty text into one empty part."""
     parts = text.split(separator)
     if len(parts) == 1:
         return parts
@@ -151,7 +152,7 @@ def _range(minimum: str, maximum: str) -> str:
 
 
 def is_offset_reset(text: str) -> bool:
-    """Whether this is a valid initial offset of a share group."""
+    """Whether this is a valid initial offset of a share group: earliest, latest or by_duration (KIP-1106)."""
     if text in ("earliest", "latest"):
         return True
     duration = text.removeprefix(_BY_DURATION)

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs and AlterConfigs: validation of requests, and their records (KIP-339, KIP-412)."""
+"""Validation of config changes, and their records (KIP-339)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.text import is_name
 
 MAX_TEXT_BYTES = 32_767
-"""Maximum of a non-flexible string (int16), so that every client can read back the values that it set."""
+"""Maximum of a non-flexible string (int16): a longer value could not be described to clients of older versions."""
 MAX_NODE_ID = 2**31 - 1
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 _COMMA = re.compile(r"\s*,\s*", re.ASCII)
@@ -56,7 +56,7 @@ class ConfigOperation(IntEnum):
 
 
 def check_resource(image: ClusterImage, resource: Resource) -> RequestError | None:
-    """Return the error if configs of this resource cannot be described."""
+    """Return the error if configs of this resource cannot be described, None if they can."""
     error = _check_name(resource) or _check_existence(image, resource)
     if error is not None and error.error is ErrorCode.UNSUPPORTED_VERSION:
         return RequestError(ErrorCode.INVALID_REQUEST, error.message)
@@ -64,7 +64,7 @@ def check_resource(image: ClusterImage, resource: Resource) -> RequestError | No
 
 
 def _check_name(resource: Resource) -> RequestError | None:
-    """Return the error if the resource type or name is invalid."""
+    """Return the error if the resource type or name is invalid, None if it is valid."""
     kind, name = resource
     if kind == ConfigResourceType.BROKER:
         if name == "" or _is_node_id(name):
@@ -104,8 +104,8 @@ def plan_incremental(
 ) -> list[ConfigRecord] | RequestError:
     """Plan the records of (name, ConfigOperation, value) triples of one resource, all or none.
 
-    APPEND and SUBTRACT treat the value as a comma separated list and write no record if the list does not change.
-    `comes_from_broker`: the forwarding broker has done the checks that only brokers can do.
+    APPEND and SUBTRACT treat the value as a comma-separated list; if the list does not change, there is no record.
+    `comes_from_broker`: whether a broker forwarded the request, after the checks that only brokers can make.
     """
     error = _check_name(resource)
     if error is None and resource[0] == _BROKER:
@@ -129,8 +129,8 @@ def plan_operations(
     operations: Sequence[tuple[str, int, str | None]],
     has_remote_storage: bool,
 ) -> list[ConfigRecord] | RequestError:
-    """Plan like `plan_incremental`, for a resource with these configs that may not exist yet. The last of several
-    operations on the same config wins."""
+    """Plan like `plan_incremental` for a resource with the configs `current`, which need not exist yet. The last of
+    several operations on the same config wins."""
     if len(operations) > 1:
         operations = list({operation[0]: operation for operation in operations}.values())
     records: list[ConfigRecord] = []
@@ -170,8 +170,7 @@ def plan_replacement(
 def _validate(
     kind: int, configs: Mapping[str, str], previous: Mapping[str, str], has_remote_storage: bool
 ) -> None:
-    """Check configs as Kafka's controllers do; broker configs are checked by the forwarding broker. Raises
-    RequestError."""
+    """Check configs as Kafka's controllers do; the forwarding broker checks those of brokers. Raises RequestError."""
     if kind == _TOPIC:
         validate_topic_configs(configs, previous, has_remote_storage)
     elif kind == ConfigResourceType.GROUP:
@@ -207,7 +206,7 @@ def _plan_operation(
     if _is_too_long(value):
         raise invalid_config(f"The value of {quoted(name)} is longer than {MAX_TEXT_BYTES} bytes.")
     if resource[0] == _BROKER and name in (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION):
-        # The default for topics must be valid for topics.
+        # These are the defaults of the topic configs of the same names, which the controller itself parses.
         parse_value(name, BROKER_CONFIGS[name], value)
     return ConfigRecord(*resource, name, value)
 
@@ -215,24 +214,22 @@ def _plan_operation(
 def _check_cordons_are_known(
     image: ClusterImage, operations: Sequence[tuple[str, int, str | None]]
 ) -> RequestError | None:
-    """Return the error below the metadata version from which brokers report cordoned directories (KIP-1066)."""
+    """Return the error if directories are cordoned at a metadata version that does not support it (KIP-1066)."""
     if image.metadata_version >= CORDONED_SINCE or all(
         name != CORDONED_LOG_DIRS for name, _, _ in operations
     ):
         return None
     return RequestError(
         ErrorCode.INVALID_CONFIG,
-        f"{CORDONED_LOG_DIRS} needs {METADATA_VERSION} {CORDONED_SINCE} (4.3-IV0) or higher, but the "
+        f"{CORDONED_LOG_DIRS} requires {METADATA_VERSION} {CORDONED_SINCE} (4.3-IV0) or higher, but the "
         f"cluster is at {image.metadata_version}; upgrade it first.",
     )
 
 
-def _check_cordons_are_fewer(
-    current: str | None, records_or_error: Sequence[ConfigRecord]
-) -> RequestError | None:
+def _check_cordons_are_fewer(current: str | None, records: Sequence[ConfigRecord]) -> RequestError | None:
     """Return the error if an entry is added: controllers know the ids of log directories, not their paths, so without
     the broker's check they can only remove entries, as in Kafka."""
-    for record in records_or_error:
+    for record in records:
         if record.name != CORDONED_LOG_DIRS or not (record.value or "").strip():
             continue
         added = set(_directories(record.value or "")) - set(
@@ -262,7 +259,8 @@ def _check_one_broker(operations: Sequence[tuple[str, int, str | None]]) -> Requ
 
 
 def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> RequestError | None:
-    """Return the error if the cluster-wide value is deleted: each broker would fall back to its properties file."""
+    """Return the error if the cluster-wide min.insync.replicas is deleted: each broker would fall back to its
+    properties file."""
     if all(
         name != MIN_INSYNC_REPLICAS or not _is_deletion(operation, value)
         for name, operation, value in operations
@@ -276,12 +274,12 @@ def _check_all_brokers(operations: Sequence[tuple[str, int, str | None]]) -> Req
 
 
 def _is_deletion(operation: int, value: str | None) -> bool:
-    """Whether an operation deletes the config: in Kafka, SET with null does, too."""
+    """Whether an operation deletes the config. As in Kafka, SET with null does."""
     return operation == ConfigOperation.DELETE or (operation == ConfigOperation.SET and value is None)
 
 
 def _apply_list_operation(current: str, operation: int, value: str) -> str:
-    """Return the comma separated list after the operation."""
+    """Return the comma-separated list after the operation."""
     items = [item for item in current.split(",") if item]
     for item in split_like_java(value, ","):
         if operation == ConfigOperation.SUBTRACT:

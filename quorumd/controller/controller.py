@@ -17,9 +17,9 @@ class ControllerSettings:
 
     `max_batch_bytes`: limit of all records of one result, framing included. `max_partitions_per_step`: partitions
     that change in one step when a broker joins or leaves, so that a step takes a few hundred milliseconds.
-    `leader_imbalance_check_interval_ms`, `max_idle_interval_ms`: 0 for never. `unclean_election_interval_ms`: of the
-    sweep over leaderless partitions that allow unclean election, a safety net, since every change that makes a
-    replica electable elects it.
+    `leader_imbalance_check_interval_ms`, `max_idle_interval_ms`: 0 for never. `unclean_election_interval_ms`: between
+    sweeps over leaderless partitions that allow unclean election. The sweep is a safety net: every change that makes
+    a replica electable elects it. `token_*`: of delegation tokens, which an empty `token_secret_key` disables.
     """
 
     broker_session_timeout_ms: float = 9_000.0
@@ -42,9 +42,10 @@ class ControllerSettings:
 class Controller:
     """State of the active controller.
 
-    `image` is that of the leader's whole log, uncommitted records included. `now_ms()`: monotonic. `next_offset()`:
-    offset of the next record to append. `new_uuid()`: never a reserved one (KIP-516). `wall_ms()`: Unix time.
-    `other_voters()`: voters besides this node, which must be registered before a feature changes.
+    `image` is that of the leader's whole log, uncommitted records included. `now_ms()`: monotonic time in
+    milliseconds. `wall_ms()`: Unix time in milliseconds. `next_offset()`: offset of the next record to append.
+    `new_uuid()`: a random UUID, never a reserved one (KIP-516). `other_voters()`: ids of the voters besides this
+    node, which must be registered before a feature changes.
     """
 
     def __init__(
@@ -77,8 +78,8 @@ class Controller:
         return broker is not None and not broker.is_fenced and not broker.in_controlled_shutdown
 
     def directory_of(self, broker_id: int) -> KafkaUuid:
-        """Return the directory of a new replica on this broker: its only one, or unassigned until it reports one
-        (KIP-858)."""
+        """Return the directory of a new replica on this broker: its only one, or UNASSIGNED, in which case the broker
+        chooses one (KIP-858)."""
         broker = self.image.brokers.get(broker_id)
         return broker.directories[0] if broker is not None and len(broker.directories) == 1 else UNASSIGNED
 

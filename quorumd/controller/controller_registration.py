@@ -29,18 +29,18 @@ MAX_NAME_LENGTH: Final = 255
 """Maximum length of a host, listener or feature name, in characters."""
 MAX_PORT: Final = 65_535
 SECURITY_PROTOCOLS: Final = 4
-"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; a stock reader halts on any other number."""
+"""Number of security protocols: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. A stock reader halts on any other."""
 MAX_ENTRIES: Final = 100
-"""Maximum number of listeners, and of features."""
+"""Maximum number of listeners, and of features, of a registration."""
 
 
 def plan_controller_registration(
     controller: Controller, message: ControllerRegistrationRequest, version: int
 ) -> ControllerResult:
-    """Replace the registration of the controller, of whichever incarnation, as Kafka does: if a late request of a
-    dead incarnation wins, the running one sees that in its image and registers again.
+    """Register a controller. As in Kafka, this replaces its registration whatever the incarnation: if the request of
+    an earlier incarnation arrives late, the running one sees that in its image and registers again.
 
-    A registration that the log already holds is not written again.
+    A registration that the log already has is not written again.
     """
     del version
     problem = _validate_request(message)
@@ -56,7 +56,7 @@ def plan_controller_registration(
 def plan_unregister_controller(
     controller: Controller, message: UnregisterControllerRequest, version: int
 ) -> ControllerResult:
-    """Remove a registration. A running controller registers again. Unlike Kafka, this works at every metadata
+    """Unregister a controller. If it is running, it registers again. Unlike in Kafka, this works at every metadata
     version: see `registered_controllers`."""
     del version
     image = controller.image
@@ -73,7 +73,7 @@ def plan_unregister_controller(
 
 
 def _validate_request(message: ControllerRegistrationRequest) -> str | None:
-    """Return why readers of the log could not use this registration, None if they can."""
+    """Return why readers of the log could not use this registration, None if they could."""
     names = [listener.name for listener in message.listeners]
     features = [feature.name for feature in message.features]
     if message.controller_id < 0:

@@ -11,7 +11,7 @@ from quorumd.protocol.wire import Message
 
 class ControllerResult(NamedTuple):
     """The result of planning a request. `records` are appended atomically, followed by those of the partitions in
-    `prepared`. Without records the response only reads the image."""
+    `prepared`. If there are none, nothing has to be committed before the response."""
 
     records: Sequence[Message]
     response: Message

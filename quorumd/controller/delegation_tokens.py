@@ -1,6 +1,7 @@
-"""Delegation tokens (KIP-48): who may create, renew, expire and see them.
+"""CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken and DescribeDelegationToken (KIP-48).
 
-A token's HMAC, its password, is derived from its id and a secret that all nodes have; the log holds no secret.
+A token's HMAC, which serves as its password, is derived from its id and a secret key that all nodes share; the log
+has neither.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from quorumd.protocol.wire import Message
 from quorumd.security.tokens import token_hmac
 
 MAX_SWEPT: Final = 1000
-"""Tokens that one step of the sweep removes."""
+"""Maximum number of tokens that one step of the sweep removes."""
 _FOREVER: Final = 2**63 - 1
 
 
@@ -48,7 +49,7 @@ def plan_create_delegation_token(
     version: int,
     context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Create a token for the requester or, with the right to that, for another owner."""
+    """Create a token for the requester or for the owner that it names, which the caller has authorized (KIP-373)."""
     del version
     requester = context.requester
     owner = requester.principal
@@ -87,7 +88,7 @@ def plan_renew_delegation_token(
     version: int,
     context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Move the time of expiry, at most to the end of the token's lifetime."""
+    """Postpone the expiry of a token, at most to the end of its lifetime."""
     del version
     found = _usable(controller, message.hmac, context.requester)
     now = controller.wall_ms()
@@ -108,7 +109,7 @@ def plan_expire_delegation_token(
     version: int,
     context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Set the time of expiry, or remove the token at once."""
+    """Set the expiry of a token, or remove it at once if the period is negative."""
     del version
     found = _usable(controller, message.hmac, context.requester)
     now = controller.wall_ms()
@@ -133,7 +134,7 @@ def _unavailable(controller: Controller, requester: Requester) -> ErrorCode:
 
 
 def _usable(controller: Controller, hmac: bytes, requester: Requester) -> Token | ErrorCode:
-    """The token with this HMAC, if the requester may renew it."""
+    """Return the token with this HMAC, or the error if the requester may not renew it."""
     error = _unavailable(controller, requester)
     if error is not ErrorCode.NONE:
         return error
@@ -160,7 +161,7 @@ def _record(token: Token) -> DelegationTokenRecord:
 
 
 def expired_tokens(image: ClusterImage, now_ms: int) -> list[Message]:
-    """The records that remove expired tokens, at most MAX_SWEPT."""
+    """Return the records that remove expired tokens, at most MAX_SWEPT. `now_ms`: Unix time."""
     expired = (token.id for token in image.security.tokens.values() if token.is_expired(now_ms))
     return [RemoveDelegationTokenRecord(id) for id, _ in zip(expired, range(MAX_SWEPT), strict=False)]
 
@@ -172,8 +173,8 @@ def describe_delegation_tokens(
     requester: Requester,
     may_see: Callable[[Token], bool],
 ) -> Generator[None, None, DescribeDelegationTokenResponse]:
-    """List the present tokens of the owners, those that the requester owns, requested, may renew or `may_see`, in
-    two steps per token."""
+    """List the tokens whose owner, requester or a renewer is one of the message's owners, or all if those are null;
+    only tokens that the requester holds in one of these roles, or that `may_see` accepts. Two steps per token."""
     tokens = list(image.security.tokens.values())
     return _describe(tokens, message, secret_key, requester, may_see)
 

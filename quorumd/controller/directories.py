@@ -42,7 +42,7 @@ def plan_assign_replicas_to_dirs(
 
 
 class _ReplicaAssigner:
-    """The changes of one request. If it names a replica twice, the last directory counts."""
+    """The changes of one request. If it names a replica twice, the last directory takes effect."""
 
     def __init__(self, controller: Controller, broker: Broker) -> None:
         self._controller = controller

@@ -11,19 +11,19 @@ from quorumd.controller.config_table import TOPIC_CONFIGS, ConfigDefinition, Con
 
 
 class ConfigSource(IntEnum):
-    """DescribeConfigs' sources of a value."""
+    """DescribeConfigs' ConfigSource (KIP-226): where a value is set."""
 
     TOPIC = 1
-    BROKER = 2
-    ALL_BROKERS = 3
-    PROPERTIES_FILE = 4
-    BUILT_IN = 5
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
     CLIENT_METRICS = 7
     GROUP = 8
 
 
 class ConfigValue(NamedTuple):
-    """A value in one source: `name` is its name there."""
+    """A value of a config in one source, with the config's name in that source."""
 
     source: ConfigSource
     name: str
@@ -31,7 +31,7 @@ class ConfigValue(NamedTuple):
 
 
 class EffectiveConfig(NamedTuple):
-    """One config. The first of `values` is effective; the others are its fallbacks, in order."""
+    """One config. The first of `values` takes effect; the others are its synonyms, by descending precedence."""
 
     name: str
     type: ConfigType
@@ -39,7 +39,7 @@ class EffectiveConfig(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether its values must not be shown."""
+        """Whether its values are secret and must not be described."""
         return self.type is ConfigType.PASSWORD
 
 
@@ -60,8 +60,8 @@ def merge_layers(
 
 
 def effective_topic_configs(image: ClusterImage, own: dict[str, str]) -> list[EffectiveConfig]:
-    """Return all configs of a topic with these values of its own, by name; they take precedence over the cluster-wide
-    values, and those over the defaults."""
+    """Return all configs, sorted by name, of a topic on which `own` is set. Those values take precedence over the
+    cluster-wide ones, which take precedence over the defaults."""
     of_brokers = image.config(ALL_BROKERS)
     effective: list[EffectiveConfig] = []
     for name in sorted(TOPIC_CONFIGS.keys() | own.keys()):
@@ -72,13 +72,15 @@ def effective_topic_configs(image: ClusterImage, own: dict[str, str]) -> list[Ef
         if config is not None and config.is_internal and not values:
             continue
         if config is None:
-            # The log has a config that this version does not know.
+            # The config is in the log but unknown to this version.
             effective.append(EffectiveConfig(name, ConfigType.UNKNOWN, values))
             continue
         broker_name = config.broker_name
         if broker_name is not None and broker_name in of_brokers:
-            values.append(ConfigValue(ConfigSource.ALL_BROKERS, broker_name, of_brokers[broker_name]))
+            values.append(
+                ConfigValue(ConfigSource.DYNAMIC_DEFAULT_BROKER, broker_name, of_brokers[broker_name])
+            )
         if config.default is not None:
-            values.append(ConfigValue(ConfigSource.BUILT_IN, broker_name or name, config.default))
+            values.append(ConfigValue(ConfigSource.DEFAULT, broker_name or name, config.default))
         effective.append(EffectiveConfig(name, config.type, values))
     return effective

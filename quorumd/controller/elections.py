@@ -1,4 +1,4 @@
-"""ElectLeaders, and the periodic unclean elections of the controller (KIP-183, KIP-460)."""
+"""ElectLeaders (KIP-183, KIP-460), and the periodic unclean elections of the controller."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 MAX_SWEEP_RECORDS: Final = 1_000
 """Limit per sweep: about ten milliseconds of planning."""
 
-_SEEN_A_PARTITION: Final = 16
-"""Partitions that can be examined in the time that changes one."""
+_EXAMINED_PER_CHANGE: Final = 16
+"""Number of partitions that can be examined in the time that the change of one takes."""
 
-_NO_MATTER: Final = (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-"""Errors left out of the response for all partitions: the partition was elected or deleted in the meantime."""
+_OMITTED_ERRORS: Final = (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""Errors that a response for all partitions omits: the partition needs no election, or has been deleted."""
 
 _ELECTIONS: Final = (Election.PREFERRED, Election.UNCLEAN)
-"""By ElectionType."""
+"""The elections by ElectionType of the request."""
 
 
 class UncleanElection(NamedTuple):
-    """The election of a leader that may lack committed records. `is_last_known`: the last known leader was elected
-    although the topic does not allow unclean election, since every eligible replica is lost (KIP-966)."""
+    """The election of a leader that may lack committed records. `is_last_known`: whether it is the last known leader,
+    which is elected even if the topic does not allow unclean election, as no eligible replica is left (KIP-966)."""
 
     topic: str
     number: int
@@ -47,7 +47,7 @@ class UncleanElection(NamedTuple):
 
 
 def unclean_election(image: ClusterImage, record: PartitionChangeRecord) -> UncleanElection | None:
-    """Return the unclean election that this record, not applied yet, carries out; None if it does not."""
+    """Return the unclean election in this record, which is not applied yet; None if it has none."""
     if record.leader < 0:
         return None
     topic = image.topics[record.topic_id]
@@ -61,7 +61,7 @@ def unclean_election(image: ClusterImage, record: PartitionChangeRecord) -> Uncl
 
 
 def is_eligible_election(image: ClusterImage, record: PartitionChangeRecord) -> bool:
-    """Whether this record, not applied yet, elects a member of the ELR because the ISR is empty (KIP-966)."""
+    """Whether this record, which is not applied yet, elects a member of the ELR (KIP-966)."""
     if record.leader < 0:
         return False
     before = image.topics[record.topic_id].partitions[record.partition_id]
@@ -75,35 +75,38 @@ class _ElectionResult(NamedTuple):
 
 
 def partitions_to_elect(
-    controller: Controller, message: ElectLeadersRequest, most: int
+    controller: Controller, message: ElectLeadersRequest, chunk_size: int
 ) -> Iterator[dict[str, list[int]] | None] | None:
-    """Expand a request for all partitions: yield those that need an election, by topic, in chunks of at most `most`.
+    """Expand a request for all partitions: iterate over chunks of at most `chunk_size` partitions that need an
+    election, as numbers by topic name.
 
-    Yields None after examining many partitions without finding a chunk. Returns None if there are few partitions.
+    Yields None whenever it has examined many partitions without filling a chunk, so that the caller can pause.
+    Returns None if the cluster has at most `chunk_size` partitions, or for an unknown election type.
     """
-    if controller.image.index.partition_count <= most or not 0 <= message.election_type < len(_ELECTIONS):
+    partition_count = controller.image.index.partition_count
+    if partition_count <= chunk_size or not 0 <= message.election_type < len(_ELECTIONS):
         return None
     if _ELECTIONS[message.election_type] is Election.UNCLEAN:
-        return by_topic(controller.image, list(controller.image.index.leaderless), most)
-    return _without_preferred_leader(controller.image, most)
+        return by_topic(controller.image, list(controller.image.index.leaderless), chunk_size)
+    return _without_preferred_leader(controller.image, chunk_size)
 
 
-def _without_preferred_leader(image: ClusterImage, most: int) -> Iterator[dict[str, list[int]] | None]:
+def _without_preferred_leader(image: ClusterImage, chunk_size: int) -> Iterator[dict[str, list[int]] | None]:
     found: dict[str, list[int]] = {}
-    count = seen = 0
+    count = examined = 0
     for name, topic_id in list(image.topic_ids.items()) if image.index.imbalanced_count else ():
         topic = image.topics.get(topic_id)
         for number, partition in list(topic.partitions.items()) if topic is not None else ():
-            seen += 1
+            examined += 1
             if not partition.has_preferred_leader:
                 found.setdefault(name, []).append(number)
                 count += 1
-            if count == most:
+            if count == chunk_size:
                 yield found
-                found, count, seen = {}, 0, 0
-            elif seen == _SEEN_A_PARTITION * most:
+                found, count, examined = {}, 0, 0
+            elif examined == _EXAMINED_PER_CHANGE * chunk_size:
                 yield None
-                seen = 0
+                examined = 0
     if found:
         yield found
 
@@ -116,7 +119,7 @@ def plan_elect_leaders(
 ) -> ControllerResult:
     """Plan each partition separately; all changes form one atomic batch.
 
-    A request without partitions means all, and its response lists only those that needed an election.
+    A request with null partitions is for all of them; its response lists only those that needed an election.
     """
     del version
     reports_all = message.topic_partitions is not None and not context.part.is_of_all
@@ -130,7 +133,7 @@ def plan_elect_leaders(
         partition_results: list[wire.PartitionResult] = []
         for number in numbers:
             result = _elect(name, topic, number, election, rules, records)
-            if reports_all or result.error not in _NO_MATTER:
+            if reports_all or result.error not in _OMITTED_ERRORS:
                 partition_results.append(wire.PartitionResult(number, int(result.error), result.text))
             if topic is not None and result.record is not None:
                 records[PartitionId(topic.id, number)] = result.record
@@ -142,7 +145,7 @@ def plan_elect_leaders(
 def elect_unclean_leaders(controller: Controller) -> list[PartitionChangeRecord]:
     """Elect leaders for leaderless partitions of topics that allow unclean election.
 
-    Returns at most MAX_SWEEP_RECORDS records; if it returns that many, there may be more once these are applied.
+    Returns at most MAX_SWEEP_RECORDS records. If it returns that many, call it again once they are applied.
     """
     image = controller.image
     rules: dict[str, PartitionRules] = {}

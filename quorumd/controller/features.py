@@ -29,7 +29,7 @@ from quorumd.protocol.messages.update_features_request import FeatureUpdateKey, 
 from quorumd.protocol.wire import Message
 
 KRAFT_VERSION_LEVEL: Final = 1
-"""Dynamic voters (KIP-853): every quorum of quorumd starts and stays at this level."""
+"""The level of dynamic voters (KIP-853), at which every quorum of quorumd starts and stays."""
 
 
 class UpgradeType(IntEnum):
@@ -45,10 +45,11 @@ def plan_update_features(
 ) -> ControllerResult:
     """Plan all updates or none. A level that is already finalized is not an error.
 
-    `kafka-features upgrade --release-version` names every feature of a release: the response has the error of each.
+    The error message lists the problems of all updates: `kafka-features upgrade --release-version` requests every
+    feature of a release at once.
     """
     if METADATA_VERSION not in controller.image.features:
-        # The bootstrap levels are not written yet and would replace a level acknowledged now.
+        # The bootstrap records are not written yet and would overwrite a level acknowledged now.
         text = "The cluster has no finalized features yet; retry the request."
         return ControllerResult((), wire.UpdateFeaturesResponse(0, int(ErrorCode.NOT_CONTROLLER), text))
     requested = {update.feature: update.max_version_level for update in message.feature_updates}
@@ -76,7 +77,7 @@ def plan_update_features(
 def _plan_update(
     controller: Controller, update: FeatureUpdateKey, upgrade_type: UpgradeType, levels: Mapping[str, int]
 ) -> list[Message]:
-    """Plan the records of one update. `levels`: all levels after all updates. Raises RequestError."""
+    """Plan the records of one update. `levels`: the levels of all features after all updates. Raises RequestError."""
     image, name, level = controller.image, update.feature, update.max_version_level
     current = finalized_level(image, name)
     if level == current:
@@ -87,7 +88,7 @@ def _plan_update(
     for needed, minimum in unmet_dependencies(name, level, levels):
         raise _invalid_update(f"It requires {needed} {minimum} or higher, not {levels.get(needed, 0)}.")
     if name == METADATA_VERSION and changes_records(current, level):
-        # This holds for an unsafe downgrade too: a reader of the log from its start meets those records.
+        # An unsafe downgrade would not help: a node that reads the log from its start still finds those records.
         raise _invalid_update(
             f"{name} is {current}, and the metadata log may hold records that {level} does not know; neither a safe "
             "nor an unsafe downgrade is supported."
@@ -98,12 +99,12 @@ def _plan_update(
 
 
 def finalized_level(image: ClusterImage, name: str) -> int:
-    """Return the finalized level, 0 for off. That of kraft.version follows from the voter records."""
+    """Return the finalized level of a feature, 0 if it is off. That of kraft.version is not in the image."""
     return KRAFT_VERSION_LEVEL if name == KRAFT_VERSION else image.features.get(name, 0)
 
 
 def _upgrade_type(update: FeatureUpdateKey, version: int) -> UpgradeType:
-    """Version 0 has only a flag that allows a downgrade."""
+    """Return the upgrade type; requests of version 0 have a flag that allows a downgrade. Raises RequestError."""
     if version == 0:
         return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
     try:
@@ -123,7 +124,7 @@ def _check_supported(image: ClusterImage, name: str, level: int) -> None:
         raise _invalid_update(f"The controllers do not support this feature; supported features: {known}.")
     _check_range("The active controller", level, supported.lowest, supported.highest)
     for _, broker in sorted(image.brokers.items()):
-        # A feature that a broker does not list is supported at level 0 only.
+        # A broker supports a feature that it does not list at level 0 only.
         lowest, highest = next(
             ((known.min_level, known.max_level) for known in broker.features if known.name == name), (0, 0)
         )
@@ -131,9 +132,10 @@ def _check_supported(image: ClusterImage, name: str, level: int) -> None:
 
 
 def _check_controllers(controller: Controller, name: str, level: int) -> None:
-    """Check as Kafka does that all voters are registered and every registered controller supports the level.
+    """Check, as Kafka does, that all voters are registered and every registered controller supports the level.
 
-    Observers count, since they read the log; one that is permanently gone must be unregistered. Raises RequestError.
+    This includes observers, which read the log too. A controller that is permanently gone must be unregistered.
+    Raises RequestError.
     """
     registered = controller.image.controllers
     for controller_id, other in sorted(registered.items()):
@@ -172,11 +174,11 @@ def _check_upgrade_type(current: int, level: int, upgrade_type: UpgradeType, nam
 
 
 def _switch_elr(controller: Controller, level: int) -> list[Message]:
-    """Plan the records that go with switching ELR on or off (KIP-966).
+    """Plan the records that switch ELR on or off (KIP-966).
 
-    Off: clear the ELR of every partition with an ISR, since its members may miss records committed from now on. On:
-    set one cluster-wide min.insync.replicas and remove those of single brokers, since brokers and controllers must
-    agree on it.
+    Off: clear the ELR of every partition with an ISR, since its members may lack records that are committed from now
+    on. On: set the cluster-wide min.insync.replicas and remove those of single brokers, since brokers and controllers
+    must agree on it.
     """
     image = controller.image
     if level == 0:
@@ -215,8 +217,8 @@ def _superfluous_elr(image: ClusterImage) -> list[Message]:
 
 
 def default_min_isr_records(image: ClusterImage, value: int) -> list[Message]:
-    """Plan the record that sets the cluster-wide min.insync.replicas, if it is not set yet, as Kafka's controllers
-    do: it overrides the properties file of a broker, whose value the controller cannot know."""
+    """Plan the record that sets the cluster-wide min.insync.replicas unless it is set, as Kafka's controllers do. It
+    overrides the values in the brokers' properties files, which the controller cannot know."""
     if MIN_INSYNC_REPLICAS in image.config(ALL_BROKERS):
         return []
     return [ConfigRecord(*ALL_BROKERS, MIN_INSYNC_REPLICAS, str(value))]

@@ -1,4 +1,4 @@
-"""Validation of group configs: each value, its bounds by broker configs, and their combination."""
+"""Validation of group configs: each value, its bounds in the broker configs, and their combination."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PROTOCOLS: Final = ("consumer", "share", "streams")
 
 
 def _bound(name: str, side: str) -> int | None:
-    """Return a bound of a group config: consumer.X is bounded by the broker configs group.consumer.min.X and
-    group.consumer.max.X, whose names lack the word num before replicas."""
+    """Return a bound of a group config, None if it has none: consumer.X is bounded by the broker configs
+    group.consumer.min.X and group.consumer.max.X, whose names omit a leading `num.` of X."""
     protocol, _, rest = name.partition(".")
     definition = BROKER_CONFIGS.get(f"group.{protocol}.{side}.{rest.removeprefix('num.')}")
     value = default_value(definition) if definition is not None else None

@@ -1,7 +1,7 @@
-"""A hash of the whole image, equal for equal images and updated row by row.
+"""A hash of the whole image, equal for equal images and updated with every change.
 
-It is the sum of one number per row, so that a change costs only the old and the new row. It detects defects; it is
-not cryptographic.
+It is the sum of one number per row (a broker, a partition, a config, ...), so that a change costs only the old and
+the new row. It detects defects, not attacks: it is not cryptographic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quorumd.controller.opaque_records import canonical_frame
 from quorumd.controller.partition import Partition, PartitionId
 
 HASH_BITS: Final = 48
-"""As many bits as a metric, a float, holds exactly."""
+"""Few enough for a metric, a float with a significand of 53 bits, to be exact."""
 HASH_MASK: Final = (1 << HASH_BITS) - 1
 _OPAQUE: Final = crc32c(b"kept")
 
@@ -28,12 +28,12 @@ def text_row(*parts: str) -> int:
 
 
 def producer_ids_row(next_id: int) -> int:
-    """Hash the next producer id; 0 while none is allocated."""
+    """Hash the next producer id; 0 if none has been allocated."""
     return text_row("producer ids", str(next_id)) if next_id else 0
 
 
 def config_change(resource: tuple[int, str], key: str, old_value: str | None, new_value: str | None) -> int:
-    """Return what a new value of a config, or None for no value, adds to the sum of the rows."""
+    """Return what the change of a config adds to the hash of the image. None stands for no value."""
     kind, name = resource
     prefix = crc32c(f"{kind},{len(name)},{len(key)},{name}{key}".encode())
     # Runs once per config record: `_row` is inlined.
@@ -48,7 +48,7 @@ def config_change(resource: tuple[int, str], key: str, old_value: str | None, ne
 
 
 def broker_row(broker: Broker) -> int:
-    """Hash every field of a broker, from values whose `repr` is the same everywhere."""
+    """Hash every field of a broker, all of which have the same `repr` on every node."""
     return text_row("broker", repr(tuple(broker.canonical)))
 
 

@@ -24,7 +24,7 @@ from quorumd.protocol.wire import Message
 def snapshot_frames(image: ClusterImage) -> Iterator[bytes]:
     """Iterate over the frames of a snapshot of an image: the same frames in the same order for equal images.
 
-    Features come first: they determine the versions of the other records.
+    Features come first, since they determine the versions of the other records.
     """
     level = image.metadata_version
     for record in _typed_records(image):
@@ -58,7 +58,7 @@ def _typed_records(image: ClusterImage) -> Iterator[Message]:
 
 
 def broker_record(broker: Broker) -> RegisterBrokerRecord:
-    """Return the record that registers this broker in its present state."""
+    """Return the record that registers the broker in its current state."""
     return RegisterBrokerRecord(
         broker.id,
         broker.is_migrating,

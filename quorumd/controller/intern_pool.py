@@ -1,4 +1,4 @@
-"""Interning of equal tuples: a million partitions have their replicas on the same few sets of brokers."""
+"""Interning of equal tuples: even a million partitions have only a few distinct replica sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Replicas = tuple[int, ...]
 """Broker ids."""
 
 MAX_ENTRIES: Final = 1 << 17
-"""Maximum number of interned tuples; beyond it the pool starts over, which only costs memory."""
+"""Maximum number of interned tuples of one kind. A full pool is cleared: later tuples are not shared with earlier
+ones, which only costs memory."""
 
 
 class InternPool:
@@ -25,7 +26,7 @@ class InternPool:
         self._ids: dict[KafkaUuid, KafkaUuid] = {}
 
     def replicas(self, values: Sequence[int] | None) -> Replicas:
-        """Intern broker ids; None gives an empty tuple."""
+        """Intern broker ids; None is interned as an empty tuple."""
         if not values:
             return ()
         value = tuple(values)

@@ -1,4 +1,4 @@
-"""Leader balance: elects preferred leaders that are in sync and active (auto.leader.rebalance.enable)."""
+"""Leader balance: election of preferred leaders that are in sync and active (auto.leader.rebalance.enable)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 
 _MAX_RECORDS: Final = 1_000
-"""Limit of Kafka: about ten milliseconds of planning."""
+"""Kafka's limit per step: about ten milliseconds of planning."""
 
 
 def max_balance_records(controller: Controller) -> int:
-    """Return the limit of elections in one step."""
+    """Return the maximum number of elections in one step."""
     return min(_MAX_RECORDS, controller.step)
 
 
 def balance_leaders(controller: Controller) -> list[PartitionChangeRecord]:
-    """Elect preferred leaders in one step. If it has `max_balance_records` records, there may be more to elect once
-    these are applied.
+    """Elect preferred leaders in one step. If it returns `max_balance_records` records, call it again once they are
+    applied.
 
     The replaced leader stays in the ISR. As in Kafka's KRaft controllers, no share of imbalanced partitions is
     tolerated: leader.imbalance.per.broker.percentage has no effect.

@@ -27,7 +27,7 @@ class MetadataVersion(NamedTuple):
 
     @property
     def release(self) -> str:
-        """The release that introduced it, for example 4.3."""
+        """The release that introduced this version, for example 4.3."""
         return self.name.partition("-")[0]
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ METADATA_VERSIONS: Final = (
     MetadataVersion(32, "4.4-IV1", True),  # ranges of addresses in access control entries (KIP-1276)
     MetadataVersion(33, "4.4-IV2", True),  # UnregisterControllerRecord (KIP-1312)
 )
-"""From the first version with dynamic voters to the newest release. Kafka 4 itself goes down to 7."""
+"""From the first version with dynamic voters (KIP-853) to the newest one. Kafka 4 itself supports versions from 7."""
 
 MINIMUM_VERSION: Final = METADATA_VERSIONS[0]
 LATEST_VERSION: Final = METADATA_VERSIONS[-1]
@@ -57,7 +57,7 @@ LATEST_VERSION: Final = METADATA_VERSIONS[-1]
 
 class FeatureLevel(NamedTuple):
     """A level of a feature other than metadata.version. `default_since`: the metadata version from which new clusters
-    have at least this level; `needs`: the minimum levels of other features."""
+    have at least this level. `dependencies`: minimum levels of other features, by name."""
 
     level: int
     default_since: int
@@ -65,7 +65,7 @@ class FeatureLevel(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A feature other than metadata.version. Level 0 turns it off; `levels` are the other levels, ascending."""
+    """A feature other than metadata.version. `levels`: ascending, without level 0, at which the feature is off."""
 
     name: str
     levels: tuple[FeatureLevel, ...]
@@ -84,8 +84,8 @@ FEATURES: Final = (
     Feature(TRANSACTION_VERSION, (FeatureLevel(1, 24), FeatureLevel(2, 24))),
 )
 """In order: eligible leader replicas (KIP-966), the consumer group protocol (KIP-848), dynamic voters (KIP-853),
-share groups (KIP-932) and their dead letter queues (KIP-1191), streams groups (KIP-1071), transactions with an epoch
-each (KIP-890)."""
+share groups (KIP-932) and their dead letter queues (KIP-1191), streams groups (KIP-1071), a producer epoch per
+transaction (KIP-890)."""
 
 
 class SupportedFeature(NamedTuple):
@@ -108,25 +108,25 @@ def metadata_version_for_level(level: int) -> MetadataVersion | None:
 
 
 def parse_metadata_version(text: str) -> MetadataVersion | None:
-    """Return the version of this name (4.1-IV0), or the newest of a release (4.1, 4.1.0, 4.1.2); None if unknown."""
+    """Return the version of this name (4.1-IV0), or the newest of this release (4.1, 4.1.2); None if unknown."""
     release = ".".join(text.split(".")[:2])
     found = [version for version in METADATA_VERSIONS if release in (version.name, version.release)]
     return found[-1] if found else None
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:
-    """Return the initial level of every feature in a new cluster of this metadata version, 0 for off."""
+    """Return the initial level of every feature, by name, in a new cluster at this metadata version; 0 is off."""
     levels = {feature.name: feature.default_level(metadata_version) for feature in FEATURES}
     return {METADATA_VERSION: metadata_version, **levels}
 
 
 def changes_records(higher: int, lower: int) -> bool:
-    """Whether a log at the higher metadata version may have records unknown to readers at the lower one."""
+    """Whether a log at the higher metadata version may have records that readers at the lower one do not know."""
     return any(version.changes_records for version in METADATA_VERSIONS if lower < version.level <= higher)
 
 
 def unmet_dependencies(name: str, level: int, levels: Mapping[str, int]) -> Iterable[tuple[str, int]]:
-    """Iterate over the features below the level that this level of a feature needs, each with that level."""
+    """Iterate over the dependencies of a feature's level that `levels` does not meet: (feature, required level)."""
     for feature in FEATURES:
         for each in feature.levels if feature.name == name else ():
             if each.level == level:

@@ -1,4 +1,4 @@
-"""New partitions: their replicas, initial leaders, and the size of their records."""
+"""New partitions: their replicas, initial leaders and records, and the limits of a request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
 from quorumd.quotas.client_quotas import MutationQuota
 
 TOPIC_BYTES = RECORD_FRAMING_BYTES + 272
-"""Maximum size of a topic's record, with the longest name."""
+"""Maximum size of a topic's record in bytes, with the longest name."""
 _PARTITION_BYTES = RECORD_FRAMING_BYTES + 48
 _REPLICA_BYTES = 24
-"""Maximum size of a partition's record: a fixed part, and a part per replica (replicas, ISR, directories)."""
-
+"""Maximum size of a partition's record in bytes: a fixed part, and one per replica (replicas, ISR, directories)."""
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Limit of partitions that one request creates, as in Kafka."""
+"""Maximum number of partitions that one request creates, as in Kafka."""
 
 
 def free_space_for(partitions: int, replication_factor: int) -> int:
@@ -30,7 +29,7 @@ def free_space_for(partitions: int, replication_factor: int) -> int:
 
 
 def too_many_partitions(partitions: int) -> RequestError:
-    """The error for too many partitions: those of a request are created together, without a pause."""
+    """Return the error for a request over the limit, which exists since the image adds its partitions in one step."""
     return RequestError(
         ErrorCode.POLICY_VIOLATION,
         f"The request would create {partitions} partitions, more than the limit of {MAX_PARTITIONS_PER_REQUEST} per "
@@ -39,7 +38,7 @@ def too_many_partitions(partitions: int) -> RequestError:
 
 
 def too_large(bytes_needed: int, limit: int) -> RequestError:
-    """The error for a request whose records do not fit one batch, which makes them atomic."""
+    """Return the error for a request whose records do not fit one batch; only a batch is atomic."""
     return RequestError(
         ErrorCode.POLICY_VIOLATION,
         f"The request would write about {bytes_needed} bytes of records, more than the limit of {limit} per request; "
@@ -48,7 +47,7 @@ def too_large(bytes_needed: int, limit: int) -> RequestError:
 
 
 def take_quota(quota: MutationQuota | None, partitions: int) -> None:
-    """Use the client's quota for the partitions of one topic. Raises RequestError once it is used up (KIP-599)."""
+    """Charge the partitions of one topic to the client's quota. Raises RequestError if it is used up (KIP-599)."""
     if quota is not None and not quota.take(partitions):
         raise RequestError(
             ErrorCode.THROTTLING_QUOTA_EXCEEDED,
@@ -71,7 +70,7 @@ def placement_of(controller: Controller, topic_id: KafkaUuid, replication_factor
 
 
 class ManualAssignments:
-    """Validates the manual assignments of one request: ten thousand in some milliseconds."""
+    """Validates the manual assignments of one request; ten thousand take a few milliseconds."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -112,7 +111,7 @@ class ManualAssignments:
 
 
 def cordoned_brokers(controller: Controller, broker_ids: Sequence[int]) -> list[int]:
-    """Return those of these brokers that take no new replicas (KIP-1066)."""
+    """Return those of these brokers whose log directories are all cordoned (KIP-1066)."""
     known = controller.image.brokers
     return [broker_id for broker_id in broker_ids if broker_id in known and known[broker_id].is_cordoned]
 
@@ -120,19 +119,19 @@ def cordoned_brokers(controller: Controller, broker_ids: Sequence[int]) -> list[
 def partition_records(
     controller: Controller, topic_id: KafkaUuid, partitions: Iterable[tuple[int, Replicas]]
 ) -> list[PartitionRecord]:
-    """Return the records of partitions with these replicas, at least one of each active."""
+    """Return the records of new partitions, given as (number, replicas); each must have an active replica."""
     return [
         record_for(controller, PartitionId(topic_id, number), replicas) for number, replicas in partitions
     ]
 
 
 def record_for(controller: Controller, where: PartitionId, replicas: Replicas) -> PartitionRecord:
-    """Return the record of one partition."""
+    """Return the record of a new partition, one of whose replicas must be active."""
     return partition_record(where, _initial_partition(controller, replicas))
 
 
 def _initial_partition(controller: Controller, replicas: Replicas) -> Partition:
-    """Build a new partition. It is empty, so every active replica is in sync."""
+    """Build a new partition. Every active replica is in sync, since there are no records."""
     isr = tuple([replica for replica in replicas if controller.is_active(replica)])
     directories = tuple([controller.directory_of(replica) for replica in replicas])
     return Partition(replicas, isr, isr[0], directories=directories)

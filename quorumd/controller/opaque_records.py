@@ -1,9 +1,7 @@
-"""Records that the image stores as written: access control, credentials, quotas, tokens, controllers.
+"""Records that the image stores as written: ACLs, credentials, quotas, tokens, controllers.
 
-Their content is in `registered_controllers` and `security_records`.
-
-Each sets or removes the value of one key, as in Kafka's images. The value is the frame as written: a snapshot holds
-it byte for byte, including tagged fields of later versions.
+Each sets or removes the value of one key. The value is the frame as written: a snapshot contains it byte for byte,
+including tagged fields of later versions. `registered_controllers` and `security_records` parse the content.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from quorumd.protocol.messages.zk_migration_state_record import ZkMigrationState
 from quorumd.protocol.metadata_record import decode_frame, encode_record
 
 OpaqueRecordKey = tuple[Any, ...]
-"""API key of the record that sets it, and the fields that identify the record. Keys of one API key can be ordered."""
+"""The API key of the record that sets a value, and the record's identifying fields, which can be ordered."""
 
 
 def _acl(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> OpaqueRecordKey:
@@ -41,7 +39,7 @@ def _token(record: DelegationTokenRecord | RemoveDelegationTokenRecord) -> Opaqu
 
 
 def _quota(record: ClientQuotaRecord) -> OpaqueRecordKey:
-    """The key of a quota: the order of an entity's parts does not matter; the name None stands for the default."""
+    """Return the key of a quota, regardless of the order of the entity's parts. The name None is the default."""
     parts = [(e.entity_type, e.entity_name is not None, e.entity_name or "") for e in record.entity]
     return ClientQuotaRecord.API_KEY, tuple(sorted(parts)), record.key
 
@@ -82,9 +80,9 @@ _REMOVERS: Final = frozenset(
 
 
 def canonical_frame(frame: bytes) -> bytes:
-    """Return the canonical form of equivalent frames: Kafka's controllers write the entries of maps in any order.
+    """Return the same frame for all equivalent ones: Kafka's controllers write the entries of maps in any order.
 
-    A frame with unknown fields is its own canonical form.
+    A frame with unknown fields is returned as it was.
     """
     if frame[1] not in _ORDER_FREE:
         return frame
@@ -100,11 +98,12 @@ def canonical_frame(frame: bytes) -> bytes:
 
 
 def is_removal(record: object) -> bool:
-    """Whether a record of these types removes its key; otherwise it sets it."""
+    """Whether an opaque record removes its key; otherwise it sets the key's value."""
     return record.remove if isinstance(record, ClientQuotaRecord) else type(record) in _REMOVERS
 
 
 def check_removal(record: object) -> None:
-    """Check a record that removes a missing key. Raises MalformedMessage where Kafka's readers halt too."""
+    """Check a record that removes a missing key. Raises MalformedMessage for an ACL, as Kafka's readers halt on
+    it."""
     if isinstance(record, RemoveAccessControlEntryRecord):
         raise MalformedMessage(f"a record removes the access control entry {record.id}, which does not exist")

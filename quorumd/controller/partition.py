@@ -1,6 +1,6 @@
 """The state of one partition in the metadata log, and its change records.
 
-There may be a million of these, so they have slots and share equal tuples (`intern_pool`).
+A cluster may have a million partitions, so they have slots and share equal tuples (`intern_pool`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RECOVERY_UNCHANGED: Final = -1
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""The leader was elected uncleanly, may lack committed records, and is alone in the ISR (KIP-704)."""
+"""The leader was elected uncleanly: it may lack committed records and is the only member of the ISR (KIP-704)."""
 
 
 class PartitionId(NamedTuple):
@@ -31,12 +31,13 @@ class PartitionId(NamedTuple):
 
 
 class Partition:
-    """An immutable partition state.
+    """The immutable state of a partition.
 
-    `replicas`: the preferred leader first. `isr`: in sync. `elr`: not in the ISR, but known to have every committed
-    record (KIP-966). `last_known_elr`: former members of the ELR. `adding`, `removing`: replicas that the
-    reassignment in progress adds and removes, `original` the replicas before it, in their order (KIP-455); all empty
-    without a reassignment. `directories`: the directory id of each replica.
+    `replicas`: broker ids, the preferred leader first. `isr`: those in sync. `elr`: those not in the ISR but known to
+    have every committed record. `last_known_elr`: the last leader of a partition that lost its leader and its ISR
+    (KIP-966). `adding`, `removing`: replicas that the reassignment in progress adds and removes; `original`: the
+    replicas before it, in their order (KIP-455); all empty without a reassignment. `directories`: the directory id of
+    each replica.
     """
 
     __slots__ = (
@@ -88,26 +89,25 @@ class Partition:
 
     @property
     def target(self) -> Replicas:
-        """The replicas once no reassignment is in progress."""
+        """The replicas after the reassignment in progress, if any."""
         if not self.removing:
             return self.replicas
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     @property
     def has_preferred_leader(self) -> bool:
-        """Whether the first replica leads; never for a partition without replicas."""
+        """Whether the first replica is the leader; False without replicas."""
         return bool(self.replicas) and self.leader == self.replicas[0]
 
     @property
     def electable_preferred_leader(self) -> int:
-        """The first replica if it is in sync and does not lead, else NO_LEADER."""
+        """The first replica if it is in sync but not the leader, else NO_LEADER."""
         if not self.replicas or self.leader == self.replicas[0] or self.replicas[0] not in self.isr:
             return NO_LEADER
         return self.replicas[0]
 
     def without_elr(self) -> Partition:
-        """Return the partition after a change of min.insync.replicas cleared its ELR (KIP-966), which increments the
-        partition epoch."""
+        """Return the partition after a ClearElrRecord (KIP-966), which also increments the partition epoch."""
         return Partition(
             self.replicas,
             self.isr,
@@ -156,8 +156,8 @@ class Partition:
         return f"Partition({parts})"
 
     def apply(self, record: PartitionChangeRecord, pool: InternPool | None = None) -> Partition:
-        """Return the partition after this record. The partition epoch grows by one; the leader epoch does if the
-        record names a leader, even the same one."""
+        """Return the partition after this record, which increments the partition epoch, and the leader epoch if it
+        has a leader, even the same one. `pool`: interns the tuples of the result."""
         names_leader = record.leader != LEADER_UNCHANGED
         if pool is None:
             pool = InternPool()
@@ -182,7 +182,7 @@ class Partition:
         )
 
     def check(self) -> None:
-        """Raises MalformedMessage for a partition that readers of the log refuse."""
+        """Raise MalformedMessage for a partition on which Kafka's readers halt."""
         if self.directories and len(self.directories) != len(self.replicas):
             raise MalformedMessage(
                 f"a partition has {len(self.replicas)} replicas in {len(self.directories)} directories"

@@ -1,9 +1,9 @@
 """Builds every change of a partition: ISR, ELR, leader and epochs.
 
-The causes (AlterPartition, fencing, drains, restarts, elections, reassignments, changes of min.insync.replicas) give
-the requested change; this module derives the rest, in this order: complete the reassignment if possible; update the
-ELR for the new ISR; elect a leader if the old one cannot stay; start a new leader epoch if a replica is dropped, so
-that its fetches in flight do not count (KIP-966 description, chapters 3 and 4).
+A cause (AlterPartition, fencing, controlled shutdown, registration, election, reassignment, change of
+min.insync.replicas) requests a change; this module derives the rest, in this order: complete the reassignment if
+possible; update the ELR for the new ISR; elect a leader if the old one cannot stay; start a new leader epoch if a
+replica is removed, so that its fetches in flight do not count (KIP-966, race R11).
 """
 
 from __future__ import annotations
@@ -27,34 +27,36 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 
 
 def unassigned_directory(broker_id: int) -> KafkaUuid:
-    """Return the directory of a replica whose broker will report one (KIP-858)."""
+    """Return UNASSIGNED for every broker: it chooses the directory of a new replica and reports it (KIP-858)."""
     del broker_id
     return UNASSIGNED
 
 
 def always_online(broker_id: int, directory: KafkaUuid) -> bool:
-    """The rule for brokers without offline directories."""
+    """Whether the directory is online, for brokers without offline directories."""
     del broker_id, directory
     return True
 
 
 class Election(Enum):
-    """The kind of election. Except for PREFERRED, a leader that may continue to lead stays."""
+    """The kind of election. A leader that may continue to lead stays, unless PREFERRED elects the first replica."""
 
     ORDINARY = auto()
-    """Elect a member of the ISR; of the ELR if the ISR is empty; the last known leader if both are empty."""
+    """Elect a member of the ISR; of the ELR if the ISR is empty; the last known leader if both are empty; any active
+    replica if none of these can lead and the topic allows unclean election."""
     PREFERRED = auto()
     """As ORDINARY, but the first replica takes precedence."""
     UNCLEAN = auto()
-    """As ORDINARY, or any active replica if no replica with every committed record is left."""
+    """As ORDINARY, as if the topic allowed unclean election."""
 
 
 @dataclass(slots=True)
 class PartitionRules:
-    """The inputs of partition changes besides the partition.
+    """The inputs of a partition change besides the partition and the requested change.
 
-    `min_isr`: min.insync.replicas of its topic. `directory_of(broker_id)`: directory of a new replica there.
-    `is_online(broker_id, directory)`: whether the broker can read this directory.
+    `min_isr`, `unclean_election`: configs of its topic. `is_active(broker_id)`: whether the broker may lead.
+    `directory_of(broker_id)`: directory of a new replica on the broker. `is_online(broker_id, directory)`: whether
+    this directory of the broker is online.
     """
 
     min_isr: int
@@ -70,7 +72,7 @@ class PartitionRules:
 class PartitionChange:
     """A requested change; None leaves a field unchanged.
 
-    `unclean`: brokers that may have lost data. They leave the ELR too and are not elected.
+    `unclean`: brokers that may have lost data, which also leave the ELR and are not elected.
     `ineligible`: brokers about to be fenced or drained, which are not elected.
     `directories`: new directories of replicas, by broker id (KIP-858).
     """
@@ -90,20 +92,20 @@ class PartitionChange:
 def build_partition_change(
     tp: PartitionId, partition: Partition, change: PartitionChange, rules: PartitionRules
 ) -> PartitionChangeRecord | None:
-    """Build the record of a change, None if nothing changes, in which case no epoch grows."""
+    """Build the record of a change; None if nothing changes."""
     builder = PartitionChangeBuilder(partition, change, rules)
     builder.complete_reassignment()
     builder.update_elr()
     builder.elect()
     if builder.complete_reassignment():
-        # The elected replica is alone in the ISR, which may complete the reassignment.
+        # The elected replica may be the only member of a new ISR, which can complete the reassignment.
         builder.update_elr()
         builder.elect()
     return builder.record(tp)
 
 
 class PartitionChangeBuilder:
-    """The new state of the partition while it is derived."""
+    """The new state of the partition, derived step by step; `build_partition_change` takes the steps in order."""
 
     def __init__(self, partition: Partition, change: PartitionChange, rules: PartitionRules) -> None:
         self._partition = partition
@@ -132,16 +134,16 @@ class PartitionChangeBuilder:
         return True
 
     def update_elr(self) -> None:
-        """Update the ELR: a replica that leaves an ISR too small to advance the high watermark has every committed
-        record."""
+        """Update the ELR: a replica keeps every committed record if it leaves an ISR that is then too small to
+        advance the high watermark."""
         if not self._rules.elr_enabled and not self.isr:
-            # Keep the last ISR member: otherwise it would be unknown which replica has the committed records.
+            # Keep the last ISR members: otherwise it would be unknown which replicas have the committed records.
             self.isr = tuple(replica for replica in self._partition.isr if replica in self.replicas)
         least = self._min_isr(self.replicas) if self._rules.elr_enabled else 1
         if len(self.isr) >= least:
             self.elr = self.last_known_elr = ()
             return
-        # With ELR disabled, an ELR remains only from a time when the ISR was empty.
+        # With ELR disabled, there can be an ELR only if the ISR was empty when it was disabled.
         candidates = dict.fromkeys(self._partition.elr + self._partition.isr)
         self.elr = tuple(
             replica
@@ -150,6 +152,8 @@ class PartitionChangeBuilder:
         )
 
     def elect(self) -> None:
+        """Elect a leader if necessary; start a new leader epoch for it, for a removed replica or at the end of a
+        reassignment."""
         before = self._partition
         leader = self._choose_leader()
         was_dropped = any(replica not in self.replicas for replica in before.replicas)
@@ -162,13 +166,13 @@ class PartitionChangeBuilder:
         if leader != NO_LEADER:
             self.last_known_elr = ()
         elif not self.isr and self._rules.elr_enabled:
-            # If ELR was disabled when the last leader stopped, it stayed in the ISR.
+            # A leader that was lost while ELR was disabled has stayed in the ISR.
             last = before.isr if before.leader == NO_LEADER else (before.leader,)
             if len(last) == 1 and last[0] in self.replicas:
                 self.last_known_elr = last
 
     def _choose_leader(self) -> int:
-        """Choose the leader; an election from the ELR or an unclean one changes the ISR."""
+        """Choose the leader; electing a member of the ELR, or an unclean election, makes it the ISR."""
         preferred = self.replicas[0]
         if self._change.election is Election.PREFERRED and self._is_valid(preferred):
             return self._elect_cleanly(preferred)
@@ -215,10 +219,11 @@ class PartitionChangeBuilder:
         return leader
 
     def _min_isr(self, replicas: Replicas) -> int:
-        """Return min.insync.replicas, limited to the number of replicas after the reassignment."""
+        """Return min.insync.replicas, at most the number of replicas after the reassignment."""
         return min(self._rules.min_isr, len(exclude(replicas, self.removing)))
 
     def record(self, tp: PartitionId) -> PartitionChangeRecord | None:
+        """Build the record with the fields that differ from the partition's; None if none does."""
         before = self._partition
         record = PartitionChangeRecord(tp.number, tp.topic_id)
         is_changed = self.leader != LEADER_UNCHANGED

@@ -1,6 +1,6 @@
 """CreatePartitions (KIP-195): new partitions for existing topics.
 
-All new partitions of a topic are added together, however many; the slow part is prepared before, in slices
+All new partitions of a topic are added to the image in one step; the slow part is prepared before, in slices
 (`preparation`).
 """
 
@@ -24,7 +24,7 @@ from quorumd.controller.new_partitions import (
     too_many_partitions,
 )
 from quorumd.controller.partition import Replicas
-from quorumd.controller.preparation import Preparation, Wanted
+from quorumd.controller.preparation import PartitionsToPrepare, Preparation
 from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.errors import ErrorCode, RequestError
@@ -37,7 +37,7 @@ from quorumd.protocol.messages.partition_record import PartitionRecord
 
 
 class _TopicExpansion(NamedTuple):
-    """The requested growth of a topic. `assigned` is empty if the controller places the replicas."""
+    """New partitions of a topic. `manual_replicas` is empty if the controller places the replicas."""
 
     topic: Topic
     numbers: range
@@ -46,12 +46,12 @@ class _TopicExpansion(NamedTuple):
 
     @property
     def estimated_bytes(self) -> int:
-        """Upper bound of the bytes of its records."""
+        """Upper bound of the size of the records."""
         return free_space_for(len(self.numbers), self.replication_factor)
 
 
 def _replicas_of(expansion: _TopicExpansion, controller: Controller) -> Callable[[int], Replicas]:
-    """Return the function that places each partition. Raises RequestError.
+    """Return the function that returns the replicas of a partition number. Raises RequestError.
 
     This is a module function because mypyc does not compile closures in methods of a NamedTuple.
     """
@@ -61,21 +61,21 @@ def _replicas_of(expansion: _TopicExpansion, controller: Controller) -> Callable
 
 
 def requested_growth(controller: Controller, requested: CreatePartitionsTopic) -> int:
-    """Return the number of new partitions of a topic."""
+    """Return the number of partitions that would be added to a topic, 0 if it does not exist."""
     topic = controller.image.topic_by_name(requested.name)
     return max(0, requested.count - len(topic.partitions)) if topic is not None else 0
 
 
 def total_requested_growth(controller: Controller, message: CreatePartitionsRequest) -> int:
-    """Return the number of partitions that the request would create."""
+    """Return the number of partitions that the request would create; topics named twice are rejected."""
     times = Counter(topic.name for topic in message.topics)
     return sum(requested_growth(controller, topic) for topic in message.topics if times[topic.name] == 1)
 
 
 def prepare_growth(controller: Controller, message: CreatePartitionsRequest) -> Preparation:
-    """Prepare the new partitions of a request with one topic."""
+    """Return the preparation of the new partitions of a request with one topic."""
 
-    def wanted() -> Wanted | None:
+    def to_prepare() -> PartitionsToPrepare | None:
         try:
             expansion = _plan_expansion(controller, message.topics[0])
             replicas_of = _replicas_of(expansion, controller)
@@ -84,9 +84,9 @@ def prepare_growth(controller: Controller, message: CreatePartitionsRequest) -> 
         is_too_large = expansion.estimated_bytes > controller.settings.max_batch_bytes
         if message.validate_only or is_too_large or len(expansion.numbers) > MAX_PARTITIONS_PER_REQUEST:
             return None
-        return Wanted(expansion.topic.id, expansion.numbers, replicas_of)
+        return PartitionsToPrepare(expansion.topic.id, expansion.numbers, replicas_of)
 
-    return Preparation(controller, wanted)
+    return Preparation(controller, to_prepare)
 
 
 def plan_create_partitions(
@@ -138,7 +138,7 @@ def plan_create_partitions(
 
 
 def _is_of(prepared: PreparedPartitions, expansion: _TopicExpansion) -> bool:
-    """Whether the topic is unchanged since its partitions were prepared."""
+    """Whether these partitions were prepared for this expansion, with the same numbers and replication factor."""
     partitions, numbers = prepared.partitions, expansion.numbers
     if prepared.topic_id != expansion.topic.id or len(partitions) != len(numbers):
         return False

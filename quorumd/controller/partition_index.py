@@ -1,7 +1,7 @@
 """Index of partitions by broker, and of those without a leader, with an ELR, or under reassignment.
 
-Updated with every change, so that fencing a broker reads only its own among a million partitions. Every update is an
-assignment to a key of a dictionary, as in the rest of the image, and undone the same way.
+It is updated with every change, so that fencing a broker reads only its own partitions among a million. Updates are
+changes of dictionaries, undone like those of the rest of the image (`undo_log`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from quorumd.ids import KafkaUuid
 
 
 class PartitionIndex:
-    """`holds`: by broker id, the partitions with the broker in the ISR or ELR. `leads`: by broker id, the number of
-    partitions that it leads.
+    """The partitions of an image, indexed.
 
-    `rebalance_candidates`: by broker id, the partitions whose preferred leader it is, in sync but not leading.
+    `leader_counts`: the number of partitions that a broker leads, by broker id. `rebalance_candidates`: by broker id,
+    the partitions whose preferred leader the broker is, in sync but not leading. `leaderless`, `reassigning`,
+    `with_elr`: dictionaries used as ordered sets.
     """
 
     __slots__ = (
@@ -42,7 +43,7 @@ class PartitionIndex:
         self.with_elr: dict[PartitionId, None] = {}
 
     def partitions_with_broker(self, broker_id: int) -> Iterable[PartitionId]:
-        """Iterate over the partitions with the broker in their ISR or ELR; they must not change meanwhile."""
+        """Return the partitions with the broker in their ISR or ELR; the index must not change during iteration."""
         return self._partitions_by_broker.get(broker_id, {})
 
     def count_with_broker(self, broker_id: int) -> int:
@@ -56,7 +57,7 @@ class PartitionIndex:
 
     @property
     def imbalanced_count(self) -> int:
-        """The number of partitions not led by their preferred leader, whether or not it could lead."""
+        """The number of partitions not led by their preferred leader, even if it cannot be elected."""
         return self._numbers["imbalanced"]
 
     def leader_count(self, broker_id: int) -> int:
@@ -66,7 +67,7 @@ class PartitionIndex:
     def update(
         self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
     ) -> None:
-        """Update the index for a partition that is new (no `before`), changed, or removed (no `after`)."""
+        """Update the index for a partition that is added (`before` is None), changed or removed (`after` is None)."""
         if before is None or after is None:
             difference = (after is not None) - (before is not None)
             assign(self._numbers, "partitions", self._numbers["partitions"] + difference, changes)
@@ -87,7 +88,7 @@ class PartitionIndex:
             _set_marked(self.with_elr, tp, has_elr, changes)
 
     def add(self, other: PartitionIndex, changes: list[UndoEntry]) -> None:
-        """Add the partitions of another index, all new; that index must not be used afterwards."""
+        """Add the partitions of another index, all of them new. The other index must not be used afterwards."""
         for name, count in other._numbers.items():
             assign(self._numbers, name, self._numbers[name] + count, changes)
         for leader, count in other.leader_counts.items():
@@ -96,11 +97,11 @@ class PartitionIndex:
             (self._partitions_by_broker, other._partitions_by_broker),
             (self.rebalance_candidates, other.rebalance_candidates),
         ):
-            for broker_id, old_brokers in others.items():
+            for broker_id, partitions in others.items():
                 if broker_id in mine:
-                    add_all(mine[broker_id], old_brokers, changes)
+                    add_all(mine[broker_id], partitions, changes)
                 else:
-                    assign(mine, broker_id, old_brokers, changes)
+                    assign(mine, broker_id, partitions, changes)
         for marks, marked in (
             (self.leaderless, other.leaderless),
             (self.reassigning, other.reassigning),
@@ -112,7 +113,7 @@ class PartitionIndex:
     def remove(
         self, topic_id: KafkaUuid, partitions: Mapping[int, Partition], changes: list[UndoEntry]
     ) -> None:
-        """Remove partitions of a topic together, without a pause: about two microseconds each."""
+        """Remove partitions of a topic together, in about two microseconds each."""
         leader_counts = Counter([partition.leader for partition in partitions.values()])
         by_holders: dict[Replicas, list[PartitionId]] = {}
         rebalance_candidates: dict[int, list[PartitionId]] = {}
@@ -139,16 +140,16 @@ class PartitionIndex:
                 reassigning.append(tp)
             if elr:
                 with_elr.append(tp)
-        for name, gone in (("partitions", len(partitions)), ("imbalanced", imbalanced)):
-            assign(self._numbers, name, self._numbers[name] - gone, changes)
+        for name, count in (("partitions", len(partitions)), ("imbalanced", imbalanced)):
+            assign(self._numbers, name, self._numbers[name] - count, changes)
         for leader, count in leader_counts.items():
             self._adjust_leader_count(leader, -count, changes)
-        for by_broker, going in (
+        for by_broker, removed in (
             (self._partitions_by_broker, _by_broker(by_holders)),
             (self.rebalance_candidates, rebalance_candidates),
         ):
-            for broker_id, those in going.items():
-                remove_all(by_broker[broker_id], those, changes)
+            for broker_id, tps in removed.items():
+                remove_all(by_broker[broker_id], tps, changes)
                 if not by_broker[broker_id]:
                     remove(by_broker, broker_id, changes)
         for marks, marked in (
@@ -161,7 +162,7 @@ class PartitionIndex:
     def _update_candidates(
         self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
     ) -> None:
-        # After `_update_brokers`, which interns the PartitionId.
+        # Runs after `_update_brokers`, which interns the PartitionId.
         was_imbalanced = before is not None and not before.has_preferred_leader
         is_imbalanced = after is not None and not after.has_preferred_leader
         if was_imbalanced != is_imbalanced:
@@ -195,7 +196,7 @@ class PartitionIndex:
         new_brokers = after.isr + after.elr if after is not None else ()
         added_brokers = [broker_id for broker_id in new_brokers if broker_id not in old_brokers]
         if added_brokers and old_brokers:
-            # Share one PartitionId among all brokers: otherwise there is one per replica in the cluster.
+            # Share one PartitionId among all brokers: otherwise there would be one per replica in the cluster.
             tp = self._partitions_by_broker[old_brokers[0]].get(tp, tp)
         for broker_id in added_brokers:
             if broker_id not in self._partitions_by_broker:
@@ -207,7 +208,7 @@ class PartitionIndex:
 
 
 def _by_broker(by_holders: Mapping[Replicas, Sequence[PartitionId]]) -> dict[int, list[PartitionId]]:
-    """Return the partitions of each broker, given those of the same brokers together."""
+    """Return the partitions of each broker, given the partitions of each set of brokers."""
     by_broker: dict[int, list[PartitionId]] = {}
     for holders, held in by_holders.items():
         for broker_id in dict.fromkeys(holders):

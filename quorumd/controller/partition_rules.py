@@ -15,9 +15,9 @@ def rules_for(
     min_isr: int | None = None,
     unclean_election: bool | None = None,
 ) -> PartitionRules:
-    """Return the rules for partitions of the topic.
+    """Return the rules for the partitions of a topic.
 
-    `is_active`, `min_isr` and `unclean_election` override the image if the records being planned change them.
+    `is_active`, `min_isr` and `unclean_election` override the image where records of the same batch change them.
     """
     image = controller.image
     return PartitionRules(

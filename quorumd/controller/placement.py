@@ -3,13 +3,14 @@
 The placement of a partition depends only on the brokers, a seed (the topic's random id) and the partition's number,
 so that partitions added later are placed as if they had been created with the topic.
 
-A round has as many partitions as brokers that can lead, and each of these leads one. Racks take turns to lead, in
-proportion to their number of such brokers. The seed chooses the first leader: every broker leads the first partition
-with equal probability, whatever its rack, followed by any of the racks without a replica yet.
-Kafka starts with a random rack instead, where brokers of a small rack lead more topics with one partition.
+A round has as many partitions as there are brokers that can lead, and each of these leads one. Racks take turns to
+lead, in proportion to their number of such brokers. The seed chooses the first leader: every broker leads the first
+partition with equal probability, whatever its rack. Kafka starts with a random rack instead, so that the brokers of a
+small rack lead more of the topics with one partition. Followers are placed in the racks with the fewest replicas of
+the partition.
 
-The groups of slots that share a partition are computed once; each round then assigns the brokers to slots of their
-racks again, so that the partitions of one broker have their other replicas on as many brokers as possible.
+The groups of slots that share a partition are computed once. Each round shuffles the brokers of a rack among the
+rack's slots, so that the other replicas of a broker's partitions are spread over as many brokers as possible.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Placement:
         self._slot_brokers: list[int] = []
 
     def replicas_of(self, number: int) -> Replicas:
-        """Return the replicas of this partition, the first of them active. Ascending numbers are fastest."""
+        """Return the replicas of this partition, the first of them active. Ascending numbers are the fastest."""
         round_number, position = divmod(number, self.leader_candidates)
         if round_number != self._round:
             self._round = round_number
@@ -55,8 +56,8 @@ class Placement:
         return tuple([slot_brokers[slot] for slot in self._pattern[position]])
 
     def _next_slots(self) -> list[_Slot]:
-        """Return the slots of the next partition of a round. The slots with the fewest replicas are next; among
-        equals a follower is one that has already led, so that the others stay free to lead."""
+        """Return the slots of the next partition of a round, the leader first. Slots with the fewest replicas come
+        first; among equals, a follower is one that has already led, so that the others remain free to lead."""
         leader = min(
             self._leaders, key=lambda slot: (slot.leader_count, slot.replica_count, slot.leader_position)
         )
@@ -92,10 +93,10 @@ class Placement:
 
 
 class _Slot:
-    """A place for a broker, and its replicas so far in this round.
+    """A position that a round fills with a broker, and the replicas that it has in a round so far.
 
-    Leaders are ordered by one random position and followers by an independent one; `number` is the index in the list
-    of slots.
+    Leaders are ordered by `leader_position` and followers by `follower_order`, both random and independent of each
+    other. `number` is the index in the list of slots.
     """
 
     __slots__ = (
@@ -121,7 +122,7 @@ class _Slot:
 
 
 def _build_slots(brokers: Iterable[Broker], seed: bytes) -> list[_Slot]:
-    """Build a slot per usable broker: one in controlled shutdown or cordoned gets no new replicas."""
+    """Build a slot per usable broker: brokers in controlled shutdown and cordoned ones get no new replicas."""
     usable = [
         broker for broker in sorted(brokers) if not broker.in_controlled_shutdown and not broker.is_cordoned
     ]
@@ -136,8 +137,8 @@ def _build_slots(brokers: Iterable[Broker], seed: bytes) -> list[_Slot]:
 
 
 def _leader_positions(active: Sequence[Broker], seed: bytes) -> dict[int, float]:
-    """Return, by broker id, its position on a circle, starting at the first leader. The brokers of a rack are evenly
-    spaced, so that every part of the circle has the same share of each rack."""
+    """Return the positions of brokers on a circle that starts at the first leader, in [0, 1). The brokers of a rack
+    are evenly spaced, so that every part of the circle has the same share of each rack."""
     in_rack = Counter(broker.rack for broker in active)
     counts = Counter[str | None]()
     positions: dict[int, float] = {}
@@ -152,12 +153,12 @@ def _leader_positions(active: Sequence[Broker], seed: bytes) -> dict[int, float]
 
 
 def _random_fraction(seed: bytes, rack: str | None) -> float:
-    """Return a pseudo-random number in [0, 1) for a rack, or for the whole circle with None."""
+    """Return a pseudo-random number in [0, 1) for a rack, or for the whole circle if None."""
     salt = _RACKS if rack is not None else _BEGIN
     digest = blake2b((rack or "").encode(), digest_size=6, key=seed, salt=salt).digest()
     return int.from_bytes(digest, "big") / (1 << 48)
 
 
 def _shuffle_key(seed: bytes, salt: bytes, broker_id: int) -> bytes:
-    """Return a sort key that shuffles brokers, the same on every node."""
+    """Return a sort key that shuffles brokers in the same way on every node."""
     return blake2b(broker_id.to_bytes(8, "big"), digest_size=8, key=seed, salt=salt).digest()

@@ -1,7 +1,7 @@
-"""Preparation of many partitions of one topic in slices, before the request is planned.
+"""Preparation of many new partitions of one topic in slices, before the request is planned.
 
-Placement depends on the brokers: if one changes meanwhile, the preparation starts over. A request that meets such
-changes repeatedly is planned like a small one, without slices.
+Placement depends on the brokers: if one changes in the meantime, the preparation starts over. After ATTEMPTS of them
+the request is planned like a small one, without slices.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.ids import KafkaUuid
 
 ATTEMPTS = 4
+"""Maximum number of times that a preparation starts."""
 
 
-class Wanted(NamedTuple):
-    """New partitions of one topic, and the function that returns the replicas of each number, in order."""
+class PartitionsToPrepare(NamedTuple):
+    """Numbers of new partitions of one topic, and the function that returns the replicas of a number."""
 
     topic_id: KafkaUuid
     numbers: range
@@ -28,11 +29,12 @@ class Wanted(NamedTuple):
 
 
 class Preparation:
-    """`wanted()` returns the partitions to prepare, None if the request is refused or needs none."""
+    """The preparation of one request. `to_prepare()`: the partitions to prepare, None if the request is rejected or
+    creates none; called at every start."""
 
-    def __init__(self, controller: Controller, wanted: Callable[[], Wanted | None]) -> None:
+    def __init__(self, controller: Controller, to_prepare: Callable[[], PartitionsToPrepare | None]) -> None:
         self._controller = controller
-        self._wanted = wanted
+        self._to_prepare = to_prepare
         self._attempts = 0
         self._begin()
 
@@ -45,19 +47,19 @@ class Preparation:
         self._prepared: PreparedPartitions | None = None
         self._numbers: Iterator[int] = iter(())
         self._left = 0
-        wanted = self._wanted() if self._attempts <= ATTEMPTS else None
-        if wanted is not None:
-            self._replicas_of = wanted.replicas_of
-            self._prepared = PreparedPartitions(wanted.topic_id, self._level, image.shared)
-            self._numbers, self._left = iter(wanted.numbers), len(wanted.numbers)
+        to_prepare = self._to_prepare() if self._attempts <= ATTEMPTS else None
+        if to_prepare is not None:
+            self._replicas_of = to_prepare.replicas_of
+            self._prepared = PreparedPartitions(to_prepare.topic_id, self._level, image.shared)
+            self._numbers, self._left = iter(to_prepare.numbers), len(to_prepare.numbers)
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to prepare; a broker that changes meanwhile leaves everything."""
+        """Whether nothing is left to prepare. If a broker has changed in the meantime, everything is."""
         return not self._left and (self._prepared is None or self._is_current)
 
     def advance(self, count: int) -> None:
-        """Prepare the next `count` partitions."""
+        """Prepare at most `count` further partitions, from the start if a broker has changed."""
         if not self._is_current:
             self._begin()
         prepared, controller = self._prepared, self._controller

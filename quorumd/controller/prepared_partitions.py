@@ -1,7 +1,7 @@
 """Partitions prepared before they are added to the image: ten thousand of one topic take a quarter of a second.
 
-The slow part is done outside of the image, in slices, and invisible to readers. The image then adds them together,
-with the record of their topic, and their records are one batch.
+They are prepared in slices, outside of the image and invisible to its readers. The image then adds all of them in one
+step, and their records are in one batch, after that of the topic if it is new.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from quorumd.protocol.messages.partition_record import PartitionRecord
 
 
 class PreparedPartitions:
-    """New partitions of one topic. `frames`: their records for readers at a metadata version; `rows`: their
-    contribution to the hash of the image; `index`: an index of these partitions only."""
+    """New partitions of one topic. `frames`: their records, encoded for readers at a metadata version; `rows`: their
+    contribution to the hash of the image; `index`: the index of only these partitions."""
 
     __slots__ = ("_metadata_version", "_shared", "frames", "index", "partitions", "rows", "topic_id")
 

@@ -18,7 +18,7 @@ MAX_PRODUCER_ID: Final = 2**63 - 1
 def plan_allocate_producer_ids(
     controller: Controller, message: AllocateProducerIdsRequest, version: int
 ) -> ControllerResult:
-    """Allocate the next block to this incarnation of the broker."""
+    """Allocate the next block of BLOCK_SIZE producer ids to this incarnation of the broker."""
     del version
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None or broker.epoch != message.broker_epoch:

@@ -1,7 +1,7 @@
-"""Reassignments of one partition: start, replacement, cancellation and completion.
+"""Reassignments of one partition: start, replacement, cancellation and completion (KIP-455).
 
 The original replicas are stored with the partition (`Partition.original`), so that a cancellation restores them in
-their order, even after several reassignments (KIP-455; the description of data replication, chapter 4).
+their order, even after several reassignments.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import NamedTuple
 from quorumd.controller.partition import Partition, Replicas
 
 CompletionRule = Callable[[Replicas, Replicas, Replicas, Replicas, int], bool]
-"""(ISR and replicas without the removed ones, adding, removing, minimum ISR) -> whether the reassignment
-completes."""
+"""(isr, replicas, adding, removing, min_isr) -> whether the reassignment completes; `isr` and `replicas` are those
+after its completion."""
 
 
 def can_complete(
     isr: Replicas, replicas: Replicas, adding: Replicas, removing: Replicas, min_isr: int
 ) -> bool:
-    """Whether every added replica is in sync, and enough replicas without the removed ones (the description, 4.2)."""
+    """Whether every added replica is in sync, and min_isr of the replicas that remain; a CompletionRule (KIP-966)."""
     del removing
     return bool(replicas) and len(isr) >= max(1, min_isr) and all(replica in isr for replica in adding)
 
 
 class Reassignment(NamedTuple):
-    """The new replicas of a partition and the fields of its reassignment."""
+    """The replicas of a partition and the fields of its reassignment, as in Partition."""
 
     replicas: Replicas
     adding: Replicas
@@ -34,7 +34,7 @@ class Reassignment(NamedTuple):
 
 
 def original_replicas_of(partition: Partition) -> Replicas:
-    """Return the replicas before the reassignment in progress, or the present ones without a reassignment."""
+    """Return the replicas before the reassignment in progress, or the current ones without a reassignment."""
     if not partition.is_reassigning:
         return partition.replicas
     if partition.original:
@@ -44,10 +44,10 @@ def original_replicas_of(partition: Partition) -> Replicas:
 
 
 def start(partition: Partition, target: Replicas) -> Reassignment:
-    """Move a partition to `target`, the preferred leader first, also during another reassignment.
+    """Reassign a partition to `target`, the preferred leader first. A reassignment in progress is replaced.
 
-    Replicas that are neither target, original, nor in sync are dropped immediately. Replicas in the ISR or ELR stay
-    until the end: only they may have acknowledged records.
+    A replica that only the replaced reassignment added is removed at once, unless it is in the ISR or ELR: then it
+    may have acknowledged records, and is removed at the end.
     """
     original = original_replicas_of(partition)
     retained = [replica for replica in original if replica not in target]
@@ -64,5 +64,5 @@ def start(partition: Partition, target: Replicas) -> Reassignment:
 
 
 def cancel(partition: Partition) -> Reassignment:
-    """Return to the replicas before the reassignment in progress."""
+    """Restore the replicas from before the reassignment in progress."""
     return Reassignment(original_replicas_of(partition), (), (), ())

@@ -27,7 +27,8 @@ from quorumd.protocol.messages.partition_change_record import PartitionChangeRec
 def plan_alter_partition_reassignments(
     controller: Controller, message: AlterPartitionReassignmentsRequest, version: int
 ) -> ControllerResult:
-    """Plan each partition separately; all accepted changes form one atomic batch. Null replicas cancel."""
+    """Plan each partition separately; all accepted changes form one atomic batch. Null replicas cancel the
+    reassignment in progress."""
     del version
     records: dict[PartitionId, PartitionChangeRecord | None] = {}
     responses: list[altered.ReassignableTopicResponse] = []
@@ -62,14 +63,14 @@ def plan_alter_partition_reassignments(
     return ControllerResult([record for record in records.values() if record is not None], response)
 
 
-def partitions_under_way(
-    controller: Controller, message: ListPartitionReassignmentsRequest, most: int
+def reassigning_partitions(
+    controller: Controller, message: ListPartitionReassignmentsRequest, chunk_size: int
 ) -> Iterator[dict[str, list[int]] | None] | None:
-    """Expand a request for all reassignments: yield the partitions by topic, in chunks of at most `most`. Returns
-    None if there are few."""
+    """Expand a request for all reassignments: iterate over chunks of at most `chunk_size` partitions, as numbers by
+    topic name. Returns None if one chunk is enough."""
     del message
     ongoing = controller.image.index.reassigning
-    return by_topic(controller.image, ongoing, most) if len(ongoing) > most else None
+    return by_topic(controller.image, ongoing, chunk_size) if len(ongoing) > chunk_size else None
 
 
 def plan_list_partition_reassignments(
@@ -77,7 +78,7 @@ def plan_list_partition_reassignments(
     message: ListPartitionReassignmentsRequest,
     version: int,
 ) -> ControllerResult:
-    """List the reassignments in progress, of all partitions or of the named ones."""
+    """List the reassignments in progress: of the requested partitions, or of all if these are null."""
     del version
     found: dict[str, list[listed.OngoingPartitionReassignment]] = {}
     for topic, number in _requested_partitions(controller, message):
@@ -138,8 +139,8 @@ def _check_target(
 ) -> None:
     """Check the new replicas. Raises RequestError.
 
-    A fenced broker is allowed: its replica joins once it is unfenced. A cordoned one is not, even if it already holds
-    the partition, as in Kafka.
+    A fenced broker is allowed: its replica can join the ISR once the broker is unfenced. A cordoned one is not, even
+    if it already has a replica, as in Kafka.
     """
     if not target or len(set(target)) != len(target):
         raise RequestError(
@@ -171,8 +172,8 @@ def _check_target(
     if len(target) < minimum:
         raise RequestError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{len(target)} replicas are fewer than min.insync.replicas={minimum} of topic {topic.name!r}; lower it "
-            "first.",
+            f"{len(target)} replicas are fewer than min.insync.replicas={minimum} of topic {topic.name!r}; lower "
+            "that first.",
         )
 
 
@@ -181,9 +182,9 @@ def _plan_cancel(
 ) -> PartitionChangeRecord | None:
     """Plan a cancellation. Raises RequestError.
 
-    Unless the topic allows unclean election, it is refused if too few original replicas are in sync and it would drop
-    others that may have records which these lack. A reassignment to the original replicas is possible then: it drops
-    no replica before enough of them are in sync.
+    Unless the topic allows unclean election, a cancellation is rejected if too few original replicas are in sync and
+    it would remove others, which may have records that the originals lack. Reassigning to the original replicas is
+    the alternative: it removes no replica before enough originals are in sync.
     """
     if not partition.is_reassigning:
         raise RequestError(

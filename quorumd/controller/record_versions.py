@@ -13,8 +13,8 @@ from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.wire import Message
 
 MIGRATION_SINCE: Final = 8
-"""The metadata version (3.4-IV0) from which brokers can migrate from ZooKeeper (KIP-866). Kafka 4 supports 7 and
-higher."""
+"""The metadata version (3.4-IV0) from which brokers can migrate from ZooKeeper (KIP-866). Logs of Kafka 4 may be at 7
+and higher."""
 DIRECTORIES_SINCE: Final = 17
 """The metadata version (3.7-IV2) from which brokers and replicas have directories (KIP-858)."""
 ELR_FIELDS_SINCE: Final = 23
@@ -22,13 +22,13 @@ ELR_FIELDS_SINCE: Final = 23
 CORDONED_SINCE: Final = 30
 """The metadata version (4.3-IV0) from which directories can be cordoned (KIP-1066)."""
 _DEFAULT_LEVEL: Final = 21
-"""A log without a metadata version is written for the lowest that `features` allows."""
+"""Used while no metadata version is finalized: the lowest that is supported (`metadata_versions`)."""
 
 
 def encode_for_version(record: Message, metadata_version: int) -> bytes:
-    """Encode the frame of a record for readers at this metadata version.
+    """Encode the frame of a record for readers at this metadata version, 0 if none is finalized yet.
 
-    Fields unknown to them are first cleared in `record`, so that it equals what readers decode.
+    Fields unknown to them are first cleared in `record`, so that it equals the record that readers decode.
     """
     version_at = _VERSIONS.get(type(record))
     if version_at is None:
@@ -39,7 +39,7 @@ def encode_for_version(record: Message, metadata_version: int) -> bytes:
 
 
 def record_version(record: Message, metadata_version: int) -> int:
-    """Return the record version for readers at this metadata version, 0 if none is finalized yet."""
+    """Return the version of a record for readers at this metadata version, 0 if none is finalized yet."""
     version_at = _VERSIONS.get(type(record))
     return 0 if version_at is None else version_at(record, metadata_version or _DEFAULT_LEVEL)
 
@@ -60,7 +60,7 @@ def _registration_change_version(record: Message, level: int) -> int:
     assert isinstance(record, BrokerRegistrationChangeRecord)
     if record.cordoned_log_dirs is not None and level >= CORDONED_SINCE:
         return 3
-    # Readers without controlled shutdown or directories read the other fields.
+    # A change of older fields gets the oldest version that has them, which every reader knows.
     if record.log_dirs and level >= DIRECTORIES_SINCE:
         return 2
     return 1 if record.in_controlled_shutdown else 0
@@ -72,7 +72,7 @@ _VERSIONS: Final[dict[type[Message], Callable[[Message, int], int]]] = {
     RegisterBrokerRecord: _registration_version,
     BrokerRegistrationChangeRecord: _registration_change_version,
 }
-"""The version of a record at a metadata version, by class; all others have version 0."""
+"""Functions that return the version of a record at a metadata version, by its class; other records have version 0."""
 
 
 def _clear_unsupported_fields(record: Message, version: int) -> None:

@@ -1,9 +1,9 @@
-"""The controllers that are registered in the metadata log (KIP-919), as values.
+"""The controllers that are registered in the metadata log (KIP-919).
 
-Readers know UnregisterControllerRecord from metadata.version 33 on (KIP-1312); at a lower level a stock broker or
-controller halts on it. There a controller is unregistered by a vacant registration: no incarnation, no listeners, and
-every feature at any level. For stock readers such a controller cannot be reached and hinders no feature; here it is
-not registered.
+Readers know UnregisterControllerRecord from metadata.version 33 on (KIP-1312); below, a stock broker or controller
+halts on it. At such a level, a controller is unregistered by a registration without an incarnation and listeners that
+supports every feature at any level. Stock readers cannot connect to such a controller, and it prevents no feature
+update; for quorumd it is not registered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HIGHEST_LEVEL: Final = 32_767
 
 
 class ControllerListener(NamedTuple):
-    """The endpoint of a controller's listener. `security_protocol`: Kafka's number, 0 PLAINTEXT, 1 SSL."""
+    """The endpoint of a controller's listener. `security_protocol`: as in `broker.BrokerEndpoint`."""
 
     name: str
     host: str
@@ -32,9 +32,9 @@ class ControllerListener(NamedTuple):
 
 
 class RegisteredController(NamedTuple):
-    """One incarnation of a controller: one start of its process.
+    """The registration of one incarnation of a controller, a start of its process.
 
-    `features`: lowest and highest supported level by name; a feature without an entry is supported at 0 only.
+    `features`: lowest and highest supported level by name; a feature without an entry is supported at level 0 only.
     """
 
     id: int
@@ -46,7 +46,7 @@ class RegisteredController(NamedTuple):
 def apply_controller(
     controllers: dict[int, RegisteredController], record: Message, changes: list[UndoEntry]
 ) -> None:
-    """Apply a record to the registered controllers; records of anything else change nothing."""
+    """Apply a RegisterControllerRecord or UnregisterControllerRecord; other records change nothing."""
     if isinstance(record, RegisterControllerRecord) and record.incarnation_id != ZERO_UUID:
         assign(controllers, record.controller_id, _from_record(record), changes)
     elif isinstance(record, (RegisterControllerRecord, UnregisterControllerRecord)):
@@ -54,9 +54,9 @@ def apply_controller(
 
 
 def unregistration_record(controller_id: int, metadata_version: int, features: Iterable[str]) -> Message:
-    """The record that unregisters a controller for every reader at this metadata version.
+    """Return the record that unregisters a controller for every reader at this metadata version.
 
-    `features`: names of all features that readers may want to change.
+    `features`: names of all features that stock controllers may update.
     """
     if metadata_version >= UNREGISTER_SINCE:
         return UnregisterControllerRecord(controller_id)

@@ -1,4 +1,4 @@
-"""Facts about a request besides its message and version, for the planners that depend on them."""
+"""The context of a request, for planners that depend on more than its message and version."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from quorumd.quotas.client_quotas import MutationQuota
 
 
 class Requester(NamedTuple):
-    """The client that sends a request. `is_token`: whether it authenticated with a token itself."""
+    """The client that sends a request. `is_token`: whether it authenticated with a delegation token."""
 
     principal: str = ANONYMOUS
     is_token: bool = False
 
     @property
     def may_use_tokens(self) -> bool:
-        """Only a client that proved its identity otherwise can have tokens."""
+        """Whether the client may create and manage tokens: if it authenticated, but not with a token."""
         return self.principal != ANONYMOUS and not self.is_token
 
 
 class PartContext(NamedTuple):
-    """The place of a message in the request that it is a part of; the defaults are those of a whole request.
+    """The part of a divided request that a message is; the defaults are those of a request that is not divided.
 
-    `total`: the new partitions of the whole request, None if they are those of the message. `is_of_all`: whether
-    the whole request names no partitions and means all. `prepared`: the partitions of the only topic of the message,
-    None if they are not prepared. `selected_ids`: the ids that each filter of the message selects, None if the
-    planner selects them.
+    `total`: number of new partitions of the whole request, None if the message is the whole. `is_of_all`: whether the
+    whole request is for all partitions. `prepared`: the partitions of the only topic of the message, None if they are
+    not prepared. `selected_ids`: the ids that each filter of the message selects, None if the planner selects them.
     """
 
     total: int | None = None
@@ -45,8 +44,8 @@ WHOLE_REQUEST: Final = PartContext()
 class RequestContext(NamedTuple):
     """The sender of a request, and the part of it that is planned.
 
-    `comes_from_broker`: whether the forwarding broker has done the checks that only brokers can do. `quota`: the
-    controller mutation quota of the client, None if it has none or the API is not subject to it.
+    `comes_from_broker`: whether a broker forwarded the request, after the checks that only brokers can make. `quota`:
+    the controller mutation quota of the client, None if it has none or the API is not subject to it.
     """
 
     requester: Requester = Requester()
@@ -57,9 +56,9 @@ class RequestContext(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def sender_context(principal: str, is_token: bool, comes_from_broker: bool) -> RequestContext:
-    """The context of whole requests of one sender without a quota, which is the same for all of them."""
+    """Return the context of all undivided requests of one sender without a quota."""
     return RequestContext(Requester(principal, is_token), comes_from_broker)
 
 
 NO_CONTEXT: Final = RequestContext()
-"""A whole request of an anonymous client without a quota."""
+"""The context of an undivided request of an anonymous client without a quota."""

@@ -1,4 +1,4 @@
-"""SCRAM credentials in the log (RFC 5802, KIP-84): the keys derived from a password, never the password.
+"""SCRAM credentials in the log (RFC 5802, KIP-84): keys derived from a password, never the password itself.
 
 Command-line syntax, as for `kafka-storage format --add-scram`:
 
@@ -31,7 +31,7 @@ _PARTS: Final = ("name", "salt", "iterations", "password", "saltedpassword")
 def credential(
     mechanism: Mechanism, name: str, salt: bytes, salted: bytes, iterations: int
 ) -> UserScramCredentialRecord:
-    """Build the record of a user's credential."""
+    """Build the record of a user's credential. `salted`: the SaltedPassword of RFC 5802."""
     verifier = scram_credential(mechanism, salted, salt, iterations)
     return UserScramCredentialRecord(
         name, mechanism.type, salt, verifier.stored_key, verifier.server_key, iterations
@@ -39,8 +39,8 @@ def credential(
 
 
 def parse_credential(text: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
-    """Parse a credential; `new_salt` provides the salt if it has none. Raises ValueError, without the secret in its
-    message."""
+    """Parse a credential; `new_salt()` provides the salt if it has none. Raises ValueError, whose message does not
+    contain the password."""
     found = _ARGUMENT.fullmatch(text)
     if found is None:
         raise ValueError(
@@ -55,9 +55,9 @@ def parse_credential(text: str, new_salt: Callable[[], bytes]) -> UserScramCrede
     if not name:
         raise ValueError("name is missing")
     if (password is None) == (salted_text is None):
-        raise ValueError("expected one of password and saltedpassword")
+        raise ValueError("expected either password or saltedpassword")
     if salted_text is not None and "salt" not in parts:
-        raise ValueError("salt is missing: it goes with saltedpassword")
+        raise ValueError("salt is missing: saltedpassword requires it")
     salt = _decode_base64("salt", parts["salt"]) if "salt" in parts else new_salt()
     iterations = _parse_iterations(parts.get("iterations", str(MIN_ITERATIONS)))
     if salted_text is not None:

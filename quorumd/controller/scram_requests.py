@@ -42,7 +42,7 @@ _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 def plan_alter_user_scram_credentials(
     controller: Controller, message: AlterUserScramCredentialsRequest, version: int
 ) -> ControllerResult:
-    """Set and remove credentials. A user may occur once in a request."""
+    """Set and remove credentials. Each user has its own result; one that occurs twice is rejected."""
     del version
     changes: list[_Change] = [*message.deletions, *message.upsertions]
     count = Counter(change.name for change in changes)
@@ -53,7 +53,7 @@ def plan_alter_user_scram_credentials(
             continue
         problem = _problem(controller.image, change)
         if count[change.name] > 1:
-            problem = ErrorCode.DUPLICATE_RESOURCE, "A user can be altered once per request."
+            problem = ErrorCode.DUPLICATE_RESOURCE, "A user must not occur twice in a request."
         if problem is not None:
             error, text = problem
             results[change.name] = AlterUserScramCredentialsResult(change.name, int(error), text)
@@ -70,7 +70,7 @@ def _problem(image: ClusterImage, change: _Change) -> _Problem | None:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"SCRAM mechanism {change.mechanism} is unknown."
     if isinstance(change, ScramCredentialUpsertion):
         if not MIN_ITERATIONS <= change.iterations <= MAX_ITERATIONS:
-            text = f"Iterations must be {MIN_ITERATIONS} to {MAX_ITERATIONS}."
+            text = f"Iterations must be from {MIN_ITERATIONS} to {MAX_ITERATIONS}."
             return ErrorCode.UNACCEPTABLE_CREDENTIAL, text
     elif (change.mechanism, change.name) not in image.security.scram:
         return ErrorCode.RESOURCE_NOT_FOUND, "The user has no credential of this mechanism."
@@ -87,7 +87,7 @@ def _record(change: _Change) -> Message:
 def describe_user_scram_credentials(
     image: ClusterImage, message: DescribeUserScramCredentialsRequest
 ) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
-    """List the present mechanisms and iterations of the users, of all without a list of users, in two steps per
+    """List the mechanisms and iterations of the users, or of all users if the message names none, in two steps per
     credential and one per user."""
     credentials = [(user, mechanism, found) for (mechanism, user), found in image.security.scram.items()]
     return _describe(credentials, message)
@@ -108,7 +108,7 @@ def _describe(
         result = DescribeUserScramCredentialsResult(name, 0, None, infos.get(name, []))
         if names[name] > 1:
             result = DescribeUserScramCredentialsResult(
-                name, int(ErrorCode.DUPLICATE_RESOURCE), "A user can be described once per request."
+                name, int(ErrorCode.DUPLICATE_RESOURCE), "A user must not occur twice in a request."
             )
         elif name not in infos:
             result.error_code = int(ErrorCode.RESOURCE_NOT_FOUND)

@@ -1,6 +1,6 @@
-"""The state of records about access: ACLs, SCRAM credentials, client quotas, delegation tokens.
+"""ACLs, SCRAM credentials, client quotas and delegation tokens, parsed for requests and the authorizer.
 
-The image keeps their frames besides (see `opaque_records`); this is what requests and the authorizer read.
+The image also stores the frames of their records (`opaque_records`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from quorumd.security.credentials import ScramCredential
 
 
 class Token(NamedTuple):
-    """A delegation token as the log holds it. Principals are `Type:Name`, times Unix milliseconds."""
+    """A delegation token. Principals are `Type:Name`; times are Unix milliseconds.
+
+    `expires_ms` can be changed, at most to `max_ms`, the end of the token's lifetime.
+    """
 
     id: str
     owner: str
@@ -34,12 +37,12 @@ class Token(NamedTuple):
     expires_ms: int
 
     def is_expired(self, now_ms: int) -> bool:
-        """Whether it can no longer be used or renewed."""
+        """Whether the token can no longer be used or renewed."""
         return self.max_ms < now_ms or self.expires_ms < now_ms
 
 
 class SecurityState:
-    """`scram`: by mechanism number and user. `quotas`: values by key, by entity. `tokens`: by id."""
+    """`scram`: by (mechanism number, user). `quotas`: values by key, by entity. `tokens`: by id."""
 
     __slots__ = ("acls", "quotas", "scram", "tokens")
 
@@ -50,7 +53,7 @@ class SecurityState:
         self.tokens: dict[str, Token] = {}
 
     def apply(self, record: Message, changes: list[UndoEntry]) -> None:
-        """Apply a record; those of anything else change nothing."""
+        """Apply a record of these; other records change nothing."""
         replay = _REPLAY.get(type(record))
         if replay is not None:
             replay(self, record, changes)
@@ -119,12 +122,12 @@ class SecurityState:
 
 
 def quota_entity(parts: dict[str, str | None]) -> QuotaEntity:
-    """The entity with these names by type."""
+    """Return the entity with these names by type; the name None is the default."""
     return tuple(sorted(parts.items()))
 
 
 def _drop(index: AclIndex, acl: Acl, changes: list[UndoEntry]) -> None:
-    """Remove one ACL from the dictionaries that find it by resource."""
+    """Remove an ACL from the dictionaries that index it by resource."""
     key = (acl.pattern, acl.principal)
     entries = list(index.entries[key])
     entries.remove(acl.entry)

@@ -1,4 +1,4 @@
-"""Work on many items in steps of a few microseconds, so that its caller can pause after any of them."""
+"""Work on many items in steps of a few microseconds, so that the caller can pause after each of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ RUN: Final = 128
 def select_sorted(
     items: Sequence[T], selects: Callable[[T], bool], key: Callable[[T], tuple[object, ...]]
 ) -> Generator[None, None, Iterator[T]]:
-    """Return the items that `selects(item)` accepts, sorted by `key(item)`, in one step per item; to take one from
-    the iterator is a step, too."""
+    """Return an iterator over the items that `selects(item)` accepts, sorted by `key(item)`.
+
+    The generator yields after each item, a step; taking an item from the returned iterator is another step.
+    """
     runs: list[list[T]] = []
     for begin in range(0, len(items), RUN):
         run: list[T] = []

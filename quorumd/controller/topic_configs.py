@@ -1,7 +1,7 @@
 """Validation of topic configs: each value, and their combination.
 
-quorumd itself uses two of them, min.insync.replicas and unclean.leader.election.enable; the others are for the
-brokers, which refuse to load a topic whose configs they cannot parse.
+The controller itself uses two of them, min.insync.replicas and unclean.leader.election.enable; the others are for the
+brokers. A stock broker does not load a topic whose configs it cannot parse.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _check_remote_storage(values: dict[str, Value], has_remote_storage: bool) ->
         )
     policy = values.get("cleanup.policy", _DEFAULTS["cleanup.policy"])
     if isinstance(policy, list) and policy and set(policy) != {"delete"}:
-        raise invalid_config(f"{REMOTE_STORAGE} needs cleanup.policy=delete, it is {','.join(policy)}.")
+        raise invalid_config(f"{REMOTE_STORAGE} requires cleanup.policy=delete, it is {','.join(policy)}.")
     for unit in ("bytes", "ms"):
         _check_retention(values, unit)
     if values.get("remote.log.copy.disable"):

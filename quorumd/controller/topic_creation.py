@@ -1,6 +1,7 @@
-"""CreateTopics (KIP-4, KIP-525): each topic separately, all valid ones in one atomic batch.
+"""CreateTopics (KIP-4, KIP-525).
 
-A topic is created with all its partitions, however many; the slow part is prepared before, in slices (`preparation`).
+A topic is added to the image with all its partitions in one step; the slow part is prepared before, in slices
+(`preparation`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from quorumd.controller.new_partitions import (
     too_many_partitions,
 )
 from quorumd.controller.partition import Replicas
-from quorumd.controller.preparation import Preparation, Wanted
+from quorumd.controller.preparation import PartitionsToPrepare, Preparation
 from quorumd.controller.prepared_partitions import PreparedPartitions
 from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.controller.topic_names import has_collision_chars, invalid_name_reason, normalized
@@ -52,7 +53,8 @@ _SharedConfigs = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 
 
 class _NewTopic(NamedTuple):
-    """A valid topic, if there are enough brokers. `assigned` is empty if the controller places the replicas."""
+    """A topic that is valid if there are enough brokers. `manual_replicas` is empty if the controller places the
+    replicas."""
 
     name: str
     partitions: int
@@ -62,19 +64,19 @@ class _NewTopic(NamedTuple):
 
     @property
     def estimated_bytes(self) -> int:
-        """Upper bound of the bytes of its records."""
+        """Upper bound of the size of the records."""
         configs = sum(RECORD_FRAMING_BYTES + len(encode_record(config, 0)) for config in self.configs)
         return TOPIC_BYTES + configs + free_space_for(self.partitions, self.replication_factor)
 
     def replicas_of(self, controller: Controller, topic_id: KafkaUuid) -> Callable[[int], Replicas]:
-        """Return the function that places each partition. Raises RequestError."""
+        """Return the function that returns the replicas of a partition number. Raises RequestError."""
         if self.manual_replicas:
             return self.manual_replicas.__getitem__
         return placement_of(controller, topic_id, self.replication_factor).replicas_of
 
 
 def requested_partitions(controller: Controller, requested: CreatableTopic) -> int:
-    """Return the number of partitions of a requested topic."""
+    """Return the number of partitions of a topic in a request."""
     if requested.assignments:
         return len(requested.assignments)
     default = controller.settings.num_partitions
@@ -82,7 +84,7 @@ def requested_partitions(controller: Controller, requested: CreatableTopic) -> i
 
 
 def total_requested_partitions(controller: Controller, message: CreateTopicsRequest) -> int:
-    """Return the number of partitions that the request would create."""
+    """Return the number of partitions that the request would create; topics named twice are rejected."""
     times = Counter(topic.name for topic in message.topics)
     present = controller.image.topic_ids
     return sum(
@@ -93,9 +95,9 @@ def total_requested_partitions(controller: Controller, message: CreateTopicsRequ
 
 
 def prepare_topic(controller: Controller, message: CreateTopicsRequest) -> Preparation:
-    """Prepare the partitions of a request with one topic."""
+    """Return the preparation of the partitions of a request with one topic."""
 
-    def wanted() -> Wanted | None:
+    def to_prepare() -> PartitionsToPrepare | None:
         (outcome,) = _outcomes(controller, message).values()
         if isinstance(outcome, RequestError) or message.validate_only:
             return None
@@ -109,9 +111,9 @@ def prepare_topic(controller: Controller, message: CreateTopicsRequest) -> Prepa
             replicas_of = outcome.replicas_of(controller, topic_id)
         except RequestError:
             return None
-        return Wanted(topic_id, range(outcome.partitions), replicas_of)
+        return PartitionsToPrepare(topic_id, range(outcome.partitions), replicas_of)
 
-    return Preparation(controller, wanted)
+    return Preparation(controller, to_prepare)
 
 
 def plan_create_topics(
@@ -120,7 +122,7 @@ def plan_create_topics(
     version: int,
     context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Plan topics with their configs and partitions."""
+    """Plan each topic separately, with its configs and partitions; all valid ones form one atomic batch."""
     del version
     total, prepared = context.part.total, context.part.prepared
     outcomes = _outcomes(controller, message)
@@ -164,7 +166,7 @@ def plan_create_topics(
 
 
 def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str, _NewTopic | RequestError]:
-    """Return each topic or its error by name, in the order of the request."""
+    """Return the topics or their errors by name, in the order of the request."""
     outcomes: dict[str, _NewTopic | RequestError] = {}
     names_with_collision_chars: dict[str, str] = {}
     for requested in message.topics:
@@ -179,7 +181,7 @@ def _outcomes(controller: Controller, message: CreateTopicsRequest) -> dict[str,
 
 
 def _check_name(image: ClusterImage, name: str, in_request: dict[str, str]) -> None:
-    """Check a name. `in_request`: earlier names of the request, by their unified name. Raises RequestError."""
+    """Check a name. `in_request`: earlier names in the request, by their unified name. Raises RequestError."""
     if name == METADATA_TOPIC:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is reserved for the metadata log.")
     problem = invalid_name_reason(name)
@@ -238,7 +240,7 @@ def _new_topic(controller: Controller, requested: CreatableTopic) -> _NewTopic:
 
 
 def _manual_replicas(controller: Controller, requested: CreatableTopic) -> list[Replicas]:
-    """Return the replicas of each partition, by number."""
+    """Return the replicas of each partition, in the order of their numbers. Raises RequestError."""
     if requested.num_partitions != USE_DEFAULT or requested.replication_factor != USE_DEFAULT:
         raise RequestError(
             ErrorCode.INVALID_REQUEST,
@@ -282,8 +284,8 @@ def _records(
 def _result(
     image: ClusterImage, new: _NewTopic, topic_id: KafkaUuid, cached_configs: _SharedConfigs
 ) -> CreatableTopicResult:
-    """Build the response for a topic. `cached_configs`: effective configs by a topic's own configs, shared by topics
-    of the request with equal ones."""
+    """Build the result of a topic. `cached_configs`: effective configs by a topic's own configs, shared by topics of
+    the request with equal ones."""
     own = {config.name: config.value for config in new.configs if config.value is not None}
     key = tuple(own.items())
     configs = cached_configs.get(key)

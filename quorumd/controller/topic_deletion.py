@@ -1,6 +1,6 @@
 """DeleteTopics (KIP-4, KIP-516): by name, or by id from v6 on.
 
-One record removes a topic; its partitions and configs go with it, in every reader of the log.
+A topic is removed by one record, which every reader of the log applies to its partitions and configs too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.record_batch import RECORD_FRAMING_BYTES
 
 TopicName = tuple[str | None, KafkaUuid]
-"""How a request names a topic: by name, or by id."""
+"""How a request refers to a topic: (name, zero UUID) or (None, id)."""
 
 _REMOVAL_BYTES = RECORD_FRAMING_BYTES + 20
 
@@ -53,7 +53,7 @@ def plan_delete_topics(
 
 
 def as_named(requested: str | DeleteTopicState) -> TopicName:
-    """Return the name or id by which a request refers to a topic."""
+    """Return the name or id by which the request refers to a topic; both if it wrongly has both."""
     return (requested, ZERO_UUID) if isinstance(requested, str) else (requested.name, requested.topic_id)
 
 
@@ -64,7 +64,7 @@ def named_topic(image: ClusterImage, requested: str | DeleteTopicState) -> Topic
 
 
 def _count_mentions(image: ClusterImage, named: list[TopicName]) -> dict[KafkaUuid, int]:
-    """Count the mentions of each topic in the request, by name or id."""
+    """Count how often the request refers to each topic, by name or id."""
     mentions: dict[KafkaUuid, int] = {}
     for name, topic_id in named:
         topic_uuid = image.topic_ids.get(name) if name is not None else topic_id

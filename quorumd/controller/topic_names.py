@@ -1,4 +1,4 @@
-"""Validation of topic names by Kafka's rules: names are part of directory and metric names."""
+"""Validation of topic names by Kafka's rules, which make them usable in directory and metric names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def invalid_name_reason(name: str) -> str | None:
 
 
 def normalized(name: str) -> str:
-    """Return the unified name, the same for names that differ only in '.' and '_' and collide in metric names."""
+    """Return the unified name, equal for names that differ only in '.' and '_' and so collide in metric names."""
     return name.replace(".", "_")
 
 

@@ -1,4 +1,4 @@
-"""Assignments to dictionaries that can be undone.
+"""Changes of dictionaries that can be undone.
 
 A leader applies its own records when it appends them, and undoes them if it loses leadership before they are
 committed.
@@ -14,8 +14,8 @@ ADDED = object()
 REMOVED = object()
 
 UndoEntry = tuple[dict[Any, Any], Any, Any]
-"""One assignment: the dictionary, the key, and the previous value or ABSENT. Many keys added together: the
-dictionary, ADDED, and the keys; removed together: the dictionary, REMOVED, and their keys and values."""
+"""One key set or removed: (dictionary, key, previous value or ABSENT). Many keys added together: (dictionary, ADDED,
+keys). Many keys removed together: (dictionary, REMOVED, (keys, values))."""
 
 
 def assign(mapping: dict[Any, Any], key: Any, value: Any, changes: list[UndoEntry]) -> None:
@@ -32,19 +32,20 @@ def remove(mapping: dict[Any, Any], key: Any, changes: list[UndoEntry]) -> None:
 
 
 def add_all(mapping: dict[Any, Any], added: Mapping[Any, Any], changes: list[UndoEntry]) -> None:
-    """Assign many new keys together, in a fraction of the time of single assignments. `added` must not change as
-    long as it may be undone."""
+    """Assign many new keys together, in a fraction of the time of single assignments. `added` must not change until
+    the change can no longer be undone."""
     changes.append((mapping, ADDED, added))
     mapping.update(added)
 
 
 def remove_all(mapping: dict[Any, Any], keys: Collection[Any], changes: list[UndoEntry]) -> None:
-    """Remove many keys together, all of which must be present. They must not change, like those of `add_all`."""
+    """Remove many keys together, all of which must be present. `keys` must not change until the change can no longer
+    be undone. Raises KeyError for a missing key."""
     changes.append((mapping, REMOVED, (keys, list(map(mapping.pop, keys)))))
 
 
 def undo(changes: Iterable[UndoEntry]) -> None:
-    """Undo changes, given newest first."""
+    """Undo changes, which are given in reverse order, the newest first."""
     for mapping, key, previous in changes:
         if key is ADDED:
             for each in previous:

@@ -122,10 +122,13 @@ class ConfigApis:
             source, definitions = _OTHER_RESOURCES[ConfigResourceType(kind)]
             return merge_layers(definitions, (source, own))
         if name == "":
-            return merge_layers(BROKER_CONFIGS, (ConfigSource.ALL_BROKERS, own))
-        layers = [(ConfigSource.BROKER, own), (ConfigSource.ALL_BROKERS, image.config(ALL_BROKERS))]
+            return merge_layers(BROKER_CONFIGS, (ConfigSource.DYNAMIC_DEFAULT_BROKER, own))
+        layers = [
+            (ConfigSource.DYNAMIC_BROKER, own),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, image.config(ALL_BROKERS)),
+        ]
         if name == self._own_name:
-            layers.append((ConfigSource.PROPERTIES_FILE, dict(self._static_configs)))
+            layers.append((ConfigSource.STATIC_BROKER, dict(self._static_configs)))
         return merge_layers(BROKER_CONFIGS, *layers)
 
     def _add_static_configs(self, response: Message) -> None:
@@ -135,7 +138,7 @@ class ConfigApis:
             if (result.resource_type, result.resource_name) != (ConfigResourceType.BROKER, self._own_name):
                 continue
             returned = {entry.name for entry in result.configs}
-            layer = (ConfigSource.PROPERTIES_FILE, dict(self._static_configs))
+            layer = (ConfigSource.STATIC_BROKER, dict(self._static_configs))
             static = merge_layers(BROKER_CONFIGS, layer)
             result.configs += [_entry(config, False) for config in static if config.name not in returned]
 
@@ -151,7 +154,7 @@ def _entry(
         for each in (config.values if with_synonyms else ())
     ]
     value = None if is_sensitive else config.values[0].value
-    is_read_only = source is ConfigSource.PROPERTIES_FILE
+    is_read_only = source is ConfigSource.STATIC_BROKER
     return wire.DescribeConfigsResourceResult(
         config.name, value, is_read_only, int(source), is_sensitive, synonyms, int(config.type), None
     )

@@ -3,7 +3,7 @@
 A partition leader that receives INELIGIBLE_REPLICA withdraws its proposal and relies on no copy of it being accepted
 later. Yet a late copy could be accepted: the broker abandons a connection with the request in flight, retries on
 another one and is refused; then the replica becomes eligible without a new partition epoch, and the copy arrives
-(replication description, race R25). Requests of abandoned connections are therefore rejected: of those older than the
+(race R25). Requests of abandoned connections are therefore rejected: of those older than the
 newest connection with a request of that incarnation, and of those accepted before this controller became leader,
 since the broker may have sent requests to another controller meanwhile."""
 

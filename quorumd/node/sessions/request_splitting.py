@@ -24,7 +24,7 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.elections import partitions_to_elect
 from quorumd.controller.partition_creation import prepare_growth, requested_growth, total_requested_growth
 from quorumd.controller.preparation import Preparation
-from quorumd.controller.reassignments import partitions_under_way
+from quorumd.controller.reassignments import reassigning_partitions
 from quorumd.controller.request_context import WHOLE_REQUEST, PartContext
 from quorumd.controller.topic_creation import prepare_topic, requested_partitions, total_requested_partitions
 from quorumd.controller.topic_deletion import as_named, named_topic
@@ -362,7 +362,7 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: SplitRule(
         ("topics", "partition_indexes"),
         ("topics", "partitions"),
-        expand=partitions_under_way,
+        expand=reassigning_partitions,
         topic=ListPartitionReassignmentsTopics,
     ),
     ApiKey.ELECT_LEADERS: SplitRule(

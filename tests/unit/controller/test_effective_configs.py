@@ -12,14 +12,17 @@ from quorumd.errors import ErrorCode
 
 
 def test_first_layer_takes_precedence() -> None:
-    own = (ConfigSource.BROKER, {"log.retention.ms": "1", "made.up": "x"})
-    all_brokers = (ConfigSource.ALL_BROKERS, {"log.retention.ms": "2", "ssl.keystore.password": "secret"})
+    own = (ConfigSource.DYNAMIC_BROKER, {"log.retention.ms": "1", "made.up": "x"})
+    all_brokers = (
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        {"log.retention.ms": "2", "ssl.keystore.password": "secret"},
+    )
     found = {config.name: config for config in merge_layers(BROKER_CONFIGS, own, all_brokers)}
     assert list(found) == ["log.retention.ms", "made.up", "ssl.keystore.password"]
     assert found["log.retention.ms"].type is ConfigType.LONG
     assert found["log.retention.ms"].values == [
-        ConfigValue(ConfigSource.BROKER, "log.retention.ms", "1"),
-        ConfigValue(ConfigSource.ALL_BROKERS, "log.retention.ms", "2"),
+        ConfigValue(ConfigSource.DYNAMIC_BROKER, "log.retention.ms", "1"),
+        ConfigValue(ConfigSource.DYNAMIC_DEFAULT_BROKER, "log.retention.ms", "2"),
     ]
     assert found["made.up"].type is ConfigType.STRING
     assert [config.name for config in found.values() if config.is_sensitive] == ["ssl.keystore.password"]

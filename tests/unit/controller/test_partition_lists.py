@@ -10,7 +10,7 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.elections import partitions_to_elect
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.controller.partitions_by_topic import by_topic
-from quorumd.controller.reassignments import partitions_under_way
+from quorumd.controller.reassignments import reassigning_partitions
 from quorumd.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from quorumd.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from tests.support.controller.topic_harness import TopicHarness, a_broker, wanted
@@ -57,8 +57,8 @@ def test_few_reassignments_are_not_split(cluster: TopicHarness) -> None:
     for number in range(3):
         replace(cluster, "a", number, replicas=(1, 2, 3), adding=(3,))
     request = ListPartitionReassignmentsRequest()
-    assert partitions_under_way(cluster.controller, request, 3) is None
-    found = partitions_under_way(cluster.controller, request, 2)
+    assert reassigning_partitions(cluster.controller, request, 3) is None
+    found = reassigning_partitions(cluster.controller, request, 2)
     assert found is not None
     assert list(found) == [{"a": [0, 1]}, {"a": [2]}]
 

@@ -75,10 +75,10 @@ def test_topic_value_precedes_cluster_default_and_built_in() -> None:
     assert effective["retention.ms"].type is ConfigType.LONG
     assert effective["retention.ms"].values == [
         ConfigValue(ConfigSource.TOPIC, "retention.ms", "7"),
-        ConfigValue(ConfigSource.ALL_BROKERS, "log.retention.ms", "5"),
-        ConfigValue(ConfigSource.BUILT_IN, "log.retention.ms", "604800000"),
+        ConfigValue(ConfigSource.DYNAMIC_DEFAULT_BROKER, "log.retention.ms", "5"),
+        ConfigValue(ConfigSource.DEFAULT, "log.retention.ms", "604800000"),
     ]
-    assert [value.source for value in effective["segment.bytes"].values] == [ConfigSource.BUILT_IN]
+    assert [value.source for value in effective["segment.bytes"].values] == [ConfigSource.DEFAULT]
     assert list(effective) == sorted(TOPIC_CONFIGS.keys() - {"internal.segment.bytes"})
 
 
