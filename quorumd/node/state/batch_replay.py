@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, values
 
@@ -25,16 +26,21 @@ def apply_steps(
 ) -> Iterator[int]:
     """Apply a batch like `apply_batch`, `records_per_step` at a time; yields the number of records of each step.
 
+    A step ends at the removal of a topic, which removes up to tens of thousands of partitions.
+
     Raises MalformedMessage, and UnsupportedVersion for an unknown record type or version, with the record's offset.
     """
     offset = reported = header.base_offset
+    is_end = False
     apply = image.apply
     try:
         for value in values(data, header):
-            if offset - reported == records_per_step:
-                yield records_per_step
+            if is_end or offset - reported == records_per_step:
+                yield offset - reported
                 reported = offset
-            apply(decode_record(value), changes, value)
+            record = decode_record(value)
+            apply(record, changes, value)
+            is_end = type(record) is RemoveTopicRecord
             offset += 1
     except UnsupportedVersion as error:
         raise UnsupportedVersion(f"at offset {offset}: {error}") from None

@@ -307,7 +307,7 @@ class StateMachine:
         return max(0, count)
 
     def _apply_batches(self, data: bytes) -> Iterator[int]:
-        """Apply complete batches; yields the number of records per SLICE_RECORDS and at the end of each batch."""
+        """Apply complete batches; yields the number of records of each step of `apply_steps`."""
         read_generation = self._read_generation
         for header in headers(data):
             if header.is_control:
