@@ -15,7 +15,7 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY scripts/build_backend.py scripts/
 COPY quorumd quorumd
-RUN python -m venv /opt/quorumd && /opt/quorumd/bin/pip install --no-cache-dir ".[security]"
+RUN python -m venv /opt/quorumd && /opt/quorumd/bin/pip install --no-cache-dir ".[regex,security]"
 
 FROM ${BASE}
 RUN useradd --system --home-dir /var/lib/quorumd --shell /usr/sbin/nologin --uid 9092 quorumd \

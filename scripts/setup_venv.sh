@@ -56,7 +56,7 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
 fi
 
 echo "setup: installing quorumd and its development tools into .venv (a minute or two the first time)"
-if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,pipeline,security]' >"$log" 2>&1; then
+if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,pipeline,regex,security]' >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     fail "pip could not install the dependencies (last lines above, all in $log); is a package index reachable?"
 fi

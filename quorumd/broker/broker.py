@@ -16,6 +16,8 @@ from quorumd.broker.controller_requests.directory_reports import DirectoryReport
 from quorumd.broker.controller_requests.lifecycle import BrokerLifecycle, BrokerState, LifecycleSettings
 from quorumd.broker.controller_requests.producer_ids import ProducerIds
 from quorumd.broker.controller_requests.topic_creation import TopicCreation
+from quorumd.broker.coordinator.regex_evaluator import RegexEvaluator
+from quorumd.broker.coordinator.topic_regexes import RegexCompiler
 from quorumd.broker.coordinators import Coordinators
 from quorumd.broker.fetching.fetchers import ReplicaFetchers
 from quorumd.broker.housekeeping.housekeeping import Housekeeping
@@ -52,7 +54,7 @@ class BrokerPorts:
     """The parts of its process that a broker uses.
 
     `open_channel` opens one more connection to the active controller: each purpose has its own. `client` reaches the
-    other brokers. `begin` runs a task in slices.
+    other brokers. `begin` runs a task in slices. `compile_regex` compiles the regular expressions of subscriptions.
     """
 
     clock: Clock
@@ -61,6 +63,7 @@ class BrokerPorts:
     client: BrokerClient
     open_channel: Callable[[], ControllerChannel]
     begin: Callable[[SlicedTask], None]
+    compile_regex: RegexCompiler
 
 
 class BrokerListener(Protocol):
@@ -167,6 +170,7 @@ class Broker:
             self.topic_creation,
             self.producer_ids,
             ports.client,
+            RegexEvaluator(ports.clock, ports.begin, ports.compile_regex, self.metadata),
         )
 
     @property
@@ -199,7 +203,7 @@ class Broker:
         )
         return [
             *broker_routes(context, self.coordinators.transactions.init_producer_id),
-            *self.coordinators.routes(),
+            *self.coordinators.routes(access),
         ]
 
     def start(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from quorumd.broker.api.classic_groups import ClassicGroupApis
 from quorumd.broker.api.consumer_groups import ConsumerGroupApis, MetadataTopics
+from quorumd.broker.api.context import AccessLookup
 from quorumd.broker.api.coordinator_lookup import CoordinatorLookup
 from quorumd.broker.api.find_coordinator import GROUP_KEY, TRANSACTION_KEY, FindCoordinatorApis
 from quorumd.broker.api.group_admin import GroupAdminApis
@@ -17,10 +18,13 @@ from quorumd.broker.api.transactions import TransactionApis
 from quorumd.broker.channels.broker_client import BrokerClient
 from quorumd.broker.controller_requests.producer_ids import ProducerIds
 from quorumd.broker.controller_requests.topic_creation import TopicCreation
+from quorumd.broker.coordinator.consumer_membership import Regexes
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.hosted_log import CoordinatorPartitions
 from quorumd.broker.coordinator.internal_topics import InternalTopics, offsets_topic, transactions_topic
+from quorumd.broker.coordinator.regex_evaluator import RegexEvaluator
 from quorumd.broker.coordinator.shards import Shard, Shards
+from quorumd.broker.coordinator.topic_regexes import EvaluatedRegexes
 from quorumd.broker.coordinator.transaction import Transaction
 from quorumd.broker.coordinator.transaction_markers import TransactionMarkers
 from quorumd.broker.coordinator.transactions import TransactionCoordinator
@@ -47,8 +51,11 @@ class Coordinators:
         topic_creation: TopicCreation,
         producer_ids: ProducerIds,
         client: BrokerClient,
+        regexes: RegexEvaluator,
     ) -> None:
         self._metadata = metadata
+        self._topics = MetadataTopics(metadata)
+        self._regexes = regexes
         self._entropy = entropy
         self._settings = settings
         self._internal_topics = InternalTopics(metadata, topic_creation)
@@ -62,6 +69,7 @@ class Coordinators:
             settings.groups.commit_timeout_ms,
         )
         CoordinatorPartitions(partitions, clock, self._groups)
+        self._group_lookup = CoordinatorLookup(self._groups, self._internal_topics, self._offsets_topic)
         self._transactions_topic = transactions_topic(settings.transactions)
         self._transactions: Shards[TransactionCoordinator] = Shards(
             TRANSACTION,
@@ -109,7 +117,16 @@ class Coordinators:
 
     def _new_group_coordinator(self, partition: int) -> GroupCoordinator:
         del partition
-        return GroupCoordinator(self._settings.groups, self._new_member_id, MetadataTopics(self._metadata))
+        regexes = Regexes(
+            self._regexes.compile,
+            lambda evaluation: self._regexes.evaluate(evaluation, self._on_regexes_evaluated),
+        )
+        return GroupCoordinator(self._settings.groups, self._new_member_id, self._topics, regexes)
+
+    def _on_regexes_evaluated(self, evaluated: EvaluatedRegexes) -> None:
+        shard = self._group_lookup.shard_of(evaluated.group)
+        if isinstance(shard, Shard):
+            shard.run(lambda machine, times: machine.regexes_evaluated(evaluated, times))
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{self._entropy.uuid()}"
@@ -131,7 +148,7 @@ class Coordinators:
         if shard is not None:
             shard.run(lambda machine, times: machine.markers_written(transactional_id, transaction, times))
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self, access: AccessLookup) -> Iterable[Route]:
         """Return the handlers. Clients get the endpoints with the name of the listener that they use."""
 
         def endpoint(session: Session, broker_id: int) -> BrokerEndpoint | None:
@@ -139,7 +156,7 @@ class Coordinators:
             is_down = broker is None or broker.is_fenced
             return None if is_down else self._metadata.endpoint(broker_id, session.origin.listener)
 
-        groups = CoordinatorLookup(self._groups, self._internal_topics, self._offsets_topic)
+        groups = self._group_lookup
         offsets = TransactionalOffsetApis(
             groups, self._metadata, self._internal_topics, self._offsets_topic, self.verifier
         )
@@ -153,7 +170,7 @@ class Coordinators:
             *ClassicGroupApis(groups).routes(),
             *OffsetApis(groups, self._metadata).routes(),
             *GroupAdminApis(groups).routes(),
-            *ConsumerGroupApis(groups, self._metadata, self._settings).routes(),
+            *ConsumerGroupApis(groups, self._metadata, self._settings, access).routes(),
             *self.transactions.routes(),
             *self._marker_apis.routes(),
             *offsets.routes(),
@@ -161,6 +178,8 @@ class Coordinators:
 
     def apply(self, delta: MetadataDelta) -> None:
         """Follow a change of the metadata: offsets of deleted topics are deleted."""
+        if delta.new_topics or delta.is_snapshot:
+            self._topics.created_offset = delta.offset
         names = {topic.name for topic in delta.removed_topics}
         deleted = frozenset(name for name in names if name not in self._metadata.image.topic_ids)
         if not deleted:

@@ -77,6 +77,7 @@ def _group_settings(fields: BrokerFields) -> GroupSettings:
         topic_segment_bytes=fields.offsets_topic_segment_bytes,
         consumer_session_timeout_ms=fields.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=fields.group_consumer_heartbeat_interval_ms,
+        consumer_regex_refresh_interval_ms=fields.group_consumer_regex_refresh_interval_ms,
         consumer_max_size=fields.group_consumer_max_size,
     )
 

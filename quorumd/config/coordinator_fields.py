@@ -40,6 +40,11 @@ class CoordinatorFields(TopicDefaultFields):
         default="5s",
         about="Heartbeat interval of members of consumer groups (KIP-848).",
     )
+    group_consumer_regex_refresh_interval_ms: Annotated[int, duration("10s", "24d")] = setting(
+        "group.consumer.regex.refresh.interval.ms",
+        default="10m",
+        about="Interval at which regular expressions of consumer groups are evaluated again without new topics.",
+    )
     group_consumer_max_size: Annotated[int, integer(1, 2**31 - 1)] = setting(
         "group.consumer.max.size",
         default="2147483647",

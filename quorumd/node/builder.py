@@ -129,8 +129,15 @@ class _Builder:
             next_number=core.incoming.allocate_number,
             connect=partial(self._connections, private_apis=False),
         )
+        ports = core.ports
         return NodeBroker(
-            settings.broker, access, core.ports.disk, core.ports.entropy, core.lifecycle, clients
+            settings.broker,
+            access,
+            ports.disk,
+            ports.entropy,
+            ports.compile_regex,
+            core.lifecycle,
+            clients,
         )
 
     def _context(self) -> ApiContext:

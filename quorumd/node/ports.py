@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from quorumd.broker.coordinator.topic_regexes import RegexCompiler
 from quorumd.ports import Clock, Disk, Entropy, Network
 from quorumd.security.sasl.settings import ListenerSasl
 
 
 class NodePorts(NamedTuple):
-    """How one node reaches the outside. `sasl`: by the name of the listener."""
+    """How one node reaches the outside. `compile_regex`: for the regular expressions of subscriptions. `sasl`: by the
+    name of the listener."""
 
     clock: Clock
     entropy: Entropy
     disk: Disk
     network: Network
+    compile_regex: RegexCompiler
     sasl: Mapping[str, ListenerSasl] = {}

@@ -3,6 +3,7 @@
     clock, entropy, disk, network   the ports
     disk_operations                 flushes and saves, on the flush thread or inline while the disk is fast
     subprocess_job, job_process     a long job in a subprocess: the node's side and the subprocess
+    topic_regexes                   regular expressions of subscriptions, with RE2
     listener                        accepts connections, a few at a time
     connection_quotas, descriptors  limits on accepted connections and open files
     tls, tls_listeners, security    TLS of a connection and of the listeners; keys and tokens, read again

@@ -38,6 +38,7 @@ from quorumd.runtime.monitor import Monitor
 from quorumd.runtime.network import TcpNetwork
 from quorumd.runtime.notify import notify, watchdog_interval_s
 from quorumd.runtime.security import NodeSecurity
+from quorumd.runtime.topic_regexes import compile_regex
 
 logger = logging.getLogger("quorumd.daemon")
 
@@ -152,7 +153,9 @@ class Daemon:
             )
         clock = SkewedClock(loop, settings.clock_offset_ms) if settings.clock_offset_ms else LoopClock(loop)
         self._node_settings = node_settings
-        self._ports = NodePorts(clock, SystemEntropy(), self._disk, self._network, self._security.sasl)
+        self._ports = NodePorts(
+            clock, SystemEntropy(), self._disk, self._network, compile_regex, self._security.sasl
+        )
         self._http: HttpEndpoint | None = None
         self._stop_requested = False
         self._shutdown_timeout_s = BROKER_SHUTDOWN_TIMEOUT_S if settings.is_broker else SHUTDOWN_TIMEOUT_S

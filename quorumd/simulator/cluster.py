@@ -44,6 +44,7 @@ from quorumd.simulator.environment.entropy import SimulatedEntropy, Streams
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.network import SimulatedNetwork
+from quorumd.simulator.environment.topic_regexes import compile_regex
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog, LogMirror
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.voter_sets import voter_sets_of
@@ -216,6 +217,7 @@ class Cluster:
             SimulatedEntropy(self.streams.stream("node", process.node_id, process.incarnation)),
             machine.disk,
             self.network.host(machine.host, process),
+            compile_regex,
         )
         return start_node(self._settings(machine), ports, partial(self._node_stopped, machine, process))
 

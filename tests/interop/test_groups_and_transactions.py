@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer, KafkaProducer
 
@@ -17,6 +17,7 @@ RECORDS = 300
 SETTINGS = (
     "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
     "transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n"
+    "group.consumer.heartbeat.interval.ms=500\n"
 )
 
 
@@ -85,6 +86,57 @@ def test_two_members_share_the_partitions(broker: BrokerDaemon, protocol: str) -
     client = admin(broker)
     listed = {group.group_id: group for group in client.list_consumer_groups().result(PATIENCE_S).valid}
     assert listed[f"librdkafka-{protocol}"].type.name == protocol.upper()
+
+
+def test_members_share_the_topics_that_match_an_expression(broker: BrokerDaemon) -> None:
+    client = admin(broker)
+    for created in client.create_topics([NewTopic(f"orders-{n}", 2, 1) for n in (1, 2)]).values():
+        created.result(PATIENCE_S)
+    config = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": "expressions",
+        "group.protocol": "consumer",
+        "auto.offset.reset": "earliest",
+    }
+    members = [Consumer(config) for _ in range(2)]
+    try:
+        for member in members:
+            member.subscribe(["^orders-.*"])
+
+        def assigned() -> list[str]:
+            for member in members:
+                member.poll(0.05)
+            return sorted(f"{each.topic}:{each.partition}" for m in members for each in m.assignment())
+
+        expected = ["orders-1:0", "orders-1:1", "orders-2:0", "orders-2:1"]
+        wait_for("the topics that match", lambda: assigned() == expected, PATIENCE_S)
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("orders-later", b"first record")
+        producer.produce("my-orders-1", b"does not match")
+        assert producer.flush(PATIENCE_S) == 0
+        expected = sorted([*expected, "orders-later:0"])
+        wait_for("a later topic to be assigned", lambda: assigned() == expected, PATIENCE_S)
+        members.pop().close()
+        wait_for("one member to have them all", lambda: assigned() == expected, PATIENCE_S)
+    finally:
+        for member in members:
+            member.close()
+
+
+def test_expression_with_a_back_reference_is_refused(broker: BrokerDaemon) -> None:
+    """librdkafka compiles expressions too, but accepts more than RE2."""
+    config = {"bootstrap.servers": broker.bootstrap, "group.id": "invalid", "group.protocol": "consumer"}
+    consumer = Consumer(config)
+    try:
+        consumer.subscribe([r"^(orders)-\1"])
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        error = message.error()
+        assert error is not None
+        assert error.code() == KafkaError._FATAL
+        assert "regular expression is not valid" in error.str().lower()
+    finally:
+        consumer.close()
 
 
 def test_kafka_python_commits_to_its_group(broker: BrokerDaemon) -> None:

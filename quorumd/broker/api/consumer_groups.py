@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from quorumd.broker.api.classic_groups import client_host
+from quorumd.broker.api.context import AccessLookup
 from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.coordinator.consumer_group import (
     EMPTY_ASSIGNMENT,
@@ -21,12 +22,14 @@ from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import consumer_group_describe_response as described
 from quorumd.protocol.messages import consumer_group_heartbeat_response as responses
 from quorumd.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from quorumd.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from quorumd.protocol.routes import Route, Session
+from quorumd.security.acls import Operation, ResourceType
 
 CLIENT_IDS_SINCE = 1
 """The first version in which clients choose their member ids (KIP-1082)."""
@@ -38,6 +41,7 @@ class MetadataTopics:
     """The topics of the broker's metadata, as `consumer_membership.Topics`."""
 
     def __init__(self, metadata: BrokerMetadata) -> None:
+        self.created_offset = -1
         self._metadata = metadata
 
     @property
@@ -54,9 +58,12 @@ class MetadataTopics:
 class ConsumerGroupApis:
     """Handlers of ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
 
-    def __init__(self, groups: GroupLookup, metadata: BrokerMetadata, settings: BrokerSettings) -> None:
+    def __init__(
+        self, groups: GroupLookup, metadata: BrokerMetadata, settings: BrokerSettings, access: AccessLookup
+    ) -> None:
         self._groups = groups
         self._metadata = metadata
+        self._access = access
         self._interval_ms = settings.groups.consumer_heartbeat_interval_ms
         self._default_assignor = settings.groups.consumer_assignors[0]
 
@@ -88,6 +95,7 @@ class ConsumerGroupApis:
             owned,
             request.client_id or "",
             client_host(session),
+            self._may_describe(session),
         )
 
         def respond(result: HeartbeatResult) -> None:
@@ -102,6 +110,16 @@ class ConsumerGroupApis:
             machine.consumer_heartbeat(heartbeat._replace(member_id=member_id), times, respond)
 
         self._groups.run(heartbeat.group, run, lambda error: respond(HeartbeatResult(error)))
+
+    def _may_describe(self, session: Session) -> Callable[[str], bool]:
+        access = self._access(session, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+
+        def may_describe(topic: str) -> bool:
+            return access is None or access.allows(
+                Operation.DESCRIBE, ResourceType.TOPIC, topic, logs_denied=False
+            )
+
+        return may_describe
 
     def _response(self, result: HeartbeatResult) -> responses.ConsumerGroupHeartbeatResponse:
         assignment = None
@@ -153,7 +171,7 @@ class ConsumerGroupApis:
             member.client_id,
             member.client_host,
             sorted(member.topics),
-            None,
+            member.regex,
             self._assignment(member.assigned),
             self._assignment(group.targets.get(member.id, EMPTY_ASSIGNMENT)),
             CONSUMER_MEMBER,

@@ -8,6 +8,8 @@ __transaction_state that this broker leads.
     internal_topics      creation of the internal topics, and the partition of a group id or transactional id
     classic_*            groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
     consumer_*           groups of the consumer protocol: ConsumerGroupHeartbeat (KIP-848)
+    topic_regexes        the regular expressions of consumer groups, and when they are evaluated
+    regex_evaluator      evaluates them over the names of all topics, in slices
     assignors            the server-side assignors of consumer groups
     offset_*             committed offsets of all groups
     groups               the group coordinator: the state machine of a partition of __consumer_offsets

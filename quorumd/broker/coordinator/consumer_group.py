@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -22,6 +22,10 @@ from quorumd.protocol.messages.consumer_group_member_metadata_key import Consume
 from quorumd.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
 from quorumd.protocol.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from quorumd.protocol.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from quorumd.protocol.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
+from quorumd.protocol.messages.consumer_group_regular_expression_value import (
+    ConsumerGroupRegularExpressionValue,
+)
 from quorumd.protocol.messages.consumer_group_target_assignment_member_key import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
@@ -51,7 +55,8 @@ class MemberState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member: its subscription and current assignment. `revoking`: partitions that the client has yet to revoke."""
+    """A member: its subscription and current assignment. `regex`: a regular expression of topics, "" for none.
+    `revoking`: partitions that the client has yet to revoke."""
 
     id: str
     instance_id: str | None = None
@@ -60,12 +65,22 @@ class ConsumerMember:
     client_host: str = ""
     rebalance_timeout_ms: int = -1
     topics: frozenset[str] = frozenset()
+    regex: str = ""
     assignor: str | None = None
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Assignment = EMPTY_ASSIGNMENT
     revoking: Assignment = EMPTY_ASSIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """The topics that a regular expression matches in the metadata up to the offset `version`."""
+
+    topics: frozenset[str]
+    version: int
+    wall_ms: int
 
 
 @dataclass(slots=True)
@@ -80,6 +95,10 @@ class ConsumerGroup:
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Assignment] = field(default_factory=dict)
+    regexes: dict[str, ResolvedRegex] = field(default_factory=dict)
+    """The regular expressions of the members, without those that have not been evaluated yet."""
+    regex_subscribers: dict[str, int] = field(default_factory=dict)
+    """Regular expression -> the number of members that subscribe to it."""
     owners: dict[tuple[KafkaUuid, int], str] = field(default_factory=dict)
     """Partition -> the member to which it is assigned, or that has yet to revoke it."""
 
@@ -98,7 +117,18 @@ class ConsumerGroup:
 
     def subscribed_topics(self) -> frozenset[str]:
         """Return the topics to which any member subscribes."""
-        return frozenset(topic for member in self.members.values() for topic in member.topics)
+        names = (topic for member in self.members.values() for topic in member.topics)
+        matched = (topic for regex in self.regexes.values() for topic in regex.topics)
+        return frozenset((*names, *matched))
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """Return the topics to which a member subscribes, by name or by regular expression."""
+        return member.topics | self.matched_topics(member.regex) if member.regex else member.topics
+
+    def matched_topics(self, pattern: str) -> frozenset[str]:
+        """Return the topics that a regular expression matches, none before it has been evaluated."""
+        regex = self.regexes.get(pattern)
+        return frozenset() if regex is None else regex.topics
 
     def assignor(self, default: str) -> str:
         """Return the assignor that most members prefer, or the default if no member prefers one."""
@@ -114,6 +144,8 @@ class ConsumerGroup:
         self.members[member.id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.id
+        if member.regex:
+            self.regex_subscribers[member.regex] = self.regex_subscribers.get(member.regex, 0) + 1
         for each in member.assigned | member.revoking:
             self.owners[each] = member.id
 
@@ -126,9 +158,32 @@ class ConsumerGroup:
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
 
+    def copy(self) -> ConsumerGroup:
+        """Return a copy, which changes independently."""
+        return replace(
+            self,
+            members=dict(self.members),
+            static_members=dict(self.static_members),
+            targets=dict(self.targets),
+            regexes=dict(self.regexes),
+            regex_subscribers=dict(self.regex_subscribers),
+            owners=dict(self.owners),
+        )
+
+    def drop_unused_regexes(self) -> list[str]:
+        """Remove the regular expressions without subscribers, and return them."""
+        unused = sorted(self.regexes.keys() - self.regex_subscribers.keys())
+        for pattern in unused:
+            del self.regexes[pattern]
+        return unused
+
     def _release(self, member_id: str) -> None:
         member = self.members.get(member_id)
         if member is not None:
+            if member.regex:
+                self.regex_subscribers[member.regex] -= 1
+                if not self.regex_subscribers[member.regex]:
+                    del self.regex_subscribers[member.regex]
             for each in member.assigned | member.revoking:
                 if self.owners.get(each) == member_id:
                     del self.owners[each]
@@ -145,7 +200,7 @@ def member_record(group: str, member: ConsumerMember) -> CoordinatorRecord:
         member.client_id,
         member.client_host,
         sorted(member.topics),
-        None,
+        member.regex,
         member.rebalance_timeout_ms,
         member.assignor,
         None,
@@ -186,6 +241,17 @@ def epoch_record(group: str, epoch: int, metadata_hash: int) -> CoordinatorRecor
     return CoordinatorRecord(ConsumerGroupMetadataKey(group), value)
 
 
+def regex_record(group: str, pattern: str, regex: ResolvedRegex) -> CoordinatorRecord:
+    """Return the record of the topics that a regular expression matches."""
+    value = ConsumerGroupRegularExpressionValue(sorted(regex.topics), regex.version, regex.wall_ms)
+    return CoordinatorRecord(ConsumerGroupRegularExpressionKey(group, pattern), value)
+
+
+def regex_tombstone(group: str, pattern: str) -> CoordinatorRecord:
+    """Return the tombstone of a regular expression without subscribers."""
+    return CoordinatorRecord(ConsumerGroupRegularExpressionKey(group, pattern))
+
+
 def member_tombstones(group: str, member_id: str) -> Iterator[CoordinatorRecord]:
     """Iterate over the tombstones of a member."""
     yield CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group, member_id))
@@ -197,6 +263,8 @@ def group_tombstones(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
     """Iterate over the tombstones of a group and its members."""
     for member_id in group.members:
         yield from member_tombstones(group.id, member_id)
+    for pattern in group.regexes:
+        yield regex_tombstone(group.id, pattern)
     yield CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group.id))
     yield CoordinatorRecord(ConsumerGroupMetadataKey(group.id))
 
@@ -231,6 +299,8 @@ class ConsumerGroups:
             self._replay_epoch(key.group_id, value)
         elif isinstance(key, ConsumerGroupMemberMetadataKey):
             self._replay_member(key, value)
+        elif isinstance(key, ConsumerGroupRegularExpressionKey):
+            self._replay_regex(key, value)
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
             group = self._group(key.group_id, value is not None)
             if group is not None:
@@ -268,22 +338,28 @@ class ConsumerGroups:
             return
         known = group.members.get(key.member_id, ConsumerMember(key.member_id))
         group.put(
-            ConsumerMember(
-                key.member_id,
-                value.instance_id,
-                value.rack_id,
-                value.client_id,
-                value.client_host,
-                value.rebalance_timeout_ms,
-                frozenset(value.subscribed_topic_names),
-                value.server_assignor,
-                known.epoch,
-                known.previous_epoch,
-                known.state,
-                known.assigned,
-                known.revoking,
+            replace(
+                known,
+                instance_id=value.instance_id,
+                rack_id=value.rack_id,
+                client_id=value.client_id,
+                client_host=value.client_host,
+                rebalance_timeout_ms=value.rebalance_timeout_ms,
+                topics=frozenset(value.subscribed_topic_names),
+                regex=value.subscribed_topic_regex or "",
+                assignor=value.server_assignor,
             )
         )
+
+    def _replay_regex(self, key: ConsumerGroupRegularExpressionKey, value: object) -> None:
+        group = self._group(key.group_id, value is not None)
+        if group is None:
+            return
+        if isinstance(value, ConsumerGroupRegularExpressionValue):
+            resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+            group.regexes[key.regular_expression] = resolved
+        else:
+            group.regexes.pop(key.regular_expression, None)
 
     def _replay_target(self, key: ConsumerGroupTargetAssignmentMemberKey, value: object) -> None:
         group = self._group(key.group_id, value is not None)
@@ -324,20 +400,13 @@ def with_current_assignment(
     revoking: Assignment,
 ) -> ConsumerMember:
     """Return the member with this epoch, state and current assignment."""
-    return ConsumerMember(
-        member.id,
-        member.instance_id,
-        member.rack_id,
-        member.client_id,
-        member.client_host,
-        member.rebalance_timeout_ms,
-        member.topics,
-        member.assignor,
-        epoch,
-        previous_epoch,
-        state,
-        assigned,
-        revoking,
+    return replace(
+        member,
+        epoch=epoch,
+        previous_epoch=previous_epoch,
+        state=state,
+        assigned=assigned,
+        revoking=revoking,
     )
 
 

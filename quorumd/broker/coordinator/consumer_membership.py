@@ -20,16 +20,25 @@ from quorumd.broker.coordinator.consumer_group import (
     ConsumerGroups,
     ConsumerMember,
     MemberState,
+    ResolvedRegex,
     current_record,
     epoch_record,
     member_record,
     member_tombstones,
     reconcile,
+    regex_record,
+    regex_tombstone,
     target_epoch_record,
     target_record,
 )
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
 from quorumd.broker.coordinator.records import CoordinatorRecord
+from quorumd.broker.coordinator.topic_regexes import (
+    EvaluatedRegexes,
+    RegexCompiler,
+    RegexEvaluation,
+    RegexSchedule,
+)
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
@@ -48,9 +57,19 @@ class Topics(Protocol):
     def partitions(self, name: str) -> tuple[KafkaUuid, int] | None:
         """Return the id and the number of partitions of a topic, None if it does not exist."""
 
+    @property
+    def created_offset(self) -> int:
+        """The offset of the metadata at which a topic was last created."""
+
+
+def _may_describe_all(topic: str) -> bool:
+    del topic
+    return True
+
 
 class Heartbeat(NamedTuple):
-    """A ConsumerGroupHeartbeat request; None or -1 means unchanged."""
+    """A ConsumerGroupHeartbeat request; None or -1 means unchanged. `may_describe`: whether the client may describe a
+    topic that its regular expression matches."""
 
     group: str
     member_id: str
@@ -64,6 +83,7 @@ class Heartbeat(NamedTuple):
     owned: Assignment | None = None
     client_id: str = ""
     client_host: str = ""
+    may_describe: Callable[[str], bool] = _may_describe_all
 
 
 class HeartbeatResult(NamedTuple):
@@ -79,6 +99,13 @@ class HeartbeatResult(NamedTuple):
 HeartbeatResponder = Callable[[HeartbeatResult], None]
 
 
+class Regexes(NamedTuple):
+    """Evaluates regular expressions. `evaluate` begins an evaluation, after which `regexes_evaluated` is called."""
+
+    compile: RegexCompiler
+    evaluate: Callable[[RegexEvaluation], None]
+
+
 class ConsumerMembership:
     """Handles the heartbeats of the consumer groups in `state`. A response is sent once its records are committed."""
 
@@ -89,6 +116,7 @@ class ConsumerMembership:
         deadlines: Deadlines[DeadlineKey],
         outbox: Outbox,
         topics: Topics,
+        regexes: Regexes,
     ) -> None:
         self._state = state
         self._settings = settings
@@ -97,6 +125,8 @@ class ConsumerMembership:
         self._topics = topics
         self._checked: dict[str, int] = {}
         """Group -> offset of the metadata at which its topics were last compared."""
+        self._regexes = regexes
+        self._schedule = RegexSchedule(settings)
 
     def heartbeat(
         self,
@@ -138,11 +168,6 @@ class ConsumerMembership:
                 problem = "a joining member must subscribe to topics"
         if problem:
             raise RequestError(ErrorCode.INVALID_REQUEST, problem)
-        if heartbeat.regex:
-            raise RequestError(
-                ErrorCode.INVALID_REGULAR_EXPRESSION,
-                "the broker does not evaluate regular expressions; subscribe to topic names",
-            )
         if heartbeat.assignor is not None and heartbeat.assignor not in self._settings.consumer_assignors:
             supported = ", ".join(self._settings.consumer_assignors)
             text = f"assignor {heartbeat.assignor} is not supported; use one of {supported}"
@@ -162,6 +187,8 @@ class ConsumerMembership:
         records = list(tombstones)
         source = known or replaced or ConsumerMember(heartbeat.member_id)
         member = self._updated(source, heartbeat)
+        if member.regex and member.regex not in group.regex_subscribers:
+            self._regexes.compile(member.regex)
         if replaced is not None:
             records += member_tombstones(group.id, replaced.id)
             member = replace(member, epoch=JOINING, previous_epoch=-1)
@@ -169,8 +196,9 @@ class ConsumerMembership:
             records.append(member_record(group.id, member))
         is_same = known is not None and not records and self._checked.get(group.id) == self._topics.offset
         after = group if is_same else _with_member(group, member, None if replaced is None else replaced.id)
-        changed = known is None and (replaced is None or replaced.topics != member.topics)
-        changed = changed or (known is not None and known.topics != member.topics)
+        if after is not group:
+            records += [regex_tombstone(group.id, unused) for unused in after.drop_unused_regexes()]
+        changed = not group.epoch or after.topics_of(member) != group.topics_of(source)
         changed = changed or (known or member).assignor != member.assignor
         self._maybe_bump_epoch(after, changed, records)
         if group.epoch > group.target_epoch and after is group:
@@ -182,7 +210,7 @@ class ConsumerMembership:
             records.append(current_record(group.id, member))
         is_full = heartbeat.epoch == JOINING or (
             heartbeat.rebalance_timeout_ms >= 0
-            and heartbeat.topics is not None
+            and (heartbeat.topics is not None or heartbeat.regex is not None)
             and heartbeat.owned is not None
         )
         is_assignment_changed = known is None or known.assigned != member.assigned
@@ -192,6 +220,7 @@ class ConsumerMembership:
         self._set_deadlines(group.id, known, member, times)
         if replaced is not None:
             self._cancel_deadlines(group.id, replaced.id)
+        self._evaluate_regexes(after, heartbeat.may_describe, times)
 
     def _find_member(
         self, group: ConsumerGroup, heartbeat: Heartbeat
@@ -242,6 +271,7 @@ class ConsumerMembership:
             client_host=heartbeat.client_host,
             rebalance_timeout_ms=source.rebalance_timeout_ms if timeout_ms < 0 else timeout_ms,
             topics=topics,
+            regex=source.regex if heartbeat.regex is None else heartbeat.regex,
             assignor=source.assignor if heartbeat.assignor is None else heartbeat.assignor,
         )
 
@@ -277,7 +307,7 @@ class ConsumerMembership:
         }
         members = sorted(group.members.values(), key=lambda each: (each.instance_id or each.id, each.id))
         subscriptions = {
-            member.id: frozenset(known[name][0] for name in member.topics if name in known)
+            member.id: frozenset(known[name][0] for name in group.topics_of(member) if name in known)
             for member in members
         }
         assign = ASSIGNORS[group.assignor(self._settings.consumer_assignors[0])]
@@ -288,6 +318,32 @@ class ConsumerMembership:
         group.targets = targets
         group.target_epoch = group.epoch
         records.append(target_epoch_record(group.id, group.epoch, times.wall_ms))
+
+    # Regular expressions
+
+    def _evaluate_regexes(
+        self, group: ConsumerGroup, may_describe: Callable[[str], bool], times: Times
+    ) -> None:
+        patterns = self._schedule.begin(group, self._topics.created_offset, times)
+        if patterns:
+            self._regexes.evaluate(RegexEvaluation(group.id, patterns, may_describe))
+
+    def regexes_evaluated(self, evaluated: EvaluatedRegexes, times: Times) -> None:
+        """Record the topics that the expressions of a group match; if others than before, its members get them from
+        their next heartbeats on."""
+        group = self._state.groups.get(evaluated.group)
+        if not self._schedule.end(evaluated.group, evaluated.version, times) or group is None:
+            return
+        after = group.copy()
+        records: list[CoordinatorRecord] = []
+        changed = False
+        for pattern, topics in evaluated.topics.items():
+            if pattern in group.regex_subscribers:
+                after.regexes[pattern] = ResolvedRegex(topics, evaluated.version, times.wall_ms)
+                records.append(regex_record(group.id, pattern, after.regexes[pattern]))
+                changed = changed or topics != group.matched_topics(pattern)
+        self._maybe_bump_epoch(after, changed, records)
+        self._write(group.id, records, HeartbeatResult(ErrorCode.NONE), lambda result: None)
 
     # Leaving
 
@@ -330,10 +386,15 @@ class ConsumerMembership:
     ) -> None:
         """Remove a member, which releases its partitions, and bump the group epoch."""
         del times
+        after = group.copy()
+        after.remove(member_id)
         records = [
             *member_tombstones(group.id, member_id),
+            *(regex_tombstone(group.id, unused) for unused in after.drop_unused_regexes()),
             epoch_record(group.id, group.epoch + 1, group.metadata_hash),
         ]
+        if not after.regex_subscribers:
+            self._schedule.forget(group.id)
         self._write(group.id, records, HeartbeatResult(ErrorCode.NONE), lambda result: respond(result.error))
         self._cancel_deadlines(group.id, member_id)
 
@@ -356,6 +417,7 @@ class ConsumerMembership:
                 respond(result)
             else:
                 self._checked.pop(group_id, None)
+                self._schedule.forget(group_id)
                 respond(HeartbeatResult(append_error(error)))
 
         self._outbox.add(Write(records, appended, completed))
@@ -394,7 +456,7 @@ class ConsumerMembership:
 
 def _subscription(member: ConsumerMember) -> tuple[object, ...]:
     return (member.instance_id, member.rack_id, member.client_id, member.client_host,
-            member.rebalance_timeout_ms, member.topics, member.assignor)  # fmt: skip
+            member.rebalance_timeout_ms, member.topics, member.regex, member.assignor)  # fmt: skip
 
 
 def _current_assignment(member: ConsumerMember) -> tuple[object, ...]:
@@ -403,9 +465,7 @@ def _current_assignment(member: ConsumerMember) -> tuple[object, ...]:
 
 def _with_member(group: ConsumerGroup, member: ConsumerMember, replaced: str | None) -> ConsumerGroup:
     """Return a copy of the group with this member, without the one that it replaces."""
-    after = ConsumerGroup(group.id, group.epoch, group.metadata_hash, group.target_epoch)
-    after.members, after.targets = dict(group.members), dict(group.targets)
-    after.owners, after.static_members = dict(group.owners), dict(group.static_members)
+    after = group.copy()
     if replaced is not None:
         target = after.targets.pop(replaced, EMPTY_ASSIGNMENT)
         after.remove(replaced)

@@ -30,6 +30,7 @@ from quorumd.broker.coordinator.consumer_membership import (
     Heartbeat,
     HeartbeatResponder,
     HeartbeatResult,
+    Regexes,
     Topics,
 )
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
@@ -41,6 +42,7 @@ from quorumd.broker.coordinator.offset_requests import (
 )
 from quorumd.broker.coordinator.offset_store import OffsetStore, TopicPartition
 from quorumd.broker.coordinator.records import NO_PRODUCER, LoadedMarker, LoadedRecord
+from quorumd.broker.coordinator.topic_regexes import EvaluatedRegexes
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.group_metadata_key import GroupMetadataKey
@@ -76,7 +78,13 @@ class GroupListing(NamedTuple):
 class GroupCoordinator:
     """The groups of one partition. Each request gets one response, through its responder."""
 
-    def __init__(self, settings: GroupSettings, new_member_id: Callable[[str], str], topics: Topics) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        new_member_id: Callable[[str], str],
+        topics: Topics,
+        regexes: Regexes,
+    ) -> None:
         self.outbox = Outbox()
         self.new_member_id = new_member_id
         self.classic: dict[str, ClassicGroup] = {}
@@ -89,7 +97,7 @@ class GroupCoordinator:
             self._rebalances, settings, self._deadlines, self.outbox, new_member_id
         )
         self._consumer_membership = ConsumerMembership(
-            self.consumers, settings, self._deadlines, self.outbox, topics
+            self.consumers, settings, self._deadlines, self.outbox, topics, regexes
         )
         self._requests = OffsetRequests(self.offsets, settings, self.outbox)
 
@@ -192,6 +200,10 @@ class GroupCoordinator:
         self._consumer_membership.heartbeat(
             heartbeat, times, responded if tombstones else respond, tombstones
         )
+
+    def regexes_evaluated(self, evaluated: EvaluatedRegexes, times: Times) -> None:
+        """Record the topics that the regular expressions of a group match."""
+        self._consumer_membership.regexes_evaluated(evaluated, times)
 
     def _delete_consumer_group(self, group: ConsumerGroup) -> None:
         records = list(group_tombstones(group))

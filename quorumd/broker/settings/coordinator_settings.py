@@ -41,6 +41,11 @@ class GroupSettings:
     """`group.consumer.heartbeat.interval.ms`."""
     consumer_max_size: int = 2_147_483_647
     """`group.consumer.max.size`."""
+    consumer_regex_refresh_interval_ms: int = 600_000
+    """`group.consumer.regex.refresh.interval.ms`: regular expressions are evaluated again after this time, even if no
+    topic was created."""
+    consumer_regex_min_interval_ms: int = 10_000
+    """The shortest time between evaluations of the regular expressions of one group; Kafka's is fixed."""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     """`group.consumer.assignors`; the first is the default of a group."""
 

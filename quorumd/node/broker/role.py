@@ -8,6 +8,7 @@ from quorumd.broker.api.metadata import SLICE_PARTITIONS
 from quorumd.broker.broker import Broker, BrokerPorts
 from quorumd.broker.channels.controller_channel import ControllerChannel
 from quorumd.broker.controller_requests.lifecycle import BrokerState
+from quorumd.broker.coordinator.topic_regexes import RegexCompiler
 from quorumd.broker.log_management.cordon_requests import has_known_cordons
 from quorumd.errors import ExitCode, StorageError
 from quorumd.ids import OffsetAndEpoch
@@ -36,6 +37,7 @@ class NodeBroker:
         access: ControllerAccess,
         disk: Disk,
         entropy: Entropy,
+        compile_regex: RegexCompiler,
         lifecycle: Lifecycle,
         clients: ClientListeners,
     ) -> None:
@@ -46,6 +48,7 @@ class NodeBroker:
         self._clock = access.node.clock
         self._disk = disk
         self._entropy = entropy
+        self._compile_regex = compile_regex
         self._log = access.quorum.log
         self._identity = access.quorum.identity
         self._lifecycle = lifecycle
@@ -95,7 +98,13 @@ class NodeBroker:
         self._client = NodeBrokerClient(self._clock, self._access.connect(listener), listener)
         scheduler = SliceScheduler(self._clock.call_soon, SLICE_PARTITIONS)
         ports = BrokerPorts(
-            self._clock, self._disk, self._entropy, self._client, self.open_channel, scheduler.begin
+            self._clock,
+            self._disk,
+            self._entropy,
+            self._client,
+            self.open_channel,
+            scheduler.begin,
+            self._compile_regex,
         )
         try:
             # The node itself records it in the directory of the metadata log.

@@ -20,12 +20,14 @@ class ConsumerClient:
         *topics: str,
         instance_id: str | None = None,
         assignor: str | None = None,
+        regex: str | None = None,
     ) -> None:
         self.groups = groups
         self.member_id = name
         self.topics = topics
         self.instance_id = instance_id
         self.assignor = assignor
+        self.regex = regex
         self.epoch = JOINING
         self.owned: Assignment = EMPTY_ASSIGNMENT
         self.is_waiting = False
@@ -41,7 +43,7 @@ class ConsumerClient:
             None,
             30_000,
             self.topics,
-            None,
+            self.regex,
             self.assignor,
             self.owned,
         )._replace(**changes)  # type: ignore[arg-type]  # fields of Heartbeat

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from quorumd.broker.coordinator.consumer_membership import Regexes
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.records import LoadedMarker, LoadedRecord, decode_records
+from quorumd.broker.coordinator.regex_evaluator import RegexTask
 from quorumd.broker.coordinator.shards import Shard, Shards, StateMachine
+from quorumd.broker.coordinator.topic_regexes import EvaluatedRegexes, RegexCompiler, RegexEvaluation
 from quorumd.broker.log.batches import read_batch, stamped
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.simulator.environment.topic_regexes import compile_regex
 from tests.support.node.virtual_time import VirtualTime
 
 M = TypeVar("M", bound=StateMachine)
@@ -114,7 +118,19 @@ class FixedTopics:
 
     def __init__(self, **topics: int) -> None:
         self.offset = 0
+        self.created_offset = 0
         self.counts = topics
+
+    def create(self, name: str, partitions: int) -> None:
+        """Create a topic."""
+        self.counts[name] = partitions
+        self.offset += 1
+        self.created_offset = self.offset
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        del self.counts[name]
+        self.offset += 1
 
     def partitions(self, name: str) -> tuple[KafkaUuid, int] | None:
         """Return the id of a topic, made of its name, and its number of partitions."""
@@ -127,14 +143,45 @@ def topic_id(name: str) -> KafkaUuid:
     return KafkaUuid(name.encode().ljust(16, b"."))
 
 
+class Evaluations:
+    """The evaluations of regular expressions that coordinators began, until the test runs them."""
+
+    def __init__(self, topics: FixedTopics) -> None:
+        self.topics = topics
+        self.begun: list[RegexEvaluation] = []
+        self.compile: RegexCompiler = compile_regex
+
+    def run(self, groups: CoordinatorShard[GroupCoordinator]) -> None:
+        """Run them all and deliver the results to the coordinator."""
+        results: list[EvaluatedRegexes] = []
+        for evaluation in self.begun:
+            task = RegexTask(
+                evaluation, list(self.topics.counts), self.topics.offset, self.compile, results.append
+            )
+            while not task.is_done:
+                task.advance(1)
+        self.begun.clear()
+        for result in results:
+            groups.run(lambda machine, times, result=result: machine.regexes_evaluated(result, times))
+
+
 def group_shard(
-    settings: GroupSettings | None = None, topics: FixedTopics | None = None
+    settings: GroupSettings | None = None,
+    topics: FixedTopics | None = None,
+    evaluations: Evaluations | None = None,
 ) -> CoordinatorShard[GroupCoordinator]:
     """Return a partition of __consumer_offsets; member ids are `<prefix>-<number>`."""
     numbers = iter(range(1, 1_000_000))
     used = settings or GroupSettings(initial_rebalance_delay_ms=0)
+    known = topics or FixedTopics()
+    begun = evaluations or Evaluations(known)
     return CoordinatorShard(
         "group",
         "__consumer_offsets",
-        lambda: GroupCoordinator(used, lambda prefix: f"{prefix}-{next(numbers)}", topics or FixedTopics()),
+        lambda: GroupCoordinator(
+            used,
+            lambda prefix: f"{prefix}-{next(numbers)}",
+            known,
+            Regexes(begun.compile, begun.begun.append),
+        ),
     )

@@ -41,6 +41,7 @@ from quorumd.simulator.environment.directory import Directory
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.environment.topic_regexes import compile_regex
 from tests.support.broker.channels import Failure
 from tests.support.broker.stand_in_controller import CLUSTER_ID, StandInController
 from tests.support.log.data_batches import produced
@@ -101,6 +102,7 @@ class SimulatedBroker:
             self,
             lambda: _Channel(self),
             SliceScheduler(clock.call_soon, SLICE_PARTITIONS).begin,
+            compile_regex,
         )
         self.broker = Broker(self.settings, ports, self)
         self.broker.start()

@@ -26,6 +26,7 @@ from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.network import SimulatedNetwork
+from quorumd.simulator.environment.topic_regexes import compile_regex
 
 DATA_DIRECTORY = "/data"
 PORT = 9092
@@ -103,6 +104,7 @@ class Cluster:
             SimulatedEntropy(Random(node_id + 100 * self.starts[node_id])),
             self.disks[node_id],
             self.network.host(host_of(node_id), process),
+            compile_regex,
         )
         self.nodes[node_id] = node = start_node(
             NodeSettings(**(fields | self.settings | settings)),

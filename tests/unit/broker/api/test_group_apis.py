@@ -34,7 +34,11 @@ from quorumd.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from quorumd.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from quorumd.security.acls import Operation, ResourceType
+from quorumd.security.authorizer import Access
+from quorumd.security.authorizer import Client as AccessClient
 from tests.support.broker.api_clients import Client, cluster_with_groups
+from tests.support.security.rights import allow, authorizer_of
 
 
 @pytest.fixture
@@ -210,6 +214,37 @@ def test_consumer_group_is_assigned_and_described(client: Client) -> None:
     topic = found.members[0].assignment.topic_partitions[0]
     assert (topic.topic_name, topic.partitions) == ("topic", [0, 1])
     assert unknown.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_topics_that_match_and_may_be_described_are_assigned(client: Client) -> None:
+    cluster = client.cluster
+    for name in ("orders-1", "orders-2", "other"):
+        cluster.create_topic(name, (1,), (1,))
+    cluster.run_for(1_000)
+    acls = [allow(Operation.READ, ResourceType.TOPIC, name) for name in ("orders-1", "other", "later")]
+    access = Access(authorizer_of(acls), AccessClient("User:alice", "10.0.0.1", "ConsumerGroupHeartbeat"))
+    client.use(list(cluster.brokers[1].broker.routes(lambda session, key: access)))
+    joining = ConsumerGroupHeartbeatRequest(
+        "c", "m", 0, None, None, 30_000, None, "^orders-.*|later", topic_partitions=[]
+    )
+
+    def topics(joined: Any) -> list[str]:
+        image = cluster.controller.image
+        return [image.topics[topic.topic_id].name for topic in joined.assignment.topic_partitions]
+
+    joined = client.call(joining)
+    assert (joined.error_code, topics(joined)) == (0, [])
+    cluster.run_for(1)
+    assert topics(client.call(ConsumerGroupHeartbeatRequest("c", "m", 1))) == ["orders-1"]
+    member = client.call(ConsumerGroupDescribeRequest(["c"])).groups[0].members[0]
+    assert (member.subscribed_topic_names, member.subscribed_topic_regex) == ([], "^orders-.*|later")
+    cluster.create_topic("later", (1,), (1,))
+    cluster.run_for(10_000)
+    client.call(ConsumerGroupHeartbeatRequest("c", "m", 2))
+    cluster.run_for(1)
+    assert sorted(topics(client.call(ConsumerGroupHeartbeatRequest("c", "m", 2)))) == ["later", "orders-1"]
+    refused = client.call(ConsumerGroupHeartbeatRequest("c", "m", 3, subscribed_topic_regex="("))
+    assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_earlier_consumers_get_their_member_id(client: Client) -> None:
