@@ -53,6 +53,7 @@ FUZZ_SEED ?= 1
 COMPILED_READY := build/compiled/.ready
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled:$(CURDIR)
 WHY_NO_SPARK := $(PYTHON_BIN)/python -c 'import os; from quorumd.pipeline.spark.java import *; print(why_no_spark(os.environ) or "")'
+WHY_NO_STOCK_TOOLS := $(PYTHON_BIN)/python -c 'from tests.interop.stock_tools.__main__ import *; print(why_no_tools() or "")'
 WHY_INTERPRETED := $(PYTHON_BIN)/python -c 'from scripts.build_backend import *; print(why_interpreted() or "")'
 
 # Options of `make bench`: --interpreted measures the sources, --short the short form.
@@ -115,6 +116,9 @@ test: check
 	@reason="$$($(WHY_INTERPRETED))" || exit 1; \
 	if [ -n "$$reason" ]; then echo "left out: the tests of the compiled package; $$reason"; \
 	else $(MAKE) test-compiled; fi
+	@reason="$$($(WHY_NO_STOCK_TOOLS))" || exit 1; \
+	if [ -n "$$reason" ]; then echo "left out: the tests with Kafka's own software; $$reason"; \
+	else $(MAKE) stock-tools STOCK=--short; fi
 
 test-sources: $(READY)
 	@reason="$$($(WHY_NO_SPARK))" || exit 1; \

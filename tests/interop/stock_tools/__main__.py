@@ -16,6 +16,8 @@
 
 Needs Java and, for the first run, Maven, which downloads Kafka's jars to build/stock-tools. Each claim is tested
 against real processes; a table shows the verdicts. The exit code is 1 unless all claims hold.
+
+`make test` ends with the short form of those parts that take seconds.
 """
 
 from __future__ import annotations
@@ -80,6 +82,9 @@ PARTS = (
     "speed",
     "verbs",
 )
+SHORT = ("authorizer", "configs", "histories")
+SHORT_REQUESTS = 5_000
+SHORT_HISTORIES = 1
 VERSIONS = {"4.0.2": "4.0.2", "4.1.2": "4.1.2", "4.3.1": "4.3.1", "4.4.0": "4.3.1"}
 """Versions of the brokers in the table of verbs, with those of the tools: Maven Central has no kafka-tools 4.4.0."""
 DEFAULT = "4.3.1"
@@ -110,6 +115,7 @@ def report(text: str) -> None:
 @click.option("--hurt", default=240.0, show_default=True, help="How long the stock cluster is hurt.")
 @click.option("--seed", default=200, show_default=True, help="Of the first of these clusters.")
 @click.option("--rounds", default=3, show_default=True, help="In which both are measured, in turns.")
+@click.option("--short", is_flag=True, help=f"Run only {', '.join(SHORT)}, with small sizes.")
 def main(
     kafka: str | None,
     version: str | None,
@@ -122,8 +128,11 @@ def main(
     histories: int,
     seed: int,
     hurt: float,
+    short: bool,
 ) -> None:
     """Try quorumd's claims about Kafka's own tools."""
+    if short:
+        only, requests, histories = SHORT, SHORT_REQUESTS, SHORT_HISTORIES
     tools = fetched(kafka or DEFAULT, version)
     console = Console()
     verdicts: list[Verdict] = []
@@ -213,6 +222,16 @@ def on_brokers(tools: StockTools, directory: Path) -> list[Verdict]:
             report,
         )
     return verdicts + judge([("logs", logs.steps())], report)
+
+
+def why_no_tools() -> str | None:
+    """Download what the short form needs, once; returns what prevents it."""
+    try:
+        for release in (DEFAULT, *MIXED):
+            stock_tools(JARS, release, VERSIONS[release])
+    except ToolsMissing as missing:
+        return str(missing)
+    return None
 
 
 def fetched(kafka: str, version: str | None) -> StockTools:
