@@ -1,6 +1,6 @@
 """Read the batches of a file, one window of bytes at a time.
 
-Recovery, snapshots, the builder of snapshots and `log dump` read their files with this.
+Recovery, the readers of logs and snapshots, and `log dump` use it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_BATCH_BYTES = 128 * 1024 * 1024
 
 
 class Readable(Protocol):
-    """The part of `ports.File` that is needed."""
+    """The part of `ports.File` that reading batches needs."""
 
     def size(self) -> int: ...
 
@@ -24,16 +24,17 @@ class Readable(Protocol):
 
 
 class Window(NamedTuple):
-    """Batches that are whole in `data`, which is at `position` of the file; the positions of `headers` are in `data`.
+    """Part of a file: `data` at `position`, and the headers of the batches that are whole in it.
 
-    `fault` is set in the last window, if anything but zeros follows the batches.
+    The positions of `headers` are relative to `data`. `fault` is set in the last window if anything but zeros follows
+    the batches.
     """
 
     position: int
     data: bytes
     headers: list[BatchHeader]
     end: int
-    """The end of the last batch, as a position in the file."""
+    """Position in the file at which the last batch ends."""
     fault: str = ""
     is_cut_off: bool = False
     """Whether the file ends inside a batch that is valid so far."""
@@ -47,8 +48,9 @@ def read_windows(
     max_batch_bytes: int = MAX_BATCH_BYTES,
     only_structure: bool = False,
 ) -> Iterator[Window]:
-    """Yield the batches from `position`, where one begins, up to the first invalid one (see `scan`), to zeros or to
-    the end of the file."""
+    """Yield the batches from `position`, where one begins, up to the first invalid one, to zeros or to the end of the
+    file. `record_batch.scan` explains `expected_offset`, `min_epoch` and `only_structure`. A batch of more than
+    `max_batch_bytes` is invalid."""
     file_size = file.size()
     window_bytes = _WINDOW_BYTES
     while position < file_size:
@@ -59,7 +61,7 @@ def read_windows(
         # A file that another process has truncated in the meantime yields less than the window.
         may_grow = found.end > 0 or needed > window_bytes
         if needed == 0 or needed > max_batch_bytes or end + needed > file_size or not may_grow:
-            # The text begins with a position in `data`.
+            # The fault begins with a position in `data`, which means nothing to the caller.
             fault = found.fault.partition(": ")[2]
             yield Window(position, data, found.headers, end, fault, found.incomplete)
             return

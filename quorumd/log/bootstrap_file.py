@@ -1,4 +1,4 @@
-"""The bootstrap records, which the first leader appends to the empty log, and the first voters.
+"""The bootstrap records, which the first leader appends to the empty log, and the initial voters.
 
     <data directory>/bootstrap.checkpoint
     <data directory>/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint
@@ -28,7 +28,7 @@ _NO_LOG: Final = OffsetAndEpoch(0, 0)
 
 
 class Bootstrap(NamedTuple):
-    """The content of one of the files: the frames of its metadata records, and its voters or None."""
+    """The content of one of the files: the frames of its metadata records, and its voters, None if it has none."""
 
     path: str
     frames: list[bytes]
@@ -36,7 +36,8 @@ class Bootstrap(NamedTuple):
 
 
 def encode_bootstrap(frames: Sequence[bytes], wall_ms: int) -> bytes:
-    """Encode a `bootstrap.checkpoint` with at least one frame of a metadata record, for `format_directory`."""
+    """Encode a `bootstrap.checkpoint`. `frames`: at least one metadata record; `wall_ms`: timestamp of the
+    batches."""
     header = encode_control(SnapshotHeaderRecord(0, 0))
     footer = encode_control(SnapshotFooterRecord(0))
     batches = (

@@ -1,4 +1,4 @@
-"""`.lock`: only one process at a time uses a data directory."""
+"""`.lock`: the lock file that lets only one process at a time use a data directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ FILE_NAME = ".lock"
 
 
 def lock_directory(disk: Disk, data_directory: str) -> File:
-    """Lock the directory until the returned file is closed. Raises DirectoryInUse, and StorageError if unusable."""
+    """Lock the directory until the returned file is closed.
+
+    Raises DirectoryInUse if another process has locked it, StorageError if it cannot be locked.
+    """
     path = f"{data_directory}/{FILE_NAME}"
     try:
         return disk.lock(path)
@@ -23,7 +26,7 @@ def lock_directory(disk: Disk, data_directory: str) -> File:
 
 
 def _holder(disk: Disk, path: str) -> str:
-    """The process id in a lock file as text for a message, "" if there is none."""
+    """The process id in the lock file, as text for an error message; "" if there is none."""
     try:
         file = disk.open(path)
     except OSError:

@@ -4,7 +4,7 @@
     <number of epochs>
     <epoch> <offset of its first record>
 
-A log that does not start at offset 0 has one more entry at the front: the epoch of the record before its start, with
+A log that does not start at offset 0 has one more entry, the first: the epoch of the record before its start, with
 the log start offset. The file omits it if the first record has another epoch, since Kafka expects ascending offsets.
 
 The file is written for other readers of the directory; recovery rebuilds it from the batches.
@@ -20,7 +20,7 @@ FILE_NAME = "leader-epoch-checkpoint"
 
 
 class EpochCache:
-    """Epochs in ascending order and their start offsets, ascending too."""
+    """Epochs and their start offsets, both ascending."""
 
     __slots__ = ("_epochs", "_kept", "_starts")
 
@@ -32,11 +32,11 @@ class EpochCache:
 
     @property
     def last_epoch(self) -> int:
-        """Epoch of the last record, 0 if there is none."""
+        """Epoch of the last record, or of the snapshot at which an empty log starts; 0 if there is neither."""
         return self._epochs[-1] if self._epochs else 0
 
     def add(self, epoch: int, start_offset: int) -> None:
-        """Add `epoch`, above all earlier ones, with its first record at `start_offset`."""
+        """Add `epoch`, higher than all others, whose first record is at `start_offset`."""
         self._epochs.append(epoch)
         self._starts.append(start_offset)
 
@@ -49,7 +49,7 @@ class EpochCache:
         return OffsetAndEpoch(end, self._epochs[index - 1])
 
     def set_start(self, start: OffsetAndEpoch) -> None:
-        """Set the log start to `start.offset`, after a record of `start.epoch`."""
+        """Set the log start to `start.offset`; the record before it has `start.epoch`."""
         later = [
             (epoch, offset)
             for epoch, offset in zip(self._epochs, self._starts, strict=True)
@@ -60,7 +60,7 @@ class EpochCache:
         self._kept = 1
 
     def truncate(self, end_offset: int) -> bool:
-        """Remove the epochs that start at or above `end_offset`; returns whether there were any."""
+        """Remove the epochs that start at or above `end_offset`; return whether there were any."""
         keep = max(bisect_left(self._starts, end_offset), self._kept)
         changed = keep < len(self._starts)
         del self._epochs[keep:]

@@ -10,10 +10,11 @@ from quorumd.ports import Disk, File
 
 
 class Flush:
-    """Created on the event thread and called once, possibly on another thread; uses only its arguments.
+    """A flush, created on the event thread and called once, possibly on another thread; it uses only its arguments.
 
-    Everything below `end_offset`, which the call returns, is durable afterwards. A truncation on the event thread may
-    lower it during the call, so read the attribute rather than the result.
+    After the call, everything below `end_offset` is durable. The call returns that offset, but a truncation on the
+    event thread may lower it in the meantime, so read the attribute rather than the result. `wrote_checkpoints`:
+    False if the disk was too full for the checkpoint.
     """
 
     __slots__ = (
@@ -50,7 +51,7 @@ class Flush:
         self.wrote_checkpoints = True
 
     def __call__(self) -> int:
-        """Sync, and return the durable end offset. Blocks. Raises FlushFailed, as do all later flushes."""
+        """Sync, and return the durable end offset. Blocks. Raises FlushFailed, after which all later flushes do."""
         if self.failure is not None:
             self.is_running = False
             raise self.failure
@@ -85,13 +86,13 @@ class Flush:
         try:
             self._write_checkpoints()
         except DiskFull:
-            # The batches are durable; without the files, recovery reads the batches.
+            # The batches are durable; without these files, recovery reads the batches.
             self.wrote_checkpoints = False
         except StorageError as fault:
             raise FlushFailed(str(fault)) from fault
 
     def _write_checkpoints(self) -> None:
-        """Write what spares recovery from reading batches. Raises StorageError."""
+        """Write the files that can also be rebuilt from the batches. Raises StorageError."""
         if self._checkpoint is not None:
             write_atomically(self._disk, *self._checkpoint)
 

@@ -1,11 +1,11 @@
-"""`replication-offset-checkpoint`: a past high watermark, in Kafka's checkpoint format.
+"""`replication-offset-checkpoint`: an earlier high watermark, in Kafka's checkpoint format.
 
     0
     1
     __cluster_metadata 0 <high watermark>
 
-It is a lower bound, below which recovery never truncates. The saved value must not exceed the locally flushed end
-offset, or a crash would look like damage.
+It is a lower bound of the high watermark, below which recovery never truncates. The saved value must not exceed the
+flushed end offset of this log, or the effect of a crash would look like damage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARTITION = f"{METADATA_TOPIC} {METADATA_PARTITION}"
 
 
 class HighWatermarkCheckpoint:
-    """The file in the data directory."""
+    """The checkpoint file in a data directory."""
 
     def __init__(self, disk: Disk, data_directory: str) -> None:
         self._disk = disk

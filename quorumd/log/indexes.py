@@ -4,8 +4,8 @@
     .timeindex  12 bytes per entry: largest timestamp so far in Unix ms (i64), last offset of its batch (u32)
 
 Offsets are relative to the segment's base offset. There is an entry for the first batch after every `interval` bytes,
-and a final time entry. The metadata log writes the files for other readers of the directory and builds its indexes
-from the batches; a broker's log loads those of its sealed segments.
+and a final time entry for the largest timestamp. The metadata log writes the files for other readers of the directory
+and builds its indexes from the batches; a broker's log loads those of its sealed segments.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from struct import Struct
 _TIME_ENTRY = Struct(">qI")
 NO_TIMESTAMP = -1
 _MAX_RELATIVE_OFFSET = 2**31 - 1
-"""The largest offset that fits an entry. quorumd rolls a segment before that."""
+"""The largest relative offset that Kafka accepts in an entry (int32). quorumd rolls a segment before it is
+exceeded."""
 
 
 class SegmentIndexes:
-    """Offset -> position and timestamp -> offset, sparse. Positions are bytes from the segment's start."""
+    """The indexes of one segment: offset -> position, and timestamp -> offset. Positions are bytes in its file."""
 
     __slots__ = (
         "_base_offset",
@@ -67,7 +68,7 @@ class SegmentIndexes:
         self._unindexed += size
 
     def position_before(self, offset: int) -> int:
-        """Position of a batch that contains `offset` or precedes it by at most about `interval` bytes."""
+        """Position of a batch that contains `offset`, or that precedes it by at most about `interval` bytes."""
         index = bisect_right(self._last_offsets, offset - self._base_offset) - 1
         return self._positions[index] if index >= 0 else 0
 
@@ -82,8 +83,8 @@ class SegmentIndexes:
         return self._positions[-1] if self._positions else 0
 
     def boundary(self, position: int, max_offset: int) -> int:
-        """The last indexed batch boundary at or before `position` such that all batches before it end at or below
-        `max_offset`; 0 if there is none."""
+        """The last position of an indexed batch, at or before `position`, such that all batches before it end at or
+        below `max_offset`; 0 if there is none."""
         index = min(
             bisect_right(self._positions, position),
             bisect_left(self._last_offsets, max(max_offset - self._base_offset, 0)),
@@ -95,13 +96,13 @@ class SegmentIndexes:
         index = bisect_right(self._timestamps, timestamp_ms) - 1
         return self.position_before(self._base_offset + self._time_offsets[index]) if index >= 0 else 0
 
-    def note(self, last_offset: int, timestamp_ms: int) -> None:
-        """Account for the timestamp of a batch that is indexed already, or lies after the last entry."""
+    def update_largest_timestamp(self, last_offset: int, timestamp_ms: int) -> None:
+        """Take account of the largest timestamp of a batch without indexing the batch."""
         if timestamp_ms > self._largest[0]:
             self._largest = (timestamp_ms, last_offset - self._base_offset)
 
     def load(self, offset_index: bytes, time_index: bytes, size: int) -> bool:
-        """Replace the content by that of the files of a segment with `size` bytes of batches.
+        """Replace the content with that of the files of a segment with `size` bytes of batches.
 
         Returns False, with the indexes unchanged, if the files cannot be those of such a segment.
         """
@@ -123,7 +124,7 @@ class SegmentIndexes:
         return True
 
     def truncate(self, end_offset: int, position: int) -> None:
-        """Remove the batches from `end_offset` on, which is at `position`.
+        """Remove the batches from `end_offset` on, the first of which is at `position`.
 
         The largest timestamp falls back to the last indexed one.
         """

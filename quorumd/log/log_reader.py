@@ -34,7 +34,7 @@ def read_log(
     if first < 0:
         begin = f"starts at offset {bases[0]}" if bases else "is empty"
         raise StorageError(
-            f"the log in {directory} {begin}, above the newest snapshot; restore its files, or, {REFORMAT_REMEDY}"
+            f"the log in {directory} {begin}, but offset {start} is needed; restore its files, or, {REFORMAT_REMEDY}"
         )
     offset, epoch = start, 0
     for base in bases[first:]:
@@ -61,7 +61,7 @@ def read_log(
             file.close()
     if offset < end:
         raise StorageError(
-            f"the log in {directory} ends at offset {offset}, and records up to offset {end} are committed; "
+            f"the log in {directory} ends at offset {offset}, although records up to offset {end} are committed; "
             "start the node, which reports the damage"
         )
 
@@ -75,8 +75,8 @@ def _base_offsets(disk: Disk, directory: str) -> list[int]:
 
 
 def _position_of(file: File, path: str, offset: int, seek_hint: int) -> int:
-    """The position of the batch with base offset `offset`, or the end of the file. Starts at `seek_hint` unless that
-    is past it."""
+    """The position of the batch with base offset `offset`, or the end of the file. The search starts at `seek_hint`
+    unless that is after the batch."""
     size = file.size()
     position = seek_hint if seek_hint + EXTENT_SIZE <= size and _offset_at(file, seek_hint) <= offset else 0
     try:

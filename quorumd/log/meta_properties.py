@@ -1,4 +1,4 @@
-"""`meta.properties`: the node, directory and cluster id of a data directory. `quorumd format` writes it.
+"""`meta.properties`: the node id, directory id and cluster id of a data directory. `quorumd format` writes it.
 
 version=1
 cluster.id=<Uuid>         absent until the first leader or an operator has set one
@@ -26,7 +26,7 @@ PARTITION_DIRECTORY = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
 _VERSION = "1"
 _BATCH_HEADER_BYTES = 61
 _MAX_CLUSTER_ID_BYTES = 0x7FFF
-"""The limit of a string in a message."""
+"""Maximum length of a string in a message (int16)."""
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -97,7 +97,7 @@ def format_directory(
 
     A formatted directory keeps its identity. Formatting it again for the same node and cluster only adds a missing
     cluster id. Raises StorageError for another node or cluster, unless `ignore_formatted` is set: then the
-    directory's identity is returned.
+    directory's identity is returned. Raises CorruptLog for an invalid file in the directory.
     """
     _create_directories(disk, data_directory, has_metadata)
     found = load_meta_properties(disk, data_directory)
@@ -110,7 +110,7 @@ def format_directory(
         raise StorageError(
             f"{data_directory} belongs to {_owner(meta.node_id, meta.cluster_id)}, not to "
             f"{_owner(node_id, cluster_id)}; choose another directory, keep this one with --ignore-formatted, or "
-            "remove it if its data and the vote of its directory id are not needed"
+            "remove it if neither its data nor its vote is needed"
         )
     elif meta.cluster_id is None and cluster_id is not None:
         meta = meta._replace(cluster_id=cluster_id)
@@ -139,13 +139,14 @@ def _create_directories(disk: Disk, data_directory: str, has_metadata: bool) -> 
 def _save_founders(
     disk: Disk, data_directory: str, meta: MetaProperties, founders: Sequence[Founder]
 ) -> None:
-    """Save the founders. Raises StorageError if the directory has state of a quorum, or is not the named founder."""
+    """Save the founders. Raises StorageError if the directory already has the state of a quorum, or another directory
+    id than its entry."""
     completed = []
     for founder in founders:
         if founder.voter_id == meta.node_id:
             if founder.directory_id not in (ZERO_UUID, meta.directory_id):
                 raise StorageError(
-                    f"{data_directory} has directory id {meta.directory_id}, --initial-controllers names "
+                    f"{data_directory} has directory id {meta.directory_id}, but --initial-controllers names "
                     f"{founder.directory_id}; use the id of this directory"
                 )
             founder = founder._replace(directory_id=meta.directory_id)
@@ -160,7 +161,7 @@ def _save_founders(
         or _has_records(disk, partition_directory(data_directory))
     ):
         raise StorageError(
-            f"{data_directory} has records or an epoch of a quorum, and only a blank directory can bootstrap one; "
+            f"{data_directory} has records or an epoch of a quorum, but only a blank directory can bootstrap one; "
             "start the node without formatting, or choose another directory"
         )
     file.save(state._replace(founders=tuple(completed)))
@@ -182,7 +183,7 @@ def _has_records(disk: Disk, directory: str) -> bool:
 
 
 def _is_for(meta: MetaProperties, node_id: int, cluster_id: str | None) -> bool:
-    """Whether a directory has this node id and no other cluster id."""
+    """Whether a directory has this node id, and this cluster id unless one of the two is unknown."""
     return meta.node_id == node_id and (
         meta.cluster_id is None or cluster_id is None or meta.cluster_id == cluster_id
     )

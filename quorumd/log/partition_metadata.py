@@ -30,7 +30,7 @@ def ensure_partition_metadata(disk: Disk, directory: str, topic_id: KafkaUuid = 
 
 
 def read_topic_id(disk: Disk, directory: str) -> KafkaUuid | None:
-    """The topic id of a partition's directory, None without a file. Raises CorruptLog for an invalid one."""
+    """The topic id of a partition's directory, None if there is no file. Raises CorruptLog for an invalid one."""
     path = f"{directory}/{FILE_NAME}"
     data = read_small_file(disk, path)
     if data is None:

@@ -1,12 +1,12 @@
-"""`quorum-state`: the persistent state of a voter as one JSON line, replaced atomically at every vote.
+"""`quorum-state`: the persistent election state of a node as one JSON line, replaced atomically.
 
     {"clusterId":"","brokerId":1,"leaderId":-1,"leaderEpoch":2,"votedId":3,"votedDirectoryId":"<Uuid>",
      "appliedOffset":0,"currentVoters":[{"voterId":1}],"targetVoters":null,"data_version":1}
 
 It has all fields of the KIP-595 draft, with Kafka's keys. Kafka's version 0 (without directory id and target voters)
-and version 1 (without cluster id, offset and voters) are read too. The node does not start with an invalid file:
+and version 1 (without cluster id, offset and voters) can be read too. The node does not start with an invalid file:
 without its vote it could vote twice in an epoch, and two leaders could be elected. For the same reason it does not
-start if the file is missing next to a log (`quorumd.node.identity.identity_files`).
+start if there is a log but no such file (`quorumd.node.identity.identity_files`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _READABLE_VERSIONS = (0, 1)
 _MAX_INT32 = 2**31 - 1
 _MAX_INT64 = 2**63 - 1
 _MAX_CLUSTER_ID_BYTES = 0x7FFF
-"""The limit of a string in a message."""
+"""Maximum length of a string in a message (int16)."""
 
 
 class Founder(NamedTuple):
@@ -42,10 +42,10 @@ class SavedState(NamedTuple):
     """The content of the file. All fields but epoch, leader and vote reflect committed records only.
 
     `cluster_id` is "" and `broker_id` NO_NODE if unknown; `voted_directory_id` is ZERO_UUID without a vote.
-    `catching_up`: quorumd's own mark of a directory that may be a replaced disk and does not vote. `applied_offset`:
-    all control records below it are reflected here. `founders`, also quorumd's own: the replicas with which a node
-    without committed voters may bootstrap a quorum. None stands for those of `quorum.voters`, if all of them are
-    blank; an empty tuple forbids it.
+    `applied_offset`: all control records below it are reflected here. Two fields are quorumd's own. `catching_up`:
+    whether the directory may be that of a replaced disk, in which case the node does not vote. `founders`: the
+    replicas with which a node without committed voters may bootstrap a quorum; None stands for those of
+    `quorum.voters` if all of them are blank, an empty tuple forbids it.
     """
 
     leader_epoch: int = 0
@@ -62,7 +62,7 @@ class SavedState(NamedTuple):
 
 
 class QuorumStateFile:
-    """The file in the directory of the metadata partition."""
+    """The `quorum-state` file in the directory of the metadata partition."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -77,15 +77,15 @@ class QuorumStateFile:
             return _parse(data)
         except ValueError as fault:
             raise CorruptLog(
-                f"{self._path}: {fault}. The file has the vote of this node, which does not start without it; "
-                f"restore the file, or, {REFORMAT_REMEDY}"
+                f"{self._path}: {fault}. The node does not start without the vote in this file; restore the file, "
+                f"or, {REFORMAT_REMEDY}"
             ) from None
 
     def save(self, state: SavedState) -> None:
         """Replace the file durably. Blocks: call it through `Disk.submit`.
 
-        Works on a full disk while the blocks reserved by the previous save suffice. Raises DiskFull, StorageError or
-        FlushFailed, see `write_atomically`; the vote must then not be granted.
+        Works on a full disk as long as the blocks that the previous save reserved are enough. Raises DiskFull,
+        StorageError or FlushFailed, see `write_atomically`; a vote must then not be granted.
         """
         write_atomically(self._disk, self._path, _encode(state))
         reserve_spare(self._disk, self._path)

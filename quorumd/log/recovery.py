@@ -3,10 +3,10 @@
 A log that does not start at offset 0 starts where a snapshot ends. A snapshot ahead of the log means that a crash
 interrupted its installation: the log is then reset to start at the snapshot's end.
 
-A crash leaves zeros (preallocated blocks) or torn and missing writes, all after the last flush. Recovery removes
+A crash leaves zeros (preallocated blocks), or torn and missing writes, all after the last flush. Recovery removes
 them: it keeps a batch if its header is valid, its CRC matches, its offsets follow the preceding batch, its epoch is
 not lower, and all batches before it are kept. A valid batch after an invalid one is a reordered write and is removed.
-Records known to be committed are never removed: such a log is damaged, not torn, and its files are left unchanged.
+Records known to be committed are never removed: a log that lacks some is damaged, and its files are left unchanged.
 
 Recovery reads the whole log and ignores the index files. That takes about three microseconds per batch.
 """
@@ -30,12 +30,12 @@ logger = logging.getLogger("quorumd.log")
 
 _WINDOW = 1024 * 1024
 _MAX_OFFSET = 2**62
-"""Above any real offset, and well below the 64-bit limit of offsets in batches and messages."""
+"""Higher than any real offset, and well below the limit of the int64 offsets in batches and messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Bytes that recovery removed from `position` of a file, where the log ended at `offset`."""
+    """A truncation by recovery: `bytes` removed from `position` of a file, where the log ends at `offset`."""
 
     path: str
     position: int
@@ -52,7 +52,7 @@ class Truncation:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """The result of recovery: the log end offset, what was truncated, and the snapshot installed if any."""
+    """The result of recovery: the log end offset, the truncations, and the snapshot that was installed, if any."""
 
     end_offset: int
     truncations: tuple[Truncation, ...] = ()
@@ -73,7 +73,7 @@ class RecoveryReport:
 
 @dataclass(slots=True)
 class Recovered:
-    """A recovered log: durable, with nothing in its files but valid batches."""
+    """A recovered log: durable, with only valid batches in its files."""
 
     segments: list[Segment]
     epochs: EpochCache
@@ -99,7 +99,7 @@ def recover(
         end = OffsetAndEpoch(found.end_offset, found.epochs.last_epoch)
         ahead, invalid = _snapshots_ahead(snapshots, end)
         if ahead is not None and end.offset < known_high_watermark and not found.was_reset_at(ahead.offset):
-            ahead = None  # The log is damaged, and may have had more records than the snapshot.
+            ahead = None  # The log is damaged: it may have had committed records that the snapshot lacks.
         if ahead is not None:
             found.reset_to(ahead)
         if found.end_offset > _MAX_OFFSET:
@@ -111,9 +111,9 @@ def recover(
             raise CorruptLog(_corruption_message(directory, found, known_high_watermark))
         start = ahead or _recovered_start(directory, found, snapshots, invalid)
         for snapshot in invalid:
-            logger.warning("%s is set aside as %s", snapshots.path(snapshot), snapshots.quarantine(snapshot))
+            logger.warning("%s was renamed to %s", snapshots.path(snapshot), snapshots.quarantine(snapshot))
         if ahead is not None:
-            # A killed process or an operator may have put it there without syncing it.
+            # It may have been renamed by a process that was killed before the sync, or copied by an operator.
             snapshots.make_durable(ahead)
         found.repair()
         if start.offset > 0:
@@ -123,7 +123,7 @@ def recover(
             segment.file.close()
         raise
     report = RecoveryReport(found.end_offset, tuple(found.truncations), ahead)
-    return Recovered(found.sound, found.epochs, report, start.offset)
+    return Recovered(found.kept, found.epochs, report, start.offset)
 
 
 def _snapshots_ahead(
@@ -131,7 +131,7 @@ def _snapshots_ahead(
 ) -> tuple[OffsetAndEpoch | None, list[OffsetAndEpoch]]:
     """The newest valid snapshot that is ahead of the log by epoch or end offset (KIP-630), and newer invalid ones.
 
-    A log without records has epoch 0: an empty log that starts at the end of a snapshot is not behind it.
+    A snapshot is not ahead of an empty log that starts at its end, although the epoch of an empty log is 0.
     """
     invalid: list[OffsetAndEpoch] = []
     for snapshot in reversed(snapshots.ids):
@@ -152,9 +152,9 @@ def _recovered_start(
     directory: str, found: _Reader, snapshots: SnapshotStore, invalid: list[OffsetAndEpoch]
 ) -> OffsetAndEpoch:
     """The log start: 0, or the end of the oldest snapshot that its first segment reaches back to."""
-    if not found.sound or found.sound[0].base_offset == 0:
+    if not found.kept or found.kept[0].base_offset == 0:
         return OffsetAndEpoch(0, 0)
-    first = found.sound[0].base_offset
+    first = found.kept[0].base_offset
     for snapshot in snapshots.ids:
         if first <= snapshot.offset <= found.end_offset and snapshot not in invalid:
             return snapshot
@@ -177,14 +177,14 @@ def _corruption_message(directory: str, found: _Reader, known_high_watermark: in
 
 
 class _Reader:
-    """Reads a log without changing it; `repair` then applies the necessary changes."""
+    """Reads a log without changing it; `repair` applies the necessary changes afterwards."""
 
     def __init__(self, disk: Disk, directory: str, index_interval_bytes: int) -> None:
         self._disk = disk
         self._directory = directory
         self._index_interval_bytes = index_interval_bytes
         self.opened: list[Segment] = []
-        self.sound: list[Segment] = []
+        self.kept: list[Segment] = []
         self.epochs = EpochCache()
         self.end_offset = 0
         self.truncations: list[Truncation] = []
@@ -197,7 +197,7 @@ class _Reader:
                 segment = Segment(self._disk, self._directory, base_offset, self._index_interval_bytes)
                 self.opened.append(segment)
         for segment in self.opened:
-            if not self.sound:
+            if not self.kept:
                 self.end_offset = segment.base_offset
             elif self.truncations:
                 self._truncate(segment, "it follows a truncation")
@@ -208,7 +208,7 @@ class _Reader:
                     f"its base offset {segment.base_offset} is not the end offset of the log before it",
                 )
                 continue
-            self.sound.append(segment)
+            self.kept.append(segment)
             fault = self._read_batches(segment)
             if fault or segment.needs_trim:
                 self._check_tail(segment, fault)
@@ -221,8 +221,8 @@ class _Reader:
         )
 
     def reset_to(self, start: OffsetAndEpoch) -> None:
-        """Discard everything read: the log is empty and starts at `start`."""
-        self.sound, self.epochs = [], EpochCache()
+        """Discard everything that was read: the log is to be empty and start at `start`."""
+        self.kept, self.epochs = [], EpochCache()
         self.end_offset = start.offset
         self._was_reset = True
 
@@ -230,18 +230,18 @@ class _Reader:
         """Apply the changes, last segment first, so that recovery after a crash in between finds the same log."""
         path = self._directory
         try:
-            obsolete = self.opened[len(self.sound) :]
+            obsolete = self.opened[len(self.kept) :]
             if self._was_reset:
                 obsolete = [segment for segment in self.opened if segment.base_offset != self.end_offset]
-                self.sound.append(self._empty_segment())
+                self.kept.append(self._empty_segment())
             for segment in reversed(obsolete):
                 segment.remove()
                 segment.file.close()
-            for segment in self.sound:
+            for segment in self.kept:
                 path = segment.path
                 if segment.needs_trim:
                     segment.trim()
-                # Also without truncation: after a killed process the data may be only in the page cache.
+                # Sync even an unchanged file: if the process was killed, its data may be only in the page cache.
                 segment.file.sync()
                 segment.write_indexes()
             self._disk.sync_directory(self._directory)
@@ -249,7 +249,7 @@ class _Reader:
             raise flush_failed(path, cause) from cause
 
     def _empty_segment(self) -> Segment:
-        """Create the first segment of a reset log, durable before the others are removed (see `was_reset_at`)."""
+        """Create the segment of a reset log durably, before the others are removed (see `was_reset_at`)."""
         for segment in self.opened:
             if segment.base_offset == self.end_offset:
                 segment.file.truncate(0)
@@ -260,7 +260,8 @@ class _Reader:
         return empty
 
     def _read_batches(self, segment: Segment) -> str:
-        """Add the valid batches of a segment; returns the fault that ends them, "" for zeros or the end of file."""
+        """Add the valid batches of a segment. Return the fault that ends them, "" for zeros or the end of the
+        file."""
         fault = ""
         for window in read_windows(segment.file, 0, self.end_offset, self.epochs.last_epoch):
             for header in window.headers:

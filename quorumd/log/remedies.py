@@ -1,4 +1,4 @@
-"""The remedy for an unusable log directory, shared by all error messages."""
+"""The remedy for an unusable log directory, for all error messages about one."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ REFORMAT_REMEDY = (
     "then fetches the log from them. Its vote is lost with the directory: the node rejoins as an observer, until "
     "`quorumd quorum remove-voter` removes the old directory id and `quorumd quorum add-voter` adds the new one"
 )
-"""Follows "restore ..., or, "."""
+"""The continuation of a sentence such as "restore the file, or, "."""

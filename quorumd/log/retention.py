@@ -1,9 +1,9 @@
 """Retention: which segments and snapshots a newer snapshot makes obsolete, and how long they are kept (KIP-630).
 
-The two newest snapshots and the log after the older one are always kept: a replica that was briefly offline continues
-to fetch records instead of a snapshot, and if one snapshot is damaged there is another.
+The two newest snapshots and the log after the older one are always kept, so that a replica that was briefly offline
+can fetch records instead of a snapshot, and a damaged snapshot is not the only one.
 
-Sizes include snapshots, as there may be many before the active segment is full.
+The total size includes snapshots, since there may be many of them before the active segment is full.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def new_log_start(
 ) -> OffsetAndEpoch | None:
     """The snapshot at whose end the log should start, None to leave it unchanged.
 
-    `segments` and `snapshots` ascend; `now_ms` is Unix time. Starting at a snapshot removes older snapshots and the
-    segments that end at or below it, except the active one. The start advances snapshot by snapshot, at most to the
-    second newest one at or below the high watermark, while the total size exceeds `retention_bytes` or what the step
-    removes is older than `retention_ms`.
+    `segments` and `snapshots` are ascending; `now_ms` is Unix time. A log that starts at a snapshot needs no older
+    snapshots, and of the segments that end at or below it only the active one. The start advances snapshot by
+    snapshot, at most to the second newest one at or below the high watermark, as long as the total size exceeds
+    `retention_bytes` or the newest record that a step removes is older than `retention_ms`.
     """
     usable = [stored for stored in snapshots if stored.snapshot.offset <= high_watermark]
     kept_bytes = sum(segment.size for segment in segments) + sum(stored.size for stored in usable)

@@ -25,9 +25,10 @@ def parse_base_offset(name: str) -> int | None:
 
 
 class Segment:
-    """Batches from `base_offset` to `end_offset` in the first `size` bytes of a file.
+    """A segment: the batches from `base_offset` to `end_offset`, in the first `size` bytes of a file.
 
-    The file may be longer, with preallocated blocks that read as zeros. Methods raise the file's OSError.
+    The file may be longer, with preallocated blocks that read as zeros. Methods raise the file's OSError. Timestamps
+    are Unix milliseconds: the largest in the first and in the last batch, 0 without batches.
     """
 
     __slots__ = (
@@ -86,7 +87,7 @@ class Segment:
         self.add(headers, self.size, len(data))
 
     def trim(self) -> None:
-        """Truncate the file after the last batch: removes preallocated blocks and partial writes."""
+        """Truncate the file after the last batch, which removes preallocated blocks and partial writes."""
         self.file.truncate(self.size)
         self._allocated = self.size
 
@@ -114,9 +115,9 @@ class Segment:
             raise self._changed_error(offset, fault) from None
 
     def truncate(self, offset: int) -> None:
-        """Remove the batch that contains `offset`, which is of this segment, and all after it.
+        """Remove the batch that contains `offset`, an offset in this segment, and all after it.
 
-        Raises CorruptLog when no batch is found.
+        Raises CorruptLog if there is no such batch.
         """
         try:
             position, base_offset, _, _ = self._locate(offset)
@@ -128,8 +129,8 @@ class Segment:
         self.trim()
 
     def write_indexes(self) -> None:
-        """Bring the index files up to date, even those that cannot be read. A full disk is not an error: a stock
-        reader can rebuild them."""
+        """Write the index files that are missing, unreadable or out of date. A full disk is not an error: readers can
+        rebuild them."""
         contents = (self.indexes.offset_index(), self.indexes.time_index())
         for suffix, content in zip(_INDEX_SUFFIXES, contents, strict=True):
             path = self._stem + suffix
@@ -153,7 +154,7 @@ class Segment:
             return False
 
     def remove(self) -> None:
-        """Remove the files; the open file can still be read and flushed until it is closed."""
+        """Remove the files. The open `.log` file can still be read and flushed until it is closed."""
         for suffix in (*_INDEX_SUFFIXES, LOG_SUFFIX):
             if self._disk.exists(self._stem + suffix):
                 self._disk.remove(self._stem + suffix)

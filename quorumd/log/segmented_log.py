@@ -88,7 +88,7 @@ class SegmentedLog:
     def __repr__(self) -> str:
         return (
             f"<log {self.start_offset}..{self.end_offset} epoch {self.last_epoch}, "
-            f"{len(self._segments)} segments, {'full' if self._is_full else 'has room'}>"
+            f"{len(self._segments)} segments{', disk full' if self._is_full else ''}>"
         )
 
     @property
@@ -111,7 +111,7 @@ class SegmentedLog:
         return self._epochs.last_epoch
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The end offset of the largest epoch <= `epoch` in this log, with that epoch; (start offset, 0) if none."""
+        """The largest epoch <= `epoch` in this log and its end offset; epoch 0 and the log start if there is none."""
         found = self._epochs.end_of_epoch(epoch, self.end_offset)
         return OffsetAndEpoch(self.start_offset, 0) if found is None else found
 
@@ -176,7 +176,7 @@ class SegmentedLog:
         path = self.directory
         try:
             path = self._remove_last_segments(snapshot.offset)
-            # After a crash here, this segment's name shows recovery that the log was being replaced, not damaged.
+            # After a crash here, this segment shows recovery that the log was being replaced and is not damaged.
             segment = Segment(
                 self._disk, self.directory, snapshot.offset, self._settings.index_interval_bytes
             )
@@ -208,12 +208,12 @@ class SegmentedLog:
     def delete_before(self, snapshot: OffsetAndEpoch) -> None:
         """Start the log at the end of a stored snapshot: remove segments entirely below it and older snapshots.
 
-        If the first segment has to stay, the log start offset is unchanged. Blocks. Segments are removed oldest
+        If the segment with offset 0 is not removed, the log start offset stays 0. Blocks. Segments are removed oldest
         first, each durably before the next, so that a crash leaves no gap. Raises FlushFailed, and ValueError for a
         snapshot above the log end.
         """
         if snapshot.offset > self.end_offset:
-            raise ValueError(f"{snapshot} is above the log's end {self.end_offset}")
+            raise ValueError(f"{snapshot} is above the log end offset {self.end_offset}")
         if snapshot.offset <= self.start_offset:
             return
         self.snapshots.make_durable(snapshot)
@@ -237,12 +237,13 @@ class SegmentedLog:
         self.snapshots.remove_before(snapshot.offset)
 
     def seek_hint(self, offset: int) -> tuple[int, int]:
-        """The base offset of the segment with `offset`, and a position in its file at or before that offset."""
+        """The base offset of the segment that contains `offset`, and a position in its file at or before that
+        offset."""
         segment = self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
         return segment.base_offset, segment.indexes.position_before(offset)
 
     def bytes_after(self, offset: int) -> int:
-        """Number of bytes in batches from `offset` on, accurate to one index interval."""
+        """Number of bytes in the batches from `offset` on, exact to about one index interval."""
         total = 0
         for segment in reversed(self._segments):
             if segment.base_offset >= offset:
@@ -306,7 +307,7 @@ class SegmentedLog:
         return self._flush
 
     def free_bytes(self) -> int:
-        """Free space on the log's file system."""
+        """Free space on the log's file system, in bytes."""
         return self._disk.free_bytes(self.directory)
 
     def has_free_space(self) -> bool:
@@ -316,9 +317,9 @@ class SegmentedLog:
         return not self._is_full
 
     def close(self) -> None:
-        """Flush, trim the files, write the indexes and close. Not while a flush is running. Blocks.
+        """Trim the files, write the indexes, flush and close. Blocks.
 
-        After a failed flush, only close the files. Raises FlushFailed.
+        Call it only when no flush is running. After a failed flush, it only closes the files. Raises FlushFailed.
         """
         try:
             if self._failure is None and (self._flush is None or self._flush.failure is None):
@@ -346,7 +347,7 @@ class SegmentedLog:
         batches = (first,) if first.size == len(data) else tuple(headers(data))
         if first.base_offset != self.end_offset or batches[-1].end_offset != end_offset:
             raise ValueError(
-                f"batches {first.base_offset}..{batches[-1].end_offset}, expected to end at {end_offset}, "
+                f"batches {first.base_offset}..{batches[-1].end_offset}, expected to end at offset {end_offset}, "
                 f"do not continue the log, which ends at offset {self.end_offset}"
             )
         return batches
@@ -376,7 +377,7 @@ class SegmentedLog:
     def _append_error(self, segment: Segment, cause: OSError) -> StorageError:
         """Undo a failed write and return its error.
 
-        Also frees the allocated blocks: quorum-state needs some space even on a full disk.
+        This also frees the preallocated blocks, so that there is space for other files on a full disk.
         """
         try:
             segment.trim()

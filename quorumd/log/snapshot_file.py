@@ -3,8 +3,8 @@
     <end offset, 20 digits>-<epoch, 10 digits>.checkpoint
 
 Batches have offsets from 0 and the epoch in the name: a control batch with SnapshotHeader and, if the log has the
-voters, KRaftVersion and KRaftVoters; data batches; a control batch with SnapshotFooter. A snapshot need not fit into
-memory: it is read and written batch by batch.
+voters, KRaftVersion and KRaftVoters; data batches; a control batch with SnapshotFooter. A snapshot is read and
+written batch by batch, so that it need not fit in memory.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ QUARANTINE_SUFFIX = ".corrupt"
 """Suffix of a damaged snapshot."""
 _NAME = re.compile(r"([0-9]{20})-([0-9]{10})" + re.escape(SUFFIX))
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
-"""Twice the largest batch that a snapshot writer creates: a larger length field is damage."""
+"""Twice the largest batch that a snapshot has: a batch whose length field is larger is damaged."""
 _SYNC_BYTES = 4 * 1024 * 1024
 """Sync after this many bytes, so that a concurrent flush of the log does not wait for the whole snapshot."""
 
@@ -67,13 +67,13 @@ def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSummary:
-    """A snapshot that was read completely and verified."""
+    """The content of a snapshot that has been read completely and verified."""
 
     snapshot: OffsetAndEpoch
     size: int
-    """Bytes."""
+    """In bytes."""
     records: int
-    """Data records."""
+    """Number of data records."""
     timestamp_ms: int
     """Timestamp of the last log batch in the snapshot, Unix milliseconds."""
     voters: VotersRecord | None
@@ -84,7 +84,7 @@ def read_batches(
     disk: Disk, path: str, snapshot: OffsetAndEpoch
 ) -> Generator[tuple[bytes, BatchHeader], None, None]:
     """Yield the batches of a snapshot as (data that contains the whole batch, header), with CRC, offsets and epoch
-    verified. Close it, unless it is read to its end: a compiled generator that is dropped leaves the file open.
+    verified. Close the generator unless it is exhausted: compiled by mypyc, it leaves the file open otherwise.
 
     Raises CorruptSnapshot for an invalid batch, StorageError if the file cannot be read.
     """
@@ -105,15 +105,16 @@ def _batches(file: File, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[
     for window in read_windows(file, 0, 0, max_batch_bytes=_MAX_BATCH_BYTES):
         for header in window.headers:
             if header.epoch != snapshot.epoch:
-                raise _corrupt(path, window.position + header.position, f"a batch of epoch {header.epoch}")
+                fault = f"a batch has epoch {header.epoch}, expected {snapshot.epoch}"
+                raise _corrupt(path, window.position + header.position, fault)
             if header.attributes & COMPRESSION_MASK:
-                raise _corrupt(path, window.position + header.position, "a compressed batch")
+                raise _corrupt(path, window.position + header.position, "a batch is compressed")
             yield window.data, header
         end = window.end
         if window.fault:
             raise _corrupt(path, end, window.fault)
     if end < file.size():
-        raise _corrupt(path, end, "zeros")
+        raise _corrupt(path, end, "zeros follow the last batch")
 
 
 def read_timestamp(disk: Disk, path: str, snapshot: OffsetAndEpoch) -> int:
@@ -135,7 +136,7 @@ def check_snapshot(
 ) -> SnapshotSummary:
     """Read and verify a whole snapshot. Blocks.
 
-    Raises CorruptSnapshot, StorageError if the file cannot be read, and with `with_records` UnknownRecord.
+    Raises CorruptSnapshot, StorageError if the file cannot be read, and UnknownRecord if `with_records` is set.
     """
     header: SnapshotHeaderRecord | None = None
     voters: VotersRecord | None = None
@@ -170,7 +171,7 @@ def _check_records(path: str, position: int, data: bytes, batch: BatchHeader) ->
         raise _corrupt(path, position, str(fault)) from None
     except UnsupportedVersion as fault:
         raise UnknownRecord(
-            f"{path} cannot be used {fault}; run the version that wrote it. Nothing was changed"
+            f"{path} cannot be used: {fault}; run the version that wrote it. Nothing was changed"
         ) from None
 
 
@@ -189,8 +190,8 @@ def _corrupt(path: str, position: int, fault: str) -> CorruptSnapshot:
 class SnapshotWriter:
     """Writes a snapshot to a temporary file and renames it into place when it is complete. Blocks.
 
-    `token` distinguishes the files of several builders. Methods raise DiskFull, StorageError or FlushFailed, with the
-    file removed.
+    `token` distinguishes the temporary files of several builders. Methods raise DiskFull, StorageError or, from
+    `finish`, CorruptSnapshot, with that file removed. `finish` also raises FlushFailed.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class SnapshotWriter:
         self._write_control(header)
 
     def write(self, values: Sequence[bytes]) -> None:
-        """Append one batch of metadata record frames."""
+        """Append one batch with these frames of metadata records."""
         data = encode_batch(self._offset, self._snapshot.epoch, self._timestamp_ms, values)
         self._append(data, len(values))
 
@@ -272,12 +273,13 @@ class SnapshotWriter:
 
 
 def publish_snapshot(disk: Disk, path: str, target: str) -> None:
-    """Durably rename a complete, synced snapshot into place. Raises StorageError, FlushFailed."""
+    """Durably rename a complete, synced snapshot into place. Raises StorageError with the snapshot removed if it
+    cannot be renamed, FlushFailed if the directory cannot be synced."""
     try:
         disk.rename(path, target)
     except OSError as cause:
         remove_best_effort(disk, path)
-        raise StorageError(f"{target} was not put in place: {cause}") from cause
+        raise StorageError(f"{path} could not be renamed to {target}: {cause}") from cause
     try:
         disk.sync_directory(parent_directory(target))
     except OSError as cause:
@@ -285,6 +287,6 @@ def publish_snapshot(disk: Disk, path: str, target: str) -> None:
 
 
 def remove_best_effort(disk: Disk, path: str) -> None:
-    """Remove an obsolete file; a failure is ignored, and the next start retries."""
+    """Remove an obsolete file. A failure is ignored; the next start tries again."""
     with suppress(OSError):
         disk.remove(path)

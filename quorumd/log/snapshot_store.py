@@ -1,7 +1,7 @@
 """The snapshots of a data directory: list and read them, and store those being fetched.
 
 A snapshot being fetched is written to `<name>.part`, which survives a restart, and is renamed once it is complete and
-verified. One being built has a name of its own (`snapshot_file.SnapshotWriter`) and is removed after a crash.
+verified. One being built has another name (`snapshot_file.SnapshotWriter`) and is removed after a crash.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class SnapshotStore:
         self._directory = directory
         self.ids: list[OffsetAndEpoch] = []
         """The complete snapshots, ascending."""
-        self.set_aside_count = 0
-        """Number of snapshots that were renamed because they were damaged."""
+        self.quarantined_count = 0
+        """Number of snapshots that were renamed because they are damaged."""
         self._known: dict[OffsetAndEpoch, StoredSnapshot] = {}
         self._scan()
 
@@ -62,7 +62,7 @@ class SnapshotStore:
 
     def _scan(self) -> None:
         found = (parse_snapshot_name(name) for name in self._disk.list_directory(self._directory))
-        # Kafka 4.4's kafka-storage writes one that ends at offset 0, with the bootstrap records.
+        # Kafka 4.4's kafka-storage writes a snapshot that ends at offset 0, with the bootstrap records.
         self.ids = sorted(snapshot for snapshot in found if snapshot is not None and snapshot.offset > 0)
         self._known = {snapshot: known for snapshot, known in self._known.items() if snapshot in self.ids}
 
@@ -81,13 +81,13 @@ class SnapshotStore:
         return [stored for stored in found if stored is not None]
 
     def size(self, snapshot: OffsetAndEpoch) -> int | None:
-        """Bytes of a snapshot, None if it is not here. Raises StorageError."""
+        """Size of a snapshot in bytes, None if there is no such snapshot. Raises StorageError."""
         stored = self._stat(snapshot) if snapshot in self.ids else None
         return stored.size if stored is not None else None
 
     def timestamp_ms(self, snapshot: OffsetAndEpoch) -> int:
-        """Timestamp of the last log batch in a snapshot, Unix milliseconds; 0 if it is not here. Raises
-        StorageError."""
+        """Timestamp of the last log batch in a snapshot, Unix milliseconds; 0 if there is no such snapshot or its
+        header is damaged. Raises StorageError."""
         stored = self._stat(snapshot) if snapshot in self.ids else None
         return stored.timestamp_ms if stored is not None else 0
 
@@ -131,7 +131,7 @@ class SnapshotStore:
             raise StorageError(f"{path} cannot be read: {cause}; check the disk") from cause
 
     def check(self, snapshot: OffsetAndEpoch, with_records: bool = False) -> SnapshotSummary:
-        """Verify a stored snapshot, see `check_snapshot`."""
+        """Verify a stored snapshot; see `check_snapshot`."""
         return check_snapshot(self._disk, self.path(snapshot), snapshot, with_records)
 
     def make_durable(self, snapshot: OffsetAndEpoch) -> None:
@@ -153,9 +153,9 @@ class SnapshotStore:
         try:
             self._disk.rename(path, path + QUARANTINE_SUFFIX)
         except OSError as cause:
-            raise StorageError(f"{path} cannot be set aside: {cause}") from cause
+            raise StorageError(f"{path} is damaged and cannot be renamed: {cause}") from cause
         self.ids.remove(snapshot)
-        self.set_aside_count += 1
+        self.quarantined_count += 1
         return path + QUARANTINE_SUFFIX
 
     def remove_before(self, offset: int) -> None:
@@ -181,7 +181,7 @@ class SnapshotStore:
     def write_part(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
         """Store fetched bytes at `position`; remove bytes after them, and parts of other snapshots.
 
-        Raises DiskFull, or StorageError, which includes a position above the stored size; the part is then removed.
+        Raises DiskFull or StorageError with the part removed; StorageError also for a position above the stored size.
         """
         path = self.path(snapshot) + PART
         try:
@@ -210,7 +210,7 @@ class SnapshotStore:
         """Verify a completely fetched snapshot and durably rename it into place. Blocks.
 
         Call `rescan` on the event thread afterwards. Raises CorruptSnapshot, UnknownRecord or StorageError with the
-        part removed; FlushFailed.
+        part removed, and FlushFailed.
         """
         path = self.path(snapshot) + PART
         try:

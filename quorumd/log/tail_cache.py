@@ -1,4 +1,4 @@
-"""The last appended bytes in memory, which is what followers normally fetch."""
+"""The last appended batches in memory, which are what followers normally fetch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from bisect import bisect_right
 from quorumd.log.batch_extents import find_batch, whole_batches
 
 DEFAULT_CAPACITY = 512 * 1024
+"""In bytes."""
 
 
 class TailCache:
-    """The last appends as separate chunks. Holds between `capacity` and twice that many bytes."""
+    """The last appends, each a chunk. It grows to twice `capacity` bytes and is then reduced to `capacity`."""
 
     __slots__ = ("_base_offsets", "_bytes", "_capacity", "_chunks", "_end_offset")
 
@@ -22,7 +23,7 @@ class TailCache:
         self._end_offset = -1
 
     def append(self, base_offset: int, data: bytes, end_offset: int) -> None:
-        """Add whole batches from `base_offset`, where the previous append ended, to `end_offset`."""
+        """Add whole batches from `base_offset`, at which the previous append ended, to `end_offset`."""
         self._base_offsets.append(base_offset)
         self._chunks.append(data)
         self._end_offset = end_offset
@@ -31,7 +32,7 @@ class TailCache:
             self._shrink()
 
     def clear(self) -> None:
-        """Remove everything, when the log is truncated."""
+        """Remove everything; called when the log is truncated."""
         self._base_offsets.clear()
         self._chunks.clear()
         self._bytes = 0
@@ -56,7 +57,7 @@ class TailCache:
             data = self._chunks[following]
             if len(data) > room or self._end_of(following) > max_offset:
                 stop, _ = whole_batches(data, 0, room, max_offset)
-                # `whole_batches` returns at least one batch, even a larger one; it is not needed here.
+                # `whole_batches` returns at least one batch even if it exceeds the limit; such a one is left out.
                 if stop <= room:
                     parts.append(data[:stop])
                 break

@@ -171,7 +171,7 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "quorumd_metadata_errors",
         "counter",
         "Snapshots that could not be built or were found damaged; at any other metadata error the node stops.",
-        single(lambda node: node.statistics.snapshots_failed + node.log.snapshots.set_aside_count),
+        single(lambda node: node.statistics.snapshots_failed + node.log.snapshots.quarantined_count),
         kip=("MetadataErrorCount",),
     ),
     NodeMetric(

@@ -185,7 +185,7 @@ def test_full_disk_delays_the_snapshot(tmp_path: Path) -> None:
         cluster.stop()
 
 
-def test_damaged_snapshot_is_set_aside_at_the_start(node: Cluster) -> None:
+def test_damaged_snapshot_is_quarantined_at_the_start(node: Cluster) -> None:
     daemon = node[1]
     write(daemon, 0, 60)
     newest = wait_for("a snapshot", lambda: snapshots(daemon), PATIENT_S)[-1]

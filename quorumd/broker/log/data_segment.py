@@ -155,7 +155,7 @@ class DataSegment:
         for batch in self.batches_from(position):
             self.end_offset = batch.end_offset
             position += batch.size
-            self.indexes.note(batch.end_offset - 1, batch.max_timestamp_ms)
+            self.indexes.update_largest_timestamp(batch.end_offset - 1, batch.max_timestamp_ms)
         return position == self.size
 
     def index_files_exist(self) -> bool:
@@ -330,7 +330,7 @@ class DataSegment:
             self.size = position
         for batch in self.batches_from(indexes.last_position):
             end_offset = batch.end_offset
-            indexes.note(end_offset - 1, batch.max_timestamp_ms)
+            indexes.update_largest_timestamp(end_offset - 1, batch.max_timestamp_ms)
         self.end_offset = end_offset
         if self.size == 0:
             self.first_timestamp_ms = NO_TIMESTAMP

@@ -354,8 +354,8 @@ class RaftRunner:
         try:
             return snapshot_voters(snapshot, outcome.voters)
         except MalformedMessage as fault:
-            kept = self._log.snapshots.quarantine(snapshot)
-            raise CorruptSnapshot(f"{fault}; the snapshot is set aside as {kept}") from fault
+            renamed = self._log.snapshots.quarantine(snapshot)
+            raise CorruptSnapshot(f"{fault}; the snapshot was renamed to {renamed}") from fault
 
     def _append(self, data: bytes | ControlBatch, end_offset: int) -> bool:
         if isinstance(data, ControlBatch):

@@ -50,10 +50,10 @@ def find_start_snapshot(log: SegmentedLog) -> StartSnapshot:
 def _newest_valid(log: SegmentedLog) -> StartSnapshot:
     """Find the newest valid snapshot of a log.
 
-    Invalid ones are set aside and logged, since an older one or the whole log can replace them. Raises StorageError
-    if there is neither, UnknownRecord.
+    Invalid ones are quarantined and logged, since an older one or the whole log can replace them. Raises StorageError
+    if there is neither, UnknownRecord for a record that this version does not know.
     """
-    set_aside = ""
+    quarantined = ""
     for snapshot in reversed(log.snapshots.ids):
         if not log.start_offset <= snapshot.offset <= log.end_offset:
             continue
@@ -62,12 +62,12 @@ def _newest_valid(log: SegmentedLog) -> StartSnapshot:
             voters = snapshot_voters(snapshot, message) if message is not None else None
             return StartSnapshot(snapshot, voters)
         except (CorruptSnapshot, MalformedMessage) as fault:
-            set_aside = log.snapshots.quarantine(snapshot)
-            logger.warning("%s; it is set aside as %s", fault, set_aside)
+            quarantined = log.snapshots.quarantine(snapshot)
+            logger.warning("%s; it was renamed to %s", fault, quarantined)
     if log.start_offset > 0:
         raise StorageError(
             f"the log begins at offset {log.start_offset}, and no valid snapshot covers the offsets before it"
-            f" ({set_aside or 'there is none'}): restore the .checkpoint file from a copy, or, {REFORMAT_REMEDY}"
+            f" ({quarantined or 'there is none'}): restore the .checkpoint file from a copy, or, {REFORMAT_REMEDY}"
         )
     return StartSnapshot()
 

@@ -294,10 +294,8 @@ class StateMachine:
         try:
             count = next(loading.steps, -1)
         except CorruptSnapshot as fault:
-            kept = self._log.snapshots.quarantine(loading.snapshot)
-            raise StorageError(
-                f"{fault}; it is set aside as {kept}: start the node again, without it"
-            ) from None
+            renamed = self._log.snapshots.quarantine(loading.snapshot)
+            raise StorageError(f"{fault}; it was renamed to {renamed}: start the node again") from None
         loading.records += max(0, count)
         if count < 0:
             self._loading = self._partial_batch = None

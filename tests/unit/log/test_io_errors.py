@@ -81,7 +81,7 @@ def test_directory_that_cannot_be_listed(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_file_that_cannot_be_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = disk_with_log_and_snapshot()
     monkeypatch.setattr(disk, "rename", fail_with_io_error)
-    with pytest.raises(StorageError, match="cannot be set aside"):
+    with pytest.raises(StorageError, match="cannot be renamed"):
         SnapshotStore(disk, "log").quarantine(SNAPSHOT)
     with pytest.raises(StorageError, match="log/file"):
         write_atomically(disk, "log/file", b"x")

@@ -286,7 +286,7 @@ class TestReset:
             SegmentedLog.open(disk, "log", SMALL, known_high_watermark=snapshot.offset)
         assert disk.contents() == before
 
-    def test_damaged_snapshot_is_set_aside_and_the_log_kept(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_damaged_snapshot_is_quarantined_and_the_log_kept(self, caplog: pytest.LogCaptureFixture) -> None:
         disk, log, batches = filled()
         log.close()
         write_snapshot(disk, "log", AHEAD)

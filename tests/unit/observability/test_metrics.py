@@ -147,7 +147,7 @@ def make_node(**engine: Any) -> Any:
             end_offset=43,
             last_epoch=5,
             has_free_space=lambda: True,
-            snapshots=SimpleNamespace(set_aside_count=2),
+            snapshots=SimpleNamespace(quarantined_count=2),
         ),
         monitor=SimpleNamespace(leaders_elected=6),
         statistics=statistics,

@@ -59,7 +59,7 @@ def test_log_of_an_earlier_topic_with_the_same_name_is_replaced(disk: SimulatedD
 
 
 @pytest.mark.parametrize("content", [b"version: 0\ntopic_id: ?\n", None])
-def test_log_without_a_topic_id_is_set_aside(
+def test_log_without_a_topic_id_is_quarantined(
     disk: SimulatedDisk, content: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk.remove("/data/events-0/partition.metadata")

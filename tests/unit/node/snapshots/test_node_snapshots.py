@@ -116,7 +116,7 @@ def test_node_serves_requests_while_it_loads_its_snapshot_and_campaigns_afterwar
     assert cluster.exits == []
 
 
-def test_damaged_snapshot_is_set_aside_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_snapshot_is_quarantined_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
     cluster = make_cluster(1)
     write_and_wait(cluster, 5)
     image = cluster.leader().state_machine.image.fingerprint()

@@ -75,16 +75,16 @@ def test_newest_snapshot_is_chosen_with_its_voters(node: SnapshottedLog) -> None
     assert start_snapshot.voters.cluster_id == CLUSTER_ID
 
 
-def test_damaged_snapshot_is_set_aside_for_the_previous_one(
+def test_damaged_snapshot_is_quarantined_for_the_previous_one(
     node: SnapshottedLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.damage(node.newer)
     with caplog.at_level(logging.WARNING):
         assert find_start_snapshot(node.configs.log).snapshot == node.older.snapshot
-    set_aside = file_name(node.newer.snapshot) + ".corrupt"
+    quarantined = file_name(node.newer.snapshot) + ".corrupt"
     assert "is corrupt" in caplog.text
-    assert set_aside in caplog.text
-    assert node.names() == [file_name(node.older.snapshot), set_aside]
+    assert quarantined in caplog.text
+    assert node.names() == [file_name(node.older.snapshot), quarantined]
 
 
 def test_whole_log_is_read_without_a_valid_snapshot(node: SnapshottedLog) -> None:
@@ -107,7 +107,7 @@ def test_snapshot_outside_the_log_is_ignored(node: SnapshottedLog) -> None:
     assert find_start_snapshot(node.configs.log).snapshot == node.newer.snapshot
 
 
-def test_snapshot_of_a_newer_version_is_not_set_aside(node: SnapshottedLog) -> None:
+def test_snapshot_of_a_newer_version_is_not_quarantined(node: SnapshottedLog) -> None:
     """After a downgrade the newer version, when it runs again, finds the snapshot in its place."""
     snapshot = node.newer.snapshot
     node.disk.remove(f"{DIRECTORY}/{file_name(snapshot)}")
@@ -135,7 +135,7 @@ def test_loading_yields_after_records_per_step(node: SnapshottedLog) -> None:
     ],
     ids=["contradicts", "transaction"],
 )
-def test_inconsistent_snapshot_is_set_aside_and_stops_the_node(
+def test_inconsistent_snapshot_is_quarantined_and_stops_the_node(
     node: SnapshottedLog, record: Message, reason: str
 ) -> None:
     snapshot = node.newer.snapshot

@@ -180,7 +180,7 @@ def test_retired_machine_does_not_count_as_a_healthy_voter() -> None:
     assert not data_directories.is_dispensable(cluster, cluster.machines[1])
 
 
-def test_brokers_belong_to_the_cluster_and_not_to_a_directory_that_is_set_aside() -> None:
+def test_brokers_belong_to_the_cluster_and_not_to_a_directory_that_is_quarantined() -> None:
     cluster = settled(3)
     (cluster_id,) = {machine.node.cluster_id for machine in cluster.running() if machine.node is not None}
     first = cluster.machines[1]
