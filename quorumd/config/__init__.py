@@ -1,30 +1,30 @@
 """The properties file of one node: parsing, validation and documentation.
 
-    load(path, environment) -> Settings     all problems in one ConfigError, each with file, line and key; only
-                                            values of quorumd's own keys are shown
-    Settings                        the frozen pydantic model; `.node_settings()` are the settings of a Node
-    documentation()                 one row per setting: its keys, type, default and meaning
+    load(path, environment)  -> Settings; reports all problems in one ConfigError, each with file, line and key, and
+                             shows values only of quorumd's own keys
+    Settings                 the frozen pydantic model; `node_settings()` converts it to the settings of a Node
+    documentation()          one row per setting: its keys, type, default and meaning
 
     properties            Java's properties format, with line numbers
-    environment           QUORUMD_NODE_ID and the like, which override the file
+    environment           variables such as QUORUMD_NODE_ID, which override the file
     references            ${file:/path:key}, ${dir:/path:name}, ${env:NAME}
     kafka_keys            Kafka's keys that are not settings of quorumd: ignored or rejected
     values                kinds of values, such as durations, sizes, listeners and voters, and their allowed values
     setting               declares a setting: a field of a pydantic model with its keys
-    settings              the model of all settings, from the following modules
-    node_fields           the settings of every node
-    security_fields       TLS and SASL, of all listeners or of one
-    broker_fields         the settings of the broker role
-    coordinator_fields    the settings of coordinators of groups and transactions
-    topic_default_fields  the defaults of topic configs
-    broker_conversion     the settings of a broker from these
-    security              TLS and SASL of each listener from these
+    settings              the model of all settings, which combines the following modules
+    node_fields           settings of every node
+    security_fields       settings of TLS and SASL, for all listeners or for one
+    broker_fields         settings of the broker role
+    coordinator_fields    settings of the coordinators of groups and transactions
+    topic_default_fields  defaults of topic configs
+    broker_conversion     converts them to the settings of a broker
+    security              converts them to the TLS and SASL settings of each listener
     jaas                  JAAS configurations, the values of `sasl.jaas.config`
     client                Kafka's client properties
-    contradictions        settings that depend on each other
+    contradictions        settings that cannot be combined, and suspicious ones
     loader                converts keys to settings, and problems to text
 
-A setting has one meaning and often two names: the key of the KIP-595 draft and the key that Kafka shipped.
+Many settings have two keys: that of the KIP-595 draft and that of Kafka as shipped.
 """
 
 from quorumd.config.loader import load

@@ -19,7 +19,10 @@ from quorumd.controller.broker import BrokerEndpoint
 def broker_settings(
     fields: BrokerFields, broker_id: int, endpoints: tuple[BrokerEndpoint, ...], inter_broker_listener: str
 ) -> BrokerSettings:
-    """The settings without the cluster id; `endpoints` are the advertised ones, their ports as given."""
+    """Return the broker's settings, with an empty cluster id.
+
+    `endpoints` are the advertised ones, with the configured ports, of which 0 stands for any free port.
+    """
     return BrokerSettings(
         broker_id=broker_id,
         cluster_id="",

@@ -1,6 +1,6 @@
 """The settings of the broker role: registration, replication, logs and fetches.
 
-Without that role they have no effect, and the loader warns about them.
+They have no effect without that role, and the loader warns about them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RACK_AWARE_SELECTOR = f"{_PACKAGE}.RackAwareReplicaSelector"
 
 
 class BrokerFields(CoordinatorFields):
-    """Settings of a broker besides its coordinators and the defaults of topic configs."""
+    """Settings of a broker, besides those of its coordinators and the defaults of topic configs."""
 
     broker_rack: Annotated[str, TEXT] = setting(
         "broker.rack", default="", about="Rack of the broker; replicas are spread over racks."
@@ -30,7 +30,7 @@ class BrokerFields(CoordinatorFields):
     controlled_shutdown: Annotated[bool, SWITCH] = setting(
         "controlled.shutdown.enable",
         default="true",
-        about="Whether a stopping broker first has the controller move its leaderships to other brokers.",
+        about="Whether the controller moves the leaderships of a broker to other brokers before it stops.",
     )
     broker_heartbeat_interval_ms: Annotated[int, duration("10ms", "1h")] = setting(
         "broker.heartbeat.interval.ms", default="2s", about="Interval of heartbeats to the controller."
@@ -65,17 +65,17 @@ class BrokerFields(CoordinatorFields):
     replica_fetch_min_bytes: Annotated[int, size("0", "1GiB")] = setting(
         "replica.fetch.min.bytes",
         default="1",
-        about="Minimum bytes of a response to a follower; the leader waits for them.",
+        about="Minimum bytes of a response to a follower; the leader delays the response until it has them.",
     )
     replica_fetch_max_bytes: Annotated[int, size("0", "1GiB")] = setting(
         "replica.fetch.max.bytes",
         default="1MiB",
-        about="Bytes that a follower fetches per partition; a larger first batch is sent whole.",
+        about="Maximum bytes that a follower fetches per partition; a larger first batch is returned nevertheless.",
     )
     replica_fetch_response_max_bytes: Annotated[int, size("0", "1GiB")] = setting(
         "replica.fetch.response.max.bytes",
         default="10MiB",
-        about="Bytes that a follower fetches per request.",
+        about="Maximum bytes that a follower fetches per request.",
     )
     replica_fetch_backoff_ms: Annotated[int, duration("0ms", "1h")] = setting(
         "replica.fetch.backoff.ms",
@@ -96,7 +96,7 @@ class BrokerFields(CoordinatorFields):
     log_retention_check_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.retention.check.interval.ms",
         default="5m",
-        about="Interval of checks for segments that retention deletes.",
+        about="Interval of checks for segments that have exceeded their retention.",
     )
     log_cleaner_backoff_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "log.cleaner.backoff.ms",
@@ -110,10 +110,11 @@ class BrokerFields(CoordinatorFields):
     fetch_session_slots: Annotated[int, integer(0, 1_000_000)] = setting(
         "max.incremental.fetch.session.cache.slots",
         default="1000",
-        about="Maximum number of fetch sessions that the broker remembers.",
+        about="Maximum number of fetch sessions that the broker keeps (KIP-227).",
     )
     replica_selector_class: Annotated[str, choice(LEADER_SELECTOR, RACK_AWARE_SELECTOR, "")] = setting(
         "replica.selector.class",
         default="",
-        about="RackAwareReplicaSelector lets consumers fetch from a replica in their rack; default: from leaders.",
+        about="RackAwareReplicaSelector lets consumers fetch from a replica in their rack (KIP-392). By default they "
+        "fetch from the leader.",
     )

@@ -22,14 +22,17 @@ _MECHANISM: Final = "sasl.mechanism"
 
 
 class ClientProperties(NamedTuple):
-    """TLS and login of a client, None without. `login`: mechanism, options of its login module, URL of its tokens."""
+    """TLS and SASL of a client, None if its protocol does not use them.
+
+    `login`: the SASL mechanism, the options of the login module, and the URL of tokens, "" unless it is OAUTHBEARER.
+    """
 
     tls: TlsSettings | None
     login: tuple[str, Mapping[str, str], str] | None
 
 
 def load_client(path: str, environment: Mapping[str, str]) -> ClientProperties:
-    """Read a client's properties file; keys that do not concern security have no effect. Raises ConfigError."""
+    """Read a client's properties file. Keys that do not concern security are ignored. Raises ConfigError."""
     try:
         properties = parse_properties(Path(path).read_text())
     except (OSError, UnicodeDecodeError) as error:
@@ -67,9 +70,10 @@ def load_client(path: str, environment: Mapping[str, str]) -> ClientProperties:
 def _security(path: str, protocol: str, mechanism: str, fields: SecurityFields) -> ClientProperties:
     if protocol not in SECURITY_PROTOCOLS:
         names = ", ".join(SECURITY_PROTOCOLS)
-        raise ConfigError(f"{path}: {_PROTOCOL}={protocol} is not known; allowed: {names}")
+        raise ConfigError(f"{path}: {_PROTOCOL}={protocol} is unknown; allowed: {names}")
     if protocol.startswith("SASL") and mechanism not in MECHANISMS:
-        raise ConfigError(f"{path}: {_MECHANISM}={mechanism}; allowed: {', '.join(MECHANISMS)}")
+        wrong = f"{_MECHANISM}={mechanism} is not supported" if mechanism else f"{_MECHANISM} is missing"
+        raise ConfigError(f"{path}: {wrong}; allowed: {', '.join(MECHANISMS)}")
     try:
         found = ListenerProperties("", fields, ()).security(protocol, mechanism, accepts=False)
     except ConfigError as error:

@@ -37,7 +37,7 @@ def problems(settings: Settings) -> Iterator[Problem]:
     if settings.connections_max_idle_ms <= settings.fetch_timeout_ms:
         yield Problem(
             ("connections_max_idle_ms", "fetch_timeout_ms"),
-            "connections of waiting followers would be closed",
+            "connections would be closed while followers wait for records",
             f"more than quorum.fetch.timeout.ms ({settings.fetch_timeout_ms})",
         )
 
@@ -48,13 +48,13 @@ def _directory_problems(settings: Settings) -> Iterator[Problem]:
         yield Problem(
             ("log_directories", "process_roles"),
             "is missing",
-            "the directory of this node's data, one or more",
+            "one or more directories for the data of this node",
         )
     if len(directories) > 1 and not settings.is_broker:
         yield Problem(
             ("log_directories", "process_roles"),
             f"{len(directories)} directories; the metadata log needs exactly one",
-            "one directory, or process.roles with broker",
+            "one directory, or process.roles with the broker role",
         )
     if settings.is_broker:
         yield from _cordon_problems(settings.cordoned_log_directories, directories)
@@ -72,13 +72,13 @@ def _cordon_problems(cordoned: Sequence[str], directories: Sequence[str]) -> Ite
     if ALL_DIRECTORIES in cordoned and len(cordoned) > 1:
         yield Problem(
             ("cordoned_log_directories",),
-            "* is already every directory",
+            "* already includes every directory",
             "* alone, or directories of log.dirs",
         )
 
 
 def _role_problems(settings: Settings) -> Iterator[Problem]:
-    """Check that the listeners are those that the roles need."""
+    """Check that each role has a listener."""
     names = [listener.name for listener in settings.listeners]
     controllers = settings.controller_listener_names
     fields = ("listeners", "process_roles", "controller_listener_names")
@@ -95,7 +95,7 @@ def _role_problems(settings: Settings) -> Iterator[Problem]:
     if settings.is_controller and (not own or len(own) == len(names)):
         yield Problem(
             fields,
-            "with both roles there is at least one listener for clients and one for the quorum",
+            "a node with both roles needs at least one listener for clients and one for the quorum",
             f"PLAINTEXT://host:port,{controllers[0]}://host:port",
         )
     elif not settings.is_controller and own:
@@ -138,15 +138,15 @@ def _listener_problems(settings: Settings) -> Iterator[Problem]:
 
 
 def _early_listener_problems(settings: Settings, names: list[str]) -> Iterator[Problem]:
-    """Check that the quorum can elect a leader before the ACLs, which it has, are loaded."""
+    """Check that the quorum can elect a leader before the ACLs are loaded, since they are in its log."""
     early = settings.early_start_listeners
     unknown = [each for each in early if each not in (*names, *settings.controller_listener_names)]
     field = ("early_start_listeners", "listeners")
     if unknown:
         yield Problem(field, f"no listener is named {unknown[0]}", " or ".join(names))
     elif early and settings.is_controller and settings.controller_listener_name not in early:
-        wrong = "the ACLs are loaded from the quorum, whose listener would wait for them"
-        yield Problem(field, wrong, f"with {settings.controller_listener_name}")
+        wrong = "the ACLs are in the log of the quorum, whose listener would wait for them"
+        yield Problem(field, wrong, f"a list with {settings.controller_listener_name}, or empty")
 
 
 def _listener_name_problems(settings: Settings) -> Iterator[Problem]:
@@ -179,7 +179,9 @@ def _metrics_listener_problems(settings: Settings) -> Iterator[Problem]:
             hosts = {host, other_host}
             if port == other_port != 0 and (len(hosts) == 1 or hosts.intersection(WILDCARD_HOSTS)):
                 field = "metrics_listener" if (host, port) == metrics else "listeners"
-                wrong = "listeners uses the same port" if field == "metrics_listener" else "uses a port twice"
+                wrong = (
+                    "a listener uses the same port" if field == "metrics_listener" else "uses a port twice"
+                )
                 yield Problem((field, "listeners"), wrong, "another port")
         bound.append((host, port))
 
@@ -190,14 +192,14 @@ def _quorum_problems(settings: Settings) -> Iterator[Problem]:
     if unreachable and not servers:
         yield Problem(
             ("quorum_voters", "bootstrap_servers", "node_id"),
-            f"no address is known for voter {', '.join(unreachable)}",
-            "id@host:port for each, or bootstrap.servers=host:port of any node",
+            f"the address of voter {', '.join(unreachable)} is unknown",
+            "id@host:port for each voter, or bootstrap.servers=host:port of any node",
         )
     if settings.is_broker and not settings.is_controller:
         if settings.node_id in (voter.id for voter in voters):
             yield Problem(
                 ("quorum_voters", "node_id", "process_roles"),
-                f"names node {settings.node_id}, which is not a controller",
+                f"contains node {settings.node_id}, which is not a controller",
                 "the ids of controllers, or process.roles=broker,controller",
             )
         if settings.auto_join:
@@ -225,7 +227,7 @@ def suspicions(settings: Settings) -> Iterator[str]:
     if settings.retry_backoff_ms > settings.retry_backoff_max_ms:
         yield (
             f"quorum.retry.backoff.ms ({settings.retry_backoff_ms}) is above quorum.retry.backoff.max.ms "
-            f"({settings.retry_backoff_max_ms}): every wait is the maximum"
+            f"({settings.retry_backoff_max_ms}): every retry waits for the maximum"
         )
     if settings.append_linger_ms:
         yield "controller.quorum.append.linger.ms has no effect: writes are batched only while a flush is in progress"
@@ -244,5 +246,5 @@ def exposure(settings: Settings) -> str | None:
         return None
     return (
         f"{', '.join(exposed)} has no TLS: others on the network can read the traffic, and without an authorizer "
-        "every client can change everything; use SSL or SASL_SSL, or a network of nodes and administrators only"
+        "every client can change everything; use SSL or SASL_SSL, or a network for nodes and administrators only"
     )

@@ -15,7 +15,7 @@ class CoordinatorFields(TopicDefaultFields):
     group_initial_rebalance_delay_ms: Annotated[int, duration("0ms", "1h")] = setting(
         "group.initial.rebalance.delay.ms",
         default="3s",
-        about="How long the first rebalance of a new group waits for further members.",
+        about="How long the first rebalance of a new group waits for more members.",
     )
     group_min_session_timeout_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "group.min.session.timeout.ms",
@@ -67,22 +67,23 @@ class CoordinatorFields(TopicDefaultFields):
     offsets_retention_minutes: Annotated[int, integer(1, 2**31 - 1)] = setting(
         "offsets.retention.minutes",
         default="10080",
-        about="Offsets of a group without members are dropped after this many minutes.",
+        about="An offset expires this many minutes after its commit, or after its group became empty if that is "
+        "later. Offsets of topics to which the members of a group subscribe do not expire.",
     )
     offsets_retention_check_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "offsets.retention.check.interval.ms",
         default="10m",
-        about="Interval of checks for offsets to drop.",
+        about="Interval of checks for offsets that have exceeded their retention.",
     )
     offset_metadata_max_bytes: Annotated[int, size("0", "1GiB")] = setting(
         "offset.metadata.max.bytes",
         default="4096",
-        about="Maximum size of the metadata that a client commits with an offset.",
+        about="Maximum bytes of the metadata that a client commits with an offset.",
     )
     offsets_commit_timeout_ms: Annotated[int, duration("1ms", "1h")] = setting(
         "offsets.commit.timeout.ms",
         default="5s",
-        about="An offset commit fails unless it is replicated within this time.",
+        about="An offset commit fails if it is not replicated within this time.",
     )
 
     transaction_log_partitions: Annotated[int, integer(1, 10_000)] = setting(
@@ -111,7 +112,7 @@ class CoordinatorFields(TopicDefaultFields):
     transactional_id_expiration_ms: Annotated[int, duration("1ms", "3650d")] = setting(
         "transactional.id.expiration.ms",
         default="7d",
-        about="A transactional id is dropped once it has been idle for this long.",
+        about="A transactional id is removed once it has been idle for this long.",
     )
     transactional_id_check_interval_ms: Annotated[int, duration("1ms", "24h")] = setting(
         "transaction.remove.expired.transaction.cleanup.interval.ms",

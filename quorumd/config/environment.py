@@ -1,6 +1,7 @@
 """Settings from the environment: QUORUMD_ and the key in capitals, with `_` for each `.`.
 
-`QUORUMD_NODE_ID=3` is `node.id=3`, whichever of its keys the file uses for that setting, and overrides the file.
+`QUORUMD_NODE_ID=3` sets `node.id=3`, and overrides the file even if that has another key of the setting
+(`broker.id`).
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from quorumd.config.properties import Property
 
 PREFIX = "QUORUMD_"
 OTHERS = ("QUORUMD_BOOTSTRAP_SERVER", "QUORUMD_COMMAND_CONFIG", "QUORUMD_COMPILE")
-"""Variables with another meaning: options of commands and of the package build."""
+"""Variables that are not settings but options of commands and of the package build."""
 
 
 def variable_name(key: str) -> str:
-    """The variable that overrides a key."""
+    """The name of the variable that overrides a key."""
     return PREFIX + key.upper().replace(".", "_")
 
 
 def overrides(keys: Iterable[str], environment: Mapping[str, str]) -> list[Property]:
-    """The overrides of `keys` in the environment, as properties with their variable as origin."""
+    """The overrides of `keys` in the environment, as properties whose origin is the variable."""
     return [
         Property(key, environment[variable], 0, origin=variable)
         for key in keys
@@ -37,13 +38,13 @@ def without_overrides(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def misspelled(keys: Iterable[str], environment: Mapping[str, str]) -> list[str]:
-    """Warnings about variables that resemble an override. Other variables with the prefix QUORUMD_ are ignored:
-    Kubernetes sets some for a service of that name."""
+    """Warnings about variables whose name resembles an override. Others with the prefix QUORUMD_ are ignored:
+    Kubernetes sets such variables for a service named quorumd."""
     known = [variable_name(key) for key in keys]
     strange = [name for name in environment if name.startswith(PREFIX) and name not in (*known, *OTHERS)]
     if not strange:
         return []
-    from difflib import get_close_matches  # most daemons never need it
+    from difflib import get_close_matches  # slow to import, and rarely needed
 
     close = {name: get_close_matches(name, known, n=1, cutoff=0.9) for name in sorted(strange)}
     return [

@@ -17,29 +17,29 @@ _USER: Final = "user_"
 
 
 class JaasConfig(NamedTuple):
-    """The options of a login module; `module` is Plain, Scram or OAuthBearer."""
+    """A login module and its options; `module` is Plain, Scram or OAuthBearer."""
 
     module: str
     options: Mapping[str, str]
 
     @property
     def users(self) -> dict[str, str]:
-        """Password by name of the users that a PLAIN listener accepts."""
+        """The passwords of the users that a PLAIN listener accepts, by name (options `user_<name>`)."""
         return {
             name.removeprefix(_USER): value for name, value in self.options.items() if name.startswith(_USER)
         }
 
     @property
     def is_token(self) -> bool:
-        """Whether name and password are those of a delegation token."""
+        """Whether username and password are those of a delegation token."""
         return self.options.get("tokenauth", "").lower() == "true"
 
 
 def parse_jaas(text: str) -> JaasConfig:
-    """Parse one login module. Raises ValueError, without the text in its message."""
+    """Parse one login module. Raises ValueError, whose message does not contain the text."""
     head = _HEAD.match(text)
     if head is None:
-        raise ValueError("does not begin with a login module of Kafka and `required`")
+        raise ValueError("does not begin with one of Kafka's login modules and `required`")
     if head[1] not in _MODULES:
         raise ValueError(f"{head[1]}LoginModule is not supported")
     options: dict[str, str] = {}

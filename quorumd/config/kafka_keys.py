@@ -1,11 +1,11 @@
 """Kafka's keys that are not settings of quorumd: ignored, or rejected because ignoring them is unsafe.
 
-The names are in kafka_keys.txt, next to this file. The class of a key depends on its meaning:
+They are listed in kafka_keys.txt, next to this file. A properties file may have
 
-    a setting of quorumd                                   read (settings.py), never in that file
-    Kafka's, without effect here                           accepted with a warning
-    Kafka's, and unsafe to ignore                          rejected, unless the value is harmless
-    unknown to both                                        a warning; rejected if it resembles a key of quorumd
+    a setting of quorumd              read (settings.py); never in the list
+    a key without effect here         accepted with a warning
+    a key that is unsafe to ignore    rejected, unless its value is harmless
+    an unknown key                    ignored with a warning; rejected if it resembles a key of quorumd
 """
 
 from __future__ import annotations
@@ -15,29 +15,31 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-_OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(.+)")
+_LISTENER_KEY = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
 class KafkaKey(NamedTuple):
-    """An entry of the list; a rejected key is accepted with one of the `harmless` values."""
+    """An entry of the list. A rejected key is accepted if its value is empty or one of `harmless`."""
 
     is_refused: bool
     reason: str
     harmless: tuple[str, ...] = ()
 
     def refuses(self, value: str) -> bool:
-        """Return True if a node must not start with this value."""
+        """Whether a node must not start with this value."""
         return self.is_refused and value.strip() not in ("", *self.harmless)
 
 
 def find(key: str) -> KafkaKey | None:
-    """Return the entry of a key, also of a key for a single listener
-    (`listener.name.external.ssl.keystore.location`, with a mechanism before `sasl.` if there is one); None if
-    Kafka does not know it."""
-    of_listener = _OF_LISTENER.fullmatch(key)
-    if of_listener is None:
+    """Return the entry of a key, None if Kafka does not have it.
+
+    A key may have the prefix of one listener, and of one mechanism, as
+    `listener.name.external.plain.sasl.jaas.config`.
+    """
+    listener_key = _LISTENER_KEY.fullmatch(key)
+    if listener_key is None:
         return _find_plain(key)
-    words = of_listener[1].split(".")
+    words = listener_key[1].split(".")
     suffixes = (".".join(words[start:]) for start in range(len(words)))
     return next((entry for entry in map(_find_plain, suffixes) if entry is not None), None)
 
@@ -51,7 +53,7 @@ def _find_plain(key: str) -> KafkaKey | None:
 
 @cache
 def entries() -> tuple[dict[str, KafkaKey], dict[str, KafkaKey]]:
-    """Return all entries: by key, and by prefix of keys."""
+    """Return all entries, by key and by prefix."""
     keys: dict[str, KafkaKey] = {}
     prefixes: dict[str, KafkaKey] = {}
     section = KafkaKey(False, "")

@@ -1,6 +1,6 @@
-"""Loads Settings from a properties file and the environment, and reports every problem with its place.
+"""Loads Settings from a properties file and the environment, and reports every problem with its location.
 
-Values are shown only for quorumd's own keys that cannot hold secrets.
+Errors and warnings show values only of quorumd's own keys, and none that may be a secret.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from quorumd.config import kafka_keys
 from quorumd.config.environment import misspelled, overrides
-from quorumd.config.node_fields import OF_LISTENER_FIELDS
+from quorumd.config.node_fields import PER_LISTENER_FIELDS
 from quorumd.config.properties import Property, parse_properties
 from quorumd.config.references import PROVIDERS_KEY, Providers, is_reference
 from quorumd.config.security import ListenerProperty
@@ -31,7 +31,8 @@ PLACEHOLDERS = {
     "log_directories": "placeholder",
     "listeners": "PLAINTEXT://placeholder:1",
 }
-"""Values that replace required settings that are missing or invalid, so that the rest of the file is checked too."""
+"""Values for required settings that are missing or invalid, so that dependencies of the other settings are checked
+too."""
 
 MAX_FILE_BYTES = 64 * 1024
 MAX_FAULTS = 20
@@ -39,22 +40,24 @@ MAX_FAULTS = 20
 MAX_UNKNOWN_KEYS = 50
 """Checking stops after this many unknown keys: the file is probably not a properties file of a node."""
 SIMILARITY_CUTOFF = 0.8
-"""The minimum similarity of an unknown key and a suggested key (difflib's ratio)."""
+"""Minimum similarity of an unknown key and a suggested key (difflib's ratio)."""
 HINT = "`quorumd config docs` lists the known keys"
 
 PROCESS_ROLES = "process.roles"
 METADATA_LOG_DIR = "metadata.log.dir"
 LOG_DIRS = ("log.dirs", "log.dir")
-"""Without the broker role they are only the default of metadata.log.dir."""
+"""Without the broker role these are only defaults of metadata.log.dir."""
 
 _SECRET = re.compile(r"password|secret|jaas|credential|token|(^|\.)key(\.|$)", re.IGNORECASE)
-_OF_LISTENER = re.compile(r"listener\.name\.([^.]+)\.(.+)")
+_LISTENER_KEY = re.compile(r"listener\.name\.([^.]+)\.(.+)")
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 def load(path: str, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read one properties file with overrides of the environment. Raises ConfigError with one line per problem, at
-    most MAX_FAULTS."""
+    """Read a properties file, with overrides from the environment.
+
+    Raises ConfigError with one line per problem, up to about MAX_FAULTS.
+    """
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -78,7 +81,7 @@ class _Fault:
 
 
 class _Loader:
-    """Turns one file into Settings and collects all faults."""
+    """Converts the properties of one file to Settings and collects all faults."""
 
     def __init__(self, path: str, properties: list[Property], environment: Mapping[str, str]) -> None:
         self._path = path
@@ -95,7 +98,7 @@ class _Loader:
         self._warnings: dict[str, str] = dict.fromkeys(misspelled(self._public, environment), "")
         self._unknown: dict[str, Property] = {}
         self._given: dict[str, Property] = {}
-        self._of_listeners: list[ListenerProperty] = []
+        self._listener_properties: list[ListenerProperty] = []
         roles = [given.value.lower() for given in self._properties if given.key == PROCESS_ROLES]
         self._is_broker = any("broker" in role for role in roles)
         self._drop_broker_directories()
@@ -139,10 +142,10 @@ class _Loader:
 
     def _read(self, given: Property) -> None:
         field = self._field_of_key.get(given.key)
-        of_listener = None if field is not None else self._listener_property(given.key)
+        listener_property = None if field is not None else self._parse_listener_key(given.key)
         if given.fault:
-            self._add_fault(given, given.fault, "Java's escapes")
-        elif field is not None or of_listener is not None:
+            self._add_fault(given, given.fault, "the escapes of Java's properties files")
+        elif field is not None or listener_property is not None:
             try:
                 value = self._providers.resolve(given.value)
             except ValueError as error:
@@ -152,28 +155,28 @@ class _Loader:
                 given = given._replace(value=value, reference=given.value)
             if field is not None:
                 self._set_field(field, given)
-            elif of_listener is not None:
-                self._set_of_listener(of_listener, given)
+            elif listener_property is not None:
+                self._set_listener_property(listener_property, given)
         elif given.key != PROVIDERS_KEY and not given.key.startswith(PROVIDERS_KEY + "."):
             self._read_unknown(given)
 
-    def _listener_property(self, key: str) -> ListenerProperty | None:
-        """The listener, mechanism and setting of a key such as listener.name.x.plain.sasl.jaas.config."""
-        found = _OF_LISTENER.fullmatch(key)
+    def _parse_listener_key(self, key: str) -> ListenerProperty | None:
+        """Parse a key such as listener.name.x.plain.sasl.jaas.config; None if it has no such prefix or setting."""
+        found = _LISTENER_KEY.fullmatch(key)
         if found is None:
             return None
         mechanism, _, rest = found[2].partition(".")
         for name, setting_key in (("", found[2]), (mechanism.upper(), rest)):
             field = self._field_of_key.get(setting_key)
             is_security = field in SecurityFields.model_fields and (not name or name in MECHANISMS)
-            if field is not None and (is_security or (field in OF_LISTENER_FIELDS and not name)):
+            if field is not None and (is_security or (field in PER_LISTENER_FIELDS and not name)):
                 return ListenerProperty(found[1].upper(), name, field, None)
         return None
 
-    def _set_of_listener(self, target: ListenerProperty, given: Property) -> None:
+    def _set_listener_property(self, target: ListenerProperty, given: Property) -> None:
         kind = next(iter(Settings.model_fields[target.field].metadata))
         try:
-            self._of_listeners.append(target._replace(value=kind.read(given.value.strip())))
+            self._listener_properties.append(target._replace(value=kind.read(given.value.strip())))
         except ValueError as error:
             self._add_fault(given, str(error), kind.allowed)
 
@@ -218,16 +221,18 @@ class _Loader:
         place = first.origin or f"line {first.line}"
         wrong = f"differs from {self._shown(first)} on {place}"
         if not same_key:
-            wrong += ", and both keys are the same setting"
+            wrong += ", which is the same setting"
         self._faults.append(
             _Fault(given.line, f"{self._shown(given)}: {wrong}; keep one of them", given.origin)
         )
 
     def _validate(self, texts: dict[str, Any]) -> Settings | None:
-        """Return the settings, or None after adding faults. An invalid value does not hide problems of other
-        settings."""
+        """Return the settings, or None after adding faults.
+
+        If values are invalid, the others are validated again without them, which finds contradictions among these.
+        """
         try:
-            return Settings.model_validate(texts | {"listener_properties": tuple(self._of_listeners)})
+            return Settings.model_validate(texts | {"listener_properties": tuple(self._listener_properties)})
         except ValidationError as error:
             bad_fields = self._add_validation_faults(error, ignored=frozenset())
         if bad_fields:
@@ -279,13 +284,13 @@ class _Loader:
         return f"{self._path}:{fault.line}: {fault.text}" if fault.line else f"{self._path}: {fault.text}"
 
     def _close_match(self, key: str) -> str:
-        from difflib import get_close_matches  # a daemon with a correct file never needs it
+        from difflib import get_close_matches  # slow to import, and not needed for a correct file
 
         close = get_close_matches(key.lower(), self._public, n=1, cutoff=SIMILARITY_CUTOFF)
         return close[0] if close else ""
 
     def _shown(self, given: Property) -> str:
-        """The key, with its value or reference unless that may be a secret."""
+        """The key, with its value or reference if that is not secret."""
         if not _KEY.fullmatch(given.key):
             return "invalid key"
         if given.key not in self._field_of_key or _SECRET.search(given.key):
@@ -294,7 +299,7 @@ class _Loader:
 
 
 def _value(field: str, given: Property) -> object:
-    """The value for comparison, or the text if it is invalid, which is reported as a separate fault."""
+    """The parsed value for comparison, or the text if it is invalid, which is reported separately."""
     kind = next(iter(Settings.model_fields[field].metadata))
     try:
         return kind.read(given.value.strip())

@@ -1,7 +1,7 @@
 """The settings of every node: identity, listeners, quorum, metadata log, controller, metrics and logging.
 
-Times are milliseconds, sizes are bytes. Defaults are Kafka's where Kafka has the setting; they are written as
-a properties file would give them and pass the same validation.
+Fields hold times in milliseconds and sizes in bytes, unless their name has another unit. Defaults are Kafka's where
+Kafka has the setting; they are written as in a properties file and validated like values in one.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from quorumd.config.values import (
 from quorumd.ids import Endpoint
 from quorumd.quotas.connection_rates import NO_RATE_LIMIT
 
-OF_LISTENER_FIELDS = frozenset({"max_connection_creation_rate"})
-"""Settings that `listener.name.<name>.` may set for one listener, besides those of TLS and SASL."""
+PER_LISTENER_FIELDS = frozenset({"max_connection_creation_rate"})
+"""Settings of one listener if their key has the prefix `listener.name.<name>.`, besides those of TLS and SASL."""
 
 
 class NodeFields(BaseModel):
     """The settings that do not depend on the roles of the process."""
 
-    # Only the validator of the last subclass, Settings, is ever used: it is built then.
+    # Only the validator of the last subclass, Settings, is used. Pydantic builds it at its first use.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     node_id: Annotated[int, integer(0, 2**31 - 1)] = setting(
-        "node.id", "broker.id", about="Id of this node; also its voter id."
+        "node.id", "broker.id", about="Id of this node, as voter and as broker."
     )
     log_directories: Annotated[tuple[str, ...], DIRECTORIES] = setting(
         "log.dirs",
         "log.dir",
         default="",
-        about="Log directories, formatted by `quorumd format`; required. A node without the broker role has one, or "
-        "metadata.log.dir instead; a broker spreads its replicas over all of them.",
+        about="Log directories, formatted by `quorumd format`; required. A broker spreads its replicas over all of "
+        "them. A node without the broker role has one, or metadata.log.dir instead.",
     )
     metadata_directory: Annotated[str, DIRECTORY] = setting(
         "metadata.log.dir",
@@ -66,31 +66,32 @@ class NodeFields(BaseModel):
     process_roles: Annotated[tuple[str, ...], ROLES] = setting(
         "process.roles",
         default="",
-        about="As in Kafka: a controller belongs to the quorum, a broker keeps the data of topics. Empty means "
-        "controller. Voters are defined by the voter set, not by this.",
+        about="The roles of this process: a controller is part of the metadata quorum, a broker stores the data of "
+        "topics. Empty means controller. Whether a controller is a voter depends on the voter set, not on this.",
     )
 
     listeners: Annotated[tuple[Endpoint, ...], LISTENERS] = setting(
         "listeners",
-        about="Names, addresses and ports to bind; with both roles at least one of each. An empty host binds all "
-        "IPv4 addresses.",
+        about="Names, addresses and ports to bind. A node with both roles needs at least one listener for clients "
+        "and one for the quorum. An empty host binds all IPv4 addresses.",
     )
     advertised_listeners: Annotated[tuple[Endpoint, ...], ADVERTISED_LISTENERS] = setting(
         "advertised.listeners",
         default="",
-        about="Addresses that other nodes and clients connect to, by the names in listeners; required for a wildcard "
-        "address.",
+        about="Addresses to which other nodes and clients connect, with the names in listeners; required for a "
+        "listener on a wildcard address.",
     )
     controller_listener_names: Annotated[tuple[str, ...], NAMES] = setting(
         "controller.listener.names",
         default="",
-        about="Names of the controllers' listeners; nodes connect to each other by the first one, which every "
-        "controller has. Without the broker role this may be omitted: all listeners are the controllers'.",
+        about="Names of the controllers' listeners. Nodes connect to controllers through the first one, which every "
+        "controller must have. A node without the broker role may omit this: all its listeners are controllers'.",
     )
     inter_broker_listener_name: Annotated[tuple[str, ...], NAMES] = setting(
         "inter.broker.listener.name",
         default="",
-        about="Name of the listener on which brokers replicate from each other; without it the first for clients.",
+        about="Name of the listener on which brokers replicate from each other. By default the one with the name of "
+        "security.inter.broker.protocol, or else the first one for clients.",
     )
     listener_security_protocol_map: Annotated[tuple[tuple[str, str], ...], PROTOCOL_MAP] = setting(
         "listener.security.protocol.map",
@@ -102,7 +103,7 @@ class NodeFields(BaseModel):
         "security.inter.broker.protocol",
         default=PLAINTEXT,
         about="Brokers replicate on the listener with the name of this protocol, unless inter.broker.listener.name "
-        "names another.",
+        "is set.",
     )
     max_request_bytes: Annotated[int, size("64KiB", "1GiB")] = setting(
         "socket.request.max.bytes",
@@ -120,27 +121,27 @@ class NodeFields(BaseModel):
     max_connection_creation_rate: Annotated[int, integer(1, NO_RATE_LIMIT)] = setting(
         "max.connection.creation.rate",
         default=str(NO_RATE_LIMIT),
-        about="Maximum number of connections accepted per second; further ones wait. With `listener.name.<name>.` "
-        "that of one listener. The rate of the node does not delay the listeners of nodes and brokers if there are "
-        "others.",
+        about="Maximum number of connections accepted per second; further ones wait. The prefix "
+        "`listener.name.<name>.` limits one listener. If the node has several listeners, its own limit does not "
+        "apply to those of the quorum and of brokers.",
     )
     connections_max_idle_ms: Annotated[int, duration("1s", "24h")] = setting(
         "connections.max.idle.ms",
         default="10m",
-        about="An accepted connection is closed after being idle for this long.",
+        about="An accepted connection is closed once it has been idle for this long.",
     )
 
     quorum_voters: Annotated[tuple[VoterAddress, ...], VOTERS] = setting(
         "quorum.voters",
         "controller.quorum.voters",
         default="",
-        about="The voters of the first election, the same on every node. Afterwards the log holds the voters.",
+        about="The voters of the first election, the same on every node. Afterwards the voters are in the log.",
     )
     bootstrap_servers: Annotated[tuple[tuple[str, int], ...], ADDRESSES] = setting(
         "bootstrap.servers",
         "controller.quorum.bootstrap.servers",
         default="",
-        about="Nodes from which this node discovers the quorum; any nodes of the cluster.",
+        about="Nodes through which this node discovers the quorum. They may be any nodes of the cluster.",
     )
     auto_join: Annotated[bool, SWITCH] = setting(
         "quorum.auto.join.enable",
@@ -152,8 +153,8 @@ class NodeFields(BaseModel):
     unauthenticated_stock_voters: Annotated[bool, SWITCH] = setting(
         "quorum.unauthenticated.stock.voters",
         default="true",
-        about="Whether fetches of a voter that is a Kafka controller count over connections without authentication. "
-        "They carry no other proof of the voter; those of quorumd voters have the token of the epoch.",
+        about="Whether fetches of voters that are Kafka controllers count on connections without authentication. "
+        "Nothing else proves that they are from that voter; fetches of quorumd's voters have the token of the epoch.",
     )
     fetch_timeout_ms: Annotated[int, duration("10ms", "1h")] = setting(
         "quorum.fetch.timeout.ms",
@@ -166,7 +167,7 @@ class NodeFields(BaseModel):
         "quorum.election.timeout.ms",
         "controller.quorum.election.timeout.ms",
         default="1000",
-        about="How long a candidate waits for votes.",
+        about="How long a candidate waits for votes at least; the actual wait is random and less than twice as long.",
     )
     election_backoff_max_ms: Annotated[int, duration("1ms", "1h")] = setting(
         "quorum.election.jitter.max.ms",
@@ -178,13 +179,13 @@ class NodeFields(BaseModel):
         "quorum.request.timeout.ms",
         "controller.quorum.request.timeout.ms",
         default="2000",
-        about="A request to another node fails without a response within this time.",
+        about="A request to another node fails if there is no response within this time.",
     )
     retry_backoff_ms: Annotated[int, duration("1ms", "1h")] = setting(
         "quorum.retry.backoff.ms",
         "controller.quorum.retry.backoff.ms",
         default="20",
-        about="Initial wait before a failed request is retried; it doubles with every attempt (KIP-580).",
+        about="Wait before the first retry of a failed request; it doubles with every retry (KIP-580).",
     )
     retry_backoff_max_ms: Annotated[int, duration("1ms", "1h")] = setting(
         "quorum.retry.backoff.max.ms",
@@ -196,7 +197,7 @@ class NodeFields(BaseModel):
         "quorum.append.linger.ms",
         "controller.quorum.append.linger.ms",
         default="0",
-        about="Accepted for compatibility, without effect: writes are batched only while a flush is in progress.",
+        about="Accepted for compatibility, but without effect: writes are batched only while a flush is in progress.",
     )
 
     segment_bytes: Annotated[int, size("64KiB", "2047MiB")] = setting(
@@ -212,18 +213,19 @@ class NodeFields(BaseModel):
     reserve_bytes: Annotated[int, size("0", "1024GiB")] = setting(
         "metadata.log.reserve.bytes",
         default="16MiB",
-        about="Specific to quorumd: free space required before the log accepts writes again after a full disk.",
+        about="Specific to quorumd: after a full disk, the log accepts writes again once this much space is free.",
     )
 
     snapshot_bytes: Annotated[int, size("1", "1024GiB")] = setting(
         "metadata.log.max.record.bytes.between.snapshots",
         default="20MiB",
-        about="A snapshot is built once this much of the log was committed since the newest snapshot.",
+        about="A snapshot is built once records of this size have been committed since the newest snapshot.",
     )
     snapshot_ms: Annotated[int, duration("0ms", "3650d")] = setting(
         "metadata.log.max.snapshot.interval.ms",
         default="1h",
-        about="A snapshot is built this long after the newest one if records were committed since; 0 disables this.",
+        about="A snapshot is built this long after the newest one if records have been committed since; 0 disables "
+        "this.",
     )
     retention_bytes: Annotated[int, or_any(size("0", "1024GiB"))] = setting(
         "metadata.max.retention.bytes",
@@ -261,7 +263,7 @@ class NodeFields(BaseModel):
     auto_leader_rebalance: Annotated[str, choice("true", "false")] = setting(
         "auto.leader.rebalance.enable",
         default="true",
-        about="Whether preferred leaders become leaders again automatically once they are in sync.",
+        about="Whether preferred leaders are elected again automatically once they are in sync.",
     )
     leader_imbalance_check_interval_s: Annotated[int, integer(1, 10**9)] = setting(
         "leader.imbalance.check.interval.seconds",
@@ -271,14 +273,14 @@ class NodeFields(BaseModel):
     max_idle_interval_ms: Annotated[int, duration("0ms", "1h")] = setting(
         "metadata.max.idle.interval.ms",
         default="500",
-        about="A leader without writes for this long appends a NoOpRecord, by which brokers know that they are up to "
+        about="A leader without writes for this long appends a NoOpRecord, which shows brokers that they are up to "
         "date; 0 disables this.",
     )
 
     min_insync_replicas: Annotated[int, integer(1, 32_767)] = setting(
         "min.insync.replicas",
         default="1",
-        about="Cluster-wide default, written when a cluster is created; `quorumd configs set` changes it later.",
+        about="Cluster-wide default, recorded when the cluster is created; `quorumd configs set` changes it later.",
     )
 
     remote_storage: Annotated[bool, SWITCH] = setting(
@@ -290,14 +292,14 @@ class NodeFields(BaseModel):
     authorizer_class: Annotated[str, AUTHORIZER] = setting(
         "authorizer.class.name",
         default="",
-        about="The authorizer, which decides by the cluster's ACLs; empty allows every client everything. All nodes "
-        "and brokers need the same.",
+        about="The authorizer, which decides by the cluster's ACLs. If empty, every client may do everything. It "
+        "must be the same on all nodes and brokers.",
     )
     super_users: Annotated[frozenset[str], PRINCIPALS] = setting(
         "super.users",
         default="",
-        about="Principals that may do everything, among them those of all nodes and brokers unless ACLs give them "
-        "CLUSTER_ACTION.",
+        about="Principals that may do everything. They must include those of all nodes and brokers, unless ACLs "
+        "grant these CLUSTER_ACTION.",
     )
     allows_without_acl: Annotated[bool, SWITCH] = setting(
         "allow.everyone.if.no.acl.found",
@@ -307,8 +309,8 @@ class NodeFields(BaseModel):
     early_start_listeners: Annotated[tuple[str, ...], NAMES] = setting(
         "early.start.listeners",
         default="",
-        about="Names of listeners that accept connections before the ACLs are loaded, and serve super users. Empty "
-        "means the controllers' listeners.",
+        about="Names of the listeners that serve super users before the ACLs are loaded. Empty means the "
+        "controllers' listeners.",
     )
     token_secret_key: Annotated[str, TEXT] = setting(
         "delegation.token.secret.key",
@@ -334,12 +336,13 @@ class NodeFields(BaseModel):
     quota_windows: Annotated[int, integer(1, 10_000)] = setting(
         "quota.window.num",
         default="11",
-        about="Number of windows over which the usage of client quotas is measured.",
+        about="Number of windows over which the usage of client quotas is measured; see quota.window.size.seconds.",
     )
     quota_window_s: Annotated[int, integer(1, 86_400)] = setting(
         "quota.window.size.seconds",
         default="1",
-        about="Length of each of these windows in seconds; also the longest throttle time for request_percentage.",
+        about="Length in seconds of each window of quota.window.num; also the longest throttle time for "
+        "request_percentage.",
     )
     mutation_quota_windows: Annotated[int, integer(1, 10_000)] = setting(
         "controller.quota.window.num",
@@ -349,7 +352,7 @@ class NodeFields(BaseModel):
     mutation_quota_window_s: Annotated[int, integer(1, 86_400)] = setting(
         "controller.quota.window.size.seconds",
         default="1",
-        about="Length of each of these windows in seconds.",
+        about="Length in seconds of each window of controller.quota.window.num.",
     )
 
     metrics_listener: Annotated[tuple[str, int] | None, OPTIONAL_ADDRESS] = setting(

@@ -1,9 +1,9 @@
-"""Java's properties format, as Kafka's files use it; each property keeps the line on which it starts.
+"""Java's properties format, as in Kafka's files; each property has the number of the line on which it starts.
 
-`#` and `!` start a comment line; `=`, `:` or white space end a key; a backslash at the end of a line
-continues it (leading white space of the next line is dropped); `\\t \\n \\r \\f \\uXXXX` are escapes,
-any other escaped character stands for itself. Two differences from Java: the text is UTF-8, and white space
-at the end of a value is dropped.
+`#` and `!` start a comment line; `=`, `:` or white space ends a key; a backslash at the end of a line continues it
+on the next one, without that line's leading white space; `\\t \\n \\r \\f \\uXXXX` are escapes, and any other
+escaped character stands for itself. There are two differences from Java: the text is UTF-8, and white space at the
+end of a value is removed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 class Property(NamedTuple):
     """One `key=value`; `line` counts from 1.
 
-    `fault` is the reason why the text cannot be parsed, "" if there is none, and never contains the value.
-    `origin` is the environment variable it comes from, "" for the file; `reference` is the original value if it
-    contains references.
+    `fault` is the reason why the property cannot be parsed, "" if it can; it never contains the value. `origin` is
+    the environment variable that it comes from, "" for the file. `reference` is the value before its references were
+    resolved, "" if it has none.
     """
 
     key: str

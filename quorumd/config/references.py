@@ -1,12 +1,12 @@
-"""`${provider:path:key}` in values: Kafka's config providers, which keep secrets out of properties files.
+"""References `${provider:path:key}` in values: Kafka's config providers, which keep secrets out of properties files.
 
     ${file:/run/secrets/node.properties:key}    a key of another properties file
     ${dir:/run/secrets:name}                    the content of a file in a directory
     ${env:NAME}                                 an environment variable
 
-These three names need no declaration. `config.providers=vault` and `config.providers.vault.class=...` give one of
-Kafka's three classes another name; `param.allowed.paths` and `param.allowlist.pattern` restrict what they read.
-Errors contain the reference, never its value.
+These three providers need no declaration. `config.providers=vault` and `config.providers.vault.class=...` declare one
+of Kafka's three classes under another name, and `config.providers.<name>.param.allowed.paths` and
+`.allowlist.pattern` restrict what a provider reads. Errors contain the reference, never its value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Provider:
 
 @dataclass(slots=True)
 class Providers:
-    """The providers available to a file."""
+    """The config providers that the values of a file can refer to."""
 
     environment: Mapping[str, str]
     _by_name: dict[str, _Provider] = field(
@@ -48,7 +48,7 @@ class Providers:
     )
 
     def declare(self, properties: Iterable[Property]) -> list[tuple[Property, str, str]]:
-        """Process the declarations of providers; return each invalid property with the problem and the allowed
+        """Process the declarations of providers. Returns each invalid property with the problem and the allowed
         values."""
         faults = []
         by_key = {given.key: given for given in properties}
@@ -62,7 +62,7 @@ class Providers:
                     continue
                 self._by_name[name] = _Provider(kind)
             elif name and name not in self._by_name and names is not None:
-                faults.append((names, f"{name} has no class", f"{PROVIDERS_KEY}.{name}.class as well"))
+                faults.append((names, f"{name} has no class", f"names with {PROVIDERS_KEY}.<name>.class"))
         for given in by_key.values():
             faults += self._set_parameter(given)
         return faults
@@ -85,7 +85,7 @@ class Providers:
         return []
 
     def resolve(self, value: str) -> str:
-        """Replace the references in a value. Raises ValueError with the reference and the reason."""
+        """Replace the references in a value. Raises ValueError with the reference and why it cannot be resolved."""
         return _REFERENCE.sub(
             lambda match: self._look_up(match[0], match[1], match[2] or "", match[3]), value
         )
@@ -118,7 +118,7 @@ class Providers:
 
 
 def is_reference(value: str) -> bool:
-    """Return True if a value contains a reference."""
+    """Whether a value contains a reference."""
     return _REFERENCE.search(value) is not None
 
 
@@ -127,7 +127,7 @@ def _content(provider: _Provider, path: str, key: str) -> str:
     file = Path(path)
     if provider.kind == "dir":
         if "/" in key or key in ("", ".", ".."):
-            raise LookupError("not a file name")
+            raise LookupError("the key is not a file name")
         file /= key
     if provider.allowed_paths and not any(
         file.resolve().is_relative_to(Path(allowed).resolve()) for allowed in provider.allowed_paths

@@ -1,4 +1,4 @@
-"""TLS and SASL of each listener, from the properties of a node or a client."""
+"""The TLS and SASL settings of each listener, from the properties of a node or a client."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from quorumd.security.sasl.plain import PLAIN
 from quorumd.security.tls import PROTOCOLS, KeyStore, TlsSettings, TrustStore
 
 PROTOCOL_NUMBERS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""Kafka's numbers of the security protocols, used in registrations."""
+"""Kafka's numbers of the security protocols, as in broker registrations."""
 _MODULES: Final = {PLAIN: "Plain", OAUTHBEARER: "OAuthBearer"}
 
 
 class ListenerProperty(NamedTuple):
-    """A property of one listener, and of one mechanism unless that is empty."""
+    """A property of one listener, and of one SASL mechanism unless `mechanism` is ""."""
 
     listener: str
     mechanism: str
@@ -35,17 +35,21 @@ class JwksSource(NamedTuple):
 
 
 class SaslServerSettings(NamedTuple):
-    """The mechanisms that a listener offers."""
+    """The SASL mechanisms that a listener offers, and their settings."""
 
     mechanisms: tuple[str, ...]
     users: dict[str, str]
+    """Passwords by name, for PLAIN."""
     jwks: JwksSource | None
+    """For OAUTHBEARER."""
     max_reauth_ms: dict[str, int]
+    """By mechanism, without those that have no limit (KIP-368)."""
     max_token_bytes: int
+    """Maximum size of a request before the client has authenticated."""
 
 
 class SaslLogin(NamedTuple):
-    """The login of a client."""
+    """The login of a client; `token_url` is for OAUTHBEARER."""
 
     mechanism: str
     jaas: JaasConfig
@@ -53,7 +57,7 @@ class SaslLogin(NamedTuple):
 
 
 class ListenerSecurity(NamedTuple):
-    """The security of one listener name; `login` is that of nodes that connect to it."""
+    """The security of one listener name: `sasl` of the node that accepts, `login` of the nodes that connect to it."""
 
     protocol: str
     tls: TlsSettings | None = None
@@ -62,7 +66,7 @@ class ListenerSecurity(NamedTuple):
 
 
 class ListenerProperties:
-    """The properties of one listener: its own, and those of all listeners."""
+    """The properties that apply to one listener: its own, and for the others those of all listeners."""
 
     def __init__(self, listener: str, common: SecurityFields, own: tuple[ListenerProperty, ...]) -> None:
         self._listener = listener
@@ -70,7 +74,7 @@ class ListenerProperties:
         self._own = [each for each in own if each.listener == listener]
 
     def get(self, field: str, mechanism: str = "") -> Any:
-        """The value for the mechanism, or else for the listener, or else for all listeners."""
+        """The value for the mechanism if it is set, else for the listener, else for all listeners."""
         for wanted in dict.fromkeys((mechanism, "")):
             for each in self._own:
                 if (each.mechanism, each.field) == (wanted, field):
@@ -78,8 +82,10 @@ class ListenerProperties:
         return getattr(self._common, field)
 
     def security(self, protocol: str, login_mechanism: str, accepts: bool) -> ListenerSecurity:
-        """The security of the listener; `accepts`: whether the node has it, or only connects to it. Raises
-        ConfigError."""
+        """The security of the listener. `accepts`: whether this node has the listener or only connects to it.
+
+        Raises ConfigError.
+        """
         tls = self._tls(protocol, accepts) if protocol in ("SSL", "SASL_SSL") else None
         if not protocol.startswith("SASL"):
             return ListenerSecurity(protocol, tls)
@@ -113,7 +119,7 @@ class ListenerProperties:
             )
         if not enabled:
             raise ConfigError(
-                f"listener {self._listener}: ssl.protocol and ssl.enabled.protocols leave no version"
+                f"listener {self._listener} accepts no TLS version: set ssl.protocol and ssl.enabled.protocols"
             )
         return TlsSettings(
             keys,
@@ -139,7 +145,7 @@ class ListenerProperties:
             users = jaas.users if jaas is not None else {}
             if not users:
                 raise ConfigError(
-                    f"{self._jaas_key(PLAIN)}: PLAIN is enabled and has no users: set user_<name>=<password> there"
+                    f"{self._jaas_key(PLAIN)} has no users for PLAIN: set user_<name>=<password> in it"
                 )
         reauth = {name: self.get("connections_max_reauth_ms", name) for name in mechanisms}
         return SaslServerSettings(
@@ -165,18 +171,18 @@ class ListenerProperties:
         return JwksSource(url, get("sasl_oauthbearer_jwks_refresh_ms"), rules)
 
     def login(self, mechanism: str) -> SaslLogin:
-        """The login by a mechanism. Raises ConfigError."""
+        """The login with a mechanism. Raises ConfigError."""
         jaas = self._jaas(mechanism)
         url = self.get("sasl_oauthbearer_token_endpoint_url")
         if jaas is None:
-            raise ConfigError(f"{self._jaas_key(mechanism)} is missing: it has the login for {mechanism}")
+            raise ConfigError(f"{self._jaas_key(mechanism)} is missing: set it to the login for {mechanism}")
         if mechanism == OAUTHBEARER:
             if not url:
                 raise ConfigError(
-                    "sasl.oauthbearer.token.endpoint.url is missing: the login gets its token there"
+                    "sasl.oauthbearer.token.endpoint.url is missing: set it to the URL that issues tokens"
                 )
         elif not (jaas.options.get("username") and jaas.options.get("password")):
-            raise ConfigError(f"{self._jaas_key(mechanism)}: needs username and password")
+            raise ConfigError(f"{self._jaas_key(mechanism)} lacks a login: set username and password in it")
         return SaslLogin(mechanism, jaas, url)
 
     def _jaas(self, mechanism: str) -> JaasConfig | None:
@@ -186,7 +192,9 @@ class ListenerProperties:
         found = parse_jaas(text)
         expected = _MODULES.get(mechanism, "Scram")
         if found.module != expected:
-            raise ConfigError(f"{self._jaas_key(mechanism)}: {mechanism} needs the {expected}LoginModule")
+            raise ConfigError(
+                f"{self._jaas_key(mechanism)} has another module: {mechanism} needs {expected}LoginModule"
+            )
         return found
 
     def _jaas_key(self, mechanism: str) -> str:

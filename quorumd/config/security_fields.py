@@ -1,4 +1,4 @@
-"""TLS and SASL: properties that `listener.name.<name>.` may set for one listener alone."""
+"""Settings of TLS and SASL. With the prefix `listener.name.<name>.` a property applies to one listener."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _STORES = choice("JKS", "PKCS12", "PEM")
 
 
 class SecurityFields(BaseModel):
-    """The settings of all listeners that have no value of their own."""
+    """Settings for every listener without a value of its own."""
 
     ssl_keystore_type: Annotated[str, _STORES] = setting(
         "ssl.keystore.type",
         default="PEM",
-        about="Accepted for compatibility: files show whether they are PEM or PKCS12. JKS is refused; "
-        "`keytool -importkeystore` converts it.",
+        about="Accepted for compatibility, but without effect: the format of a file, PEM or PKCS12, is detected. "
+        "Files in JKS are rejected; `keytool -importkeystore` converts them.",
     )
     ssl_keystore_location: Annotated[str, TEXT] = setting(
         "ssl.keystore.location",
         default="",
-        about="File with the node's certificate chain and private key, as PEM or PKCS12; read again when it changes.",
+        about="File with the node's certificate chain and private key, in PEM or PKCS12; read again when it changes.",
     )
     ssl_keystore_password: Annotated[str, TEXT] = setting(
-        "ssl.keystore.password", default="", about="Password of a PKCS12 file with the key."
+        "ssl.keystore.password", default="", about="Password of ssl.keystore.location if that is PKCS12."
     )
     ssl_key_password: Annotated[str, TEXT] = setting(
         "ssl.key.password", default="", about="Password of an encrypted private key in PEM."
@@ -55,15 +55,15 @@ class SecurityFields(BaseModel):
         "ssl.keystore.key", default="", about="The private key as PEM text instead of a file."
     )
     ssl_truststore_type: Annotated[str, _STORES] = setting(
-        "ssl.truststore.type", default="PEM", about="Accepted for compatibility, as ssl.keystore.type."
+        "ssl.truststore.type", default="PEM", about="Accepted for compatibility, like ssl.keystore.type."
     )
     ssl_truststore_location: Annotated[str, TEXT] = setting(
         "ssl.truststore.location",
         default="",
-        about="File with the trusted certificates, as PEM or PKCS12; by default those of the system.",
+        about="File with the trusted certificates, in PEM or PKCS12; by default those of the system.",
     )
     ssl_truststore_password: Annotated[str, TEXT] = setting(
-        "ssl.truststore.password", default="", about="Password of a PKCS12 file with trusted certificates."
+        "ssl.truststore.password", default="", about="Password of ssl.truststore.location if that is PKCS12."
     )
     ssl_truststore_certificates: Annotated[str, PEM] = setting(
         "ssl.truststore.certificates",
@@ -73,8 +73,8 @@ class SecurityFields(BaseModel):
     ssl_client_auth: Annotated[str, choice(*CLIENT_AUTH)] = setting(
         "ssl.client.auth",
         default="none",
-        about="Whether clients of SSL listeners need a certificate, which names their principal. SASL_SSL listeners "
-        "take it only from listener.name.<name>.ssl.client.auth.",
+        about="Whether clients of SSL listeners need a certificate, which determines their principal. For SASL_SSL "
+        "listeners only listener.name.<name>.ssl.client.auth applies.",
     )
     ssl_protocol: Annotated[str, choice("TLS", *PROTOCOLS)] = setting(
         "ssl.protocol", default="TLSv1.3", about="Highest version of TLS; the value TLS means TLSv1.3."
@@ -85,13 +85,14 @@ class SecurityFields(BaseModel):
     ssl_cipher_suites: Annotated[tuple[str, ...], TEXTS] = setting(
         "ssl.cipher.suites",
         default="",
-        about="Cipher suites of TLSv1.2, by their names in Java or OpenSSL; empty for the defaults. Those of TLSv1.3 "
-        "cannot be chosen.",
+        about="Cipher suites of TLSv1.2, by their names in Java or OpenSSL; empty means the defaults. Those of "
+        "TLSv1.3 cannot be configured.",
     )
     ssl_endpoint_identification_algorithm: Annotated[str, choice("https", "")] = setting(
         "ssl.endpoint.identification.algorithm",
         default="https",
-        about="https: a node's certificate must contain the host name that others connect to. Empty: not verified.",
+        about="https: the certificate of a server must contain the host name to which the client connects. Empty: "
+        "the host name is not verified.",
     )
     ssl_principal_mapping_rules: Annotated[str, MAPPING_RULES] = setting(
         "ssl.principal.mapping.rules",
@@ -102,13 +103,13 @@ class SecurityFields(BaseModel):
     sasl_enabled_mechanisms: Annotated[tuple[str, ...], MECHANISMS] = setting(
         "sasl.enabled.mechanisms",
         default="",
-        about="The mechanisms that clients of SASL listeners choose from; required with such a listener.",
+        about="The mechanisms that SASL listeners offer to clients; required if there is such a listener.",
     )
     sasl_jaas_config: Annotated[str, JAAS] = setting(
         "sasl.jaas.config",
         default="",
-        about="Login of a client. On a node with the listener and the mechanism before it, as "
-        "listener.name.<name>.<mechanism>.sasl.jaas.config: the node's own login, and with PLAIN the users.",
+        about="Login module and credentials. On a node the key is listener.name.<name>.<mechanism>.sasl.jaas.config: "
+        "its own login and, for PLAIN, the users that it accepts. On a client the key is sasl.jaas.config.",
     )
     sasl_max_token_bytes: Annotated[int, size("1KiB", "16MiB")] = setting(
         "sasl.server.max.receive.size",
@@ -118,7 +119,7 @@ class SecurityFields(BaseModel):
     connections_max_reauth_ms: Annotated[int, duration("0ms", "3650d")] = setting(
         "connections.max.reauth.ms",
         default="0",
-        about="How long an authentication by SASL is valid before the client must authenticate again; 0: until its "
+        about="Time after which a client of a SASL listener must authenticate again (KIP-368); 0 means only when its "
         "credentials expire.",
     )
     sasl_oauthbearer_jwks_endpoint_url: Annotated[str, TEXT] = setting(
@@ -129,7 +130,7 @@ class SecurityFields(BaseModel):
     sasl_oauthbearer_jwks_refresh_ms: Annotated[int, duration("1s", "30d")] = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         default="1h",
-        about="Interval at which the keys are read again; a token with an unknown key triggers an earlier read.",
+        about="Interval at which the keys are read again. A token with an unknown key causes an earlier read.",
     )
     sasl_oauthbearer_expected_audience: Annotated[tuple[str, ...], TEXTS] = setting(
         "sasl.oauthbearer.expected.audience",
@@ -157,7 +158,7 @@ class SecurityFields(BaseModel):
 
 
 class NodeLogins(BaseModel):
-    """The mechanisms with which a node authenticates at others."""
+    """The mechanisms with which a node authenticates to other nodes."""
 
     sasl_mechanism_controller_protocol: Annotated[str, MECHANISM] = setting(
         "sasl.mechanism.controller.protocol",

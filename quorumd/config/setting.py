@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 INTERNAL = "internal."
-"""Prefix of keys that inject faults, for tests of quorumd; neither documentation nor errors mention them."""
+"""Prefix of the keys that inject faults for tests of quorumd. Neither the documentation nor hints in errors have
+them."""
 
 
 class Problem(NamedTuple):
-    """Settings that contradict each other. `fields` are the settings involved, the one to change first."""
+    """Settings that contradict each other. `fields` are the fields of the model that are involved; the first is
+    reported."""
 
     fields: tuple[str, ...]
     wrong: str
@@ -19,7 +21,7 @@ class Problem(NamedTuple):
 
 
 class SettingDocumentation(NamedTuple):
-    """One row of the documentation; `default` is "required" if there is none."""
+    """One row of the documentation. `default` is "required" for a setting without a default."""
 
     keys: tuple[str, ...]
     kind: str
@@ -29,7 +31,10 @@ class SettingDocumentation(NamedTuple):
 
 
 def setting(*keys: str, about: str, default: str | None = None) -> Any:
-    """A field with its keys in a properties file; errors suggest the first key."""
+    """Declare a field of a pydantic model with its keys in a properties file. Errors name the first key.
+
+    `about` is its documentation. A field without a default is required.
+    """
     extra: dict[str, Any] = {"keys": keys}
     if default is None:
         return Field(description=about, json_schema_extra=extra)

@@ -1,12 +1,6 @@
-"""Every setting of a node in one model, and the settings of its parts.
+"""The model of all settings of a node, and its conversion to the settings of the node's parts.
 
-setting                 how a setting is declared
-node_fields             settings of every node
-topic_default_fields    defaults of topic configs on a broker
-coordinator_fields      groups and transactions
-broker_fields           the rest of the broker role
-security_fields         TLS and SASL
-contradictions          settings that cannot be combined, and suspicious ones
+The fields are in `node_fields`, `topic_default_fields`, `coordinator_fields`, `broker_fields` and `security_fields`.
 """
 
 from __future__ import annotations
@@ -21,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from quorumd.config.broker_conversion import broker_settings
 from quorumd.config.broker_fields import BrokerFields
 from quorumd.config.contradictions import problems, suspicions
-from quorumd.config.node_fields import OF_LISTENER_FIELDS, NodeFields
+from quorumd.config.node_fields import PER_LISTENER_FIELDS, NodeFields
 from quorumd.config.security import PROTOCOL_NUMBERS, ListenerProperties, ListenerProperty, ListenerSecurity
 from quorumd.config.security_fields import NodeLogins, SecurityFields
 from quorumd.config.setting import INTERNAL, SettingDocumentation, setting
@@ -46,12 +40,15 @@ BROKER_ONLY_FIELDS = frozenset(BrokerFields.model_fields) - frozenset(NodeFields
 
 
 class Settings(NodeLogins, SecurityFields, BrokerFields):
-    """The settings of one node, created by `load` or from field names and texts."""
+    """The settings of one node, created by `load`, or from values by field name.
+
+    Raises pydantic's ValidationError for invalid values and for settings that contradict each other.
+    """
 
     clock_offset_ms: Annotated[int, integer(-(10**13), 10**13)] = setting(
         "internal.clock.offset.ms",
         default="0",
-        about="Milliseconds by which this node's wall clock is wrong.",
+        about="Milliseconds by which the wall clock of this node is ahead; negative if it is behind.",
     )
     fail_flush_after: Annotated[int, integer(0, 10**9)] = setting(
         "internal.fail.flush.after",
@@ -60,9 +57,9 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
     )
 
     properties: tuple[tuple[str, str], ...] = ()
-    """Keys and values as given, for DescribeConfigs of this broker; not a setting."""
+    """Keys and values as given, without secrets, for DescribeConfigs of this broker; not a setting."""
     listener_properties: tuple[ListenerProperty, ...] = ()
-    """Those with the prefix listener.name.; not a setting."""
+    """The properties with the prefix listener.name.; not a setting."""
     file_warnings: tuple[str, ...] = ()
     """Warnings about keys without effect; not a setting."""
 
@@ -81,7 +78,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
 
     @property
     def is_controller(self) -> bool:
-        """Whether the process has the controller role, also if no role is given."""
+        """Whether the process has the controller role, which is the default."""
         return "controller" in self.process_roles or not self.process_roles
 
     @property
@@ -91,49 +88,49 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
 
     @property
     def data_directories(self) -> tuple[str, ...]:
-        """All data directories as given, that of the metadata log first."""
+        """All data directories, as given. The first is that of the metadata log."""
         partitions = self.log_directories if self.is_broker else ()
         return tuple(dict.fromkeys((self.data_directory, *partitions)))
 
     @property
     def listener(self) -> Endpoint:
-        """The listener by which other nodes connect to this one; with the broker role alone the first for clients."""
+        """The listener through which other nodes connect to this one: the controllers' listener, else the first."""
         by_name = {each.name: each for each in self.listeners}
         named = (by_name[name] for name in self.controller_listener_names if name in by_name)
         return next(named, self.listeners[0])
 
     @property
     def client_listeners(self) -> tuple[Endpoint, ...]:
-        """The listeners for clients of the broker; none without that role."""
+        """The broker's listeners for clients; none without the broker role."""
         names = self.controller_listener_names
         return tuple(each for each in self.listeners if self.is_broker and each.name not in names)
 
     @property
     def other_listeners(self) -> tuple[Endpoint, ...]:
-        """The listeners with the APIs of `listener` besides it."""
+        """Further listeners that serve the same APIs as `listener`."""
         clients = self.client_listeners if self.is_controller else ()
         return tuple(each for each in self.listeners if each != self.listener and each not in clients)
 
     @property
     def quorum_listener_names(self) -> tuple[str, ...]:
-        """The names of the controllers' listeners of this node; none without that role."""
+        """The names of the listeners on which this node serves the quorum; none without the controller role."""
         clients = self.client_listeners
         return tuple(each.name for each in self.listeners if self.is_controller and each not in clients)
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the listener on which brokers replicate."""
+        """The name of the listener on which brokers replicate. The node must have the broker role."""
         names = [each.name for each in self.client_listeners]
         wanted = (*self.inter_broker_listener_name, self.security_inter_broker_protocol)
         return next((name for name in wanted if name in names), names[0])
 
     def protocol_of(self, listener: str) -> str:
-        """The security protocol of a listener, "" if it is not known."""
+        """The security protocol of a listener name, "" if it has none."""
         protocols = {name: name for name in SECURITY_PROTOCOLS} | {"CONTROLLER": PLAINTEXT}
         return (protocols | dict(self.listener_security_protocol_map)).get(listener, "")
 
     def security(self) -> dict[str, ListenerSecurity]:
-        """The security of the listeners of this node and of those that it connects to. Raises ConfigError."""
+        """The security of this node's listeners and of those to which it connects, by name. Raises ConfigError."""
         names = [each.name for each in self.listeners]
         logins = {self.controller_listener_name: self.sasl_mechanism_controller_protocol}
         if self.client_listeners:
@@ -150,8 +147,8 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
         return found
 
     def connection_rates(self) -> ConnectionRateLimits:
-        """The limits of the rate of new connections."""
-        own = [each for each in self.listener_properties if each.field in OF_LISTENER_FIELDS]
+        """The limits on the rate of new connections (KIP-612)."""
+        own = [each for each in self.listener_properties if each.field in PER_LISTENER_FIELDS]
         protected = self.quorum_listener_names
         if self.client_listeners:
             protected = (*protected, self.inter_broker_listener)
@@ -164,18 +161,19 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
         )
 
     def advertised(self, listener: Endpoint) -> Endpoint:
-        """The advertised endpoint of a listener."""
+        """The advertised endpoint of a listener, by default the listener itself."""
         named = (each for each in self.advertised_listeners if each.name == listener.name)
         return next(named, listener)
 
     @property
     def controller_listener_name(self) -> str:
-        """The name of the controllers' listeners."""
+        """The name of the listener through which nodes connect to controllers."""
         names = self.controller_listener_names
         return names[0] if names and self.is_broker else self.listener.name
 
     def node_settings(self) -> NodeSettings:
-        """Convert to the settings of a Node. A long poll takes at most half of the fetch or request timeout."""
+        """Convert to the settings of a Node. Raft's long polls take at most half of the fetch and request
+        timeouts."""
         return NodeSettings(
             node_id=self.node_id,
             data_directory=abspath(self.data_directory),
@@ -282,13 +280,13 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
 
 
 def keys_of(field: str) -> tuple[str, ...]:
-    """The keys of one setting in a properties file; () for a field that is not a setting."""
+    """The keys of a field in a properties file; () if the field is not a setting."""
     extra = Settings.model_fields[field].json_schema_extra
     return tuple(extra["keys"]) if isinstance(extra, dict) else ()  # type: ignore[arg-type]  # JSON typing
 
 
 def documentation() -> list[SettingDocumentation]:
-    """One row per setting in the order of this file, without those for tests."""
+    """One row per setting in the order of the model's fields, without those that inject faults."""
     rows = []
     for name, field in Settings.model_fields.items():
         keys = keys_of(name)

@@ -1,6 +1,7 @@
 """The properties that are defaults of topic configs, such as `log.retention.ms` for `retention.ms`.
 
-Their values are those of Kafka's broker configs, without quorumd's units: an empty value is Kafka's default.
+Their values are those of Kafka's broker configs, so that units such as `10m` are not accepted. An empty value means
+Kafka's default.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MS_PER_HOUR: Final = 3_600_000
 
 
 def topic_config(name: str) -> Kind[str]:
-    """Values of a topic config, or empty."""
+    """The values of a topic config, which remain text, or an empty text."""
     definition = TOPIC_CONFIGS[name]
 
     def read(text: str) -> str:
@@ -125,20 +126,22 @@ class TopicDefaultFields(NodeFields):
         "log.roll.ms", default="", about="Default of the topic config segment.ms."
     )
     log_retention_minutes: Annotated[int | None, or_empty(integer(-1, 2**31 - 1))] = setting(
-        "log.retention.minutes", default="", about="As log.retention.ms, in minutes, unless that is set."
+        "log.retention.minutes", default="", about="log.retention.ms in minutes; ignored if that is set."
     )
     log_retention_hours: Annotated[int | None, or_empty(integer(-1, 2**31 - 1))] = setting(
-        "log.retention.hours", default="", about="As log.retention.minutes, in hours, unless that is set."
+        "log.retention.hours",
+        default="",
+        about="log.retention.ms in hours; ignored if that is set in ms or minutes.",
     )
     log_roll_hours: Annotated[int | None, or_empty(integer(1, 2**31 - 1))] = setting(
-        "log.roll.hours", default="", about="As log.roll.ms, in hours, unless that is set."
+        "log.roll.hours", default="", about="log.roll.ms in hours; ignored if that is set."
     )
     log_roll_jitter_hours: Annotated[int | None, or_empty(integer(0, 2**31 - 1))] = setting(
-        "log.roll.jitter.hours", default="", about="As log.roll.jitter.ms, in hours, unless that is set."
+        "log.roll.jitter.hours", default="", about="log.roll.jitter.ms in hours; ignored if that is set."
     )
 
     def topic_defaults(self) -> dict[str, str]:
-        """The defaults of topic configs, by their names."""
+        """The defaults that are set, by the name of the topic config."""
         retention_ms = self.log_retention_ms or (
             _milliseconds(self.log_retention_minutes, MS_PER_MINUTE)
             or _milliseconds(self.log_retention_hours, MS_PER_HOUR)
@@ -174,7 +177,7 @@ class TopicDefaultFields(NodeFields):
 
 
 def _milliseconds(quantity: int | None, unit_ms: int) -> str:
-    """Convert a quantity to milliseconds, "" if there is none; -1 means no limit in any unit."""
+    """Convert a quantity to milliseconds; "" if it is None, and -1, for no limit, if it is negative."""
     if quantity is None:
         return ""
     return "-1" if quantity < 0 else str(quantity * unit_ms)

@@ -1,7 +1,7 @@
 """Kinds of values: each parses the text of a property and describes its allowed values.
 
-A `Kind` annotates a field of the pydantic model: `Annotated[int, duration("10ms", "1h")]`. Values are given
-as text of a properties file; a number may also be given as int.
+A `Kind` annotates a field of the pydantic model: `Annotated[int, duration("10ms", "1h")]`. Values are texts of a
+properties file; a number may also be an int.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LISTENER = re.compile(r"(?P<listener>[A-Za-z0-9._-]+)://" + _HOST + r":(?P<port
 
 
 class VoterAddress(NamedTuple):
-    """One entry of `quorum.voters`; `host` is "" and `port` 0 if only the id is given, as in the draft."""
+    """One entry of `quorum.voters`. If it is only an id, as in the draft, `host` is "" and `port` is 0."""
 
     id: int
     host: str = ""
@@ -44,14 +44,14 @@ class VoterAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A kind of value; `read` parses a text or raises ValueError with the problem."""
+    """A kind of value. `read` parses a text, or raises ValueError with the problem; `allowed` completes the error."""
 
     name: str
     allowed: str
     read: Callable[[str], T]
 
     def validate(self, value: object) -> T:
-        """Raises PydanticCustomError with `wrong` and `allowed` in its context."""
+        """Parse a value. Raises PydanticCustomError with `wrong` and `allowed` in its context."""
         try:
             return self.read(value.strip() if isinstance(value, str) else str(value))
         except ValueError as error:
@@ -65,7 +65,7 @@ class Kind(Generic[T]):
 def _read_quantity(text: str, units: dict[str, int], plain: str) -> int:
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise ValueError("not a number with a unit" if text else "the value is empty")
+        raise ValueError("not a number with an optional unit" if text else "the value is empty")
     unit = match[2].lower() or plain
     if unit not in units:
         raise ValueError(f"{match[2]!r} is not a unit")
@@ -90,7 +90,7 @@ def integer(minimum: int, maximum: int) -> Kind[int]:
 
 
 def duration(minimum: str, maximum: str) -> Kind[int]:
-    """Milliseconds."""
+    """A duration, parsed to milliseconds. A number without a unit is milliseconds."""
     low, high = (_read_quantity(limit, MILLISECONDS, "ms") for limit in (minimum, maximum))
     allowed = f"milliseconds, or a number with ms, s, m, h or d, from {minimum} to {maximum}"
     return Kind(
@@ -99,26 +99,26 @@ def duration(minimum: str, maximum: str) -> Kind[int]:
 
 
 def size(minimum: str, maximum: str) -> Kind[int]:
-    """Bytes. `k`, `m`, `g` mean KiB, MiB, GiB as in Kafka; the ambiguous `MB` is rejected."""
+    """A size, parsed to bytes. `k`, `m` and `g` mean KiB, MiB and GiB; the ambiguous `MB` is rejected."""
     low, high = (_read_quantity(limit, BYTES, "b") for limit in (minimum, maximum))
     allowed = f"bytes, or a number with KiB, MiB or GiB (k, m, g), from {minimum} to {maximum}"
     return Kind("size", allowed, lambda text: _within(_read_quantity(text, BYTES, "b"), low, high))
 
 
 def or_any(kind: Kind[int]) -> Kind[int]:
-    """A limit that -1 disables."""
+    """The values of `kind`, and -1 for no limit."""
     return Kind(
         kind.name, f"{kind.allowed}; or -1 for no limit", lambda text: -1 if text == "-1" else kind.read(text)
     )
 
 
 def or_empty(kind: Kind[int]) -> Kind[int | None]:
-    """A number, or None for an empty text."""
+    """The values of `kind`, and None for an empty text."""
     return Kind(kind.name, f"{kind.allowed}; or empty", lambda text: kind.read(text) if text else None)
 
 
 def choice(*choices: str) -> Kind[str]:
-    """One of the choices, case-insensitive."""
+    """One of `choices`, in any case; parsed to the spelling given here."""
     by_lower_case = {each.lower(): each for each in choices}
 
     def read(text: str) -> str:
@@ -273,7 +273,7 @@ def _read_mechanisms(text: str) -> tuple[str, ...]:
 def _read_tls_protocols(text: str) -> tuple[str, ...]:
     names = tuple(_items(text))
     if not set(names) & set(TLS_VERSIONS):
-        raise ValueError("has no version that is supported")
+        raise ValueError("contains no supported version")
     return tuple(name for name in names if name in TLS_VERSIONS)
 
 
@@ -296,27 +296,27 @@ def _read_mapping_rules(text: str) -> str:
 
 def _read_authorizer(text: str) -> str:
     if text not in ("", STANDARD_AUTHORIZER):
-        raise ValueError("an authorizer written in Java, which quorumd cannot run")
+        raise ValueError("quorumd cannot run authorizers written in Java")
     return text
 
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-"""Kafka's name of the authorizer whose rules are those of `quorumd.security.authorizer`."""
+"""Kafka's class whose rules `quorumd.security.authorizer` implements."""
 AUTHORIZER = Kind("authorizer", f"{STANDARD_AUTHORIZER}, or empty", _read_authorizer)
 PRINCIPALS = Kind("principals", "principals such as User:alice, separated by semicolons", parse_super_users)
 TEXT = Kind("text", "any text without control characters", _read_text)
 DIRECTORY = Kind(
-    "directory", "one directory, absolute or relative to where the daemon is started", _read_directory
+    "directory", "one directory, absolute or relative to the daemon's working directory", _read_directory
 )
 DIRECTORIES = Kind(
     "directories",
-    "directories separated by commas, absolute or relative to where the daemon is started",
+    "directories separated by commas, absolute or relative to the daemon's working directory",
     _read_directories,
 )
 LISTENERS = Kind(
     "listeners",
-    "NAME://host:port such as PLAINTEXT://127.0.0.1:9092, separated by commas; a host may be empty or a wildcard, a "
-    "port 0",
+    "NAME://host:port such as PLAINTEXT://127.0.0.1:9092, separated by commas; the host may be empty or a wildcard "
+    "address, the port 0 for any free port",
     _read_listeners,
 )
 ADVERTISED_LISTENERS = Kind(
@@ -339,8 +339,10 @@ ROLES = Kind(
 TEXTS = Kind("texts", "texts separated by commas, or empty", lambda text: tuple(_items(text)))
 MECHANISM = Kind("mechanism", f"one of {', '.join(MECHANISM_NAMES)}, or empty", _read_mechanism)
 MECHANISMS = Kind("mechanisms", f"any of {', '.join(MECHANISM_NAMES)}, separated by commas", _read_mechanisms)
-TLS_PROTOCOLS = Kind("versions", f"{', '.join(TLS_VERSIONS)}; older ones are ignored", _read_tls_protocols)
-PEM = Kind("PEM", "PEM text, whose line ends may be \\n, or empty", _read_pem)
+TLS_PROTOCOLS = Kind(
+    "versions", f"{', '.join(TLS_VERSIONS)}; other versions are ignored", _read_tls_protocols
+)
+PEM = Kind("PEM", "PEM text, in which \\n may stand for a line break, or empty", _read_pem)
 JAAS = Kind(
     "login",
     'org.apache.kafka.common.security.<...>LoginModule required <option>="<value>" ...;, or empty',

@@ -56,7 +56,7 @@ def test_providers_may_be_renamed(secrets: Path) -> None:
         ("${file:DIRECTORY/some.properties:none}", "the file has no such key"),
         ("${file:DIRECTORY/some.properties:bad}", "the value in the file has an invalid escape"),
         ("${file:DIRECTORY/binary:y}", "not UTF-8 text"),
-        ("${dir:DIRECTORY:../x}", "not a file name"),
+        ("${dir:DIRECTORY:../x}", "the key is not a file name"),
         ("${env:NONE}", "the environment variable is not set"),
     ],
 )
