@@ -97,6 +97,12 @@ def test_entity_occurs_once_per_request() -> None:
     assert alter(controller, entry({"ip": None}, set_to(3.0, "connection_creation_rate"))) == [0]
 
 
+@pytest.mark.parametrize("address", ["10.0.0.1", "2001:db8::1"])
+def test_ip_entity_is_an_address(address: str) -> None:
+    controller = SecurityController()
+    assert alter(controller, entry({"ip": address}, set_to(3.0, "connection_creation_rate"))) == [0]
+
+
 def describe(
     controller: SecurityController, *components: ComponentData, strict: bool = False
 ) -> list[Entity] | int:

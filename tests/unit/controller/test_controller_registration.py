@@ -118,6 +118,12 @@ def test_invalid_registration_writes_no_record(controller: Controller, wrong: di
     assert "is not registered: " in reply.error_message
 
 
+def test_highest_port_is_65535(controller: Controller) -> None:
+    assert register(controller, listeners=[Listener("N", "h", 65_535, 0)])[0].error_code == 0
+    reply, _ = register(controller, listeners=[Listener("N", "h", 65_536, 0)])
+    assert reply.error_code == ErrorCode.INVALID_REQUEST
+
+
 def test_unregistering_unknown_controller_is_an_error(controller: Controller) -> None:
     reply, records = unregister(controller)
     assert (reply.error_code, records) == (ErrorCode.CONTROLLER_ID_NOT_REGISTERED, [])

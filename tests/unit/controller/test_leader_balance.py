@@ -93,3 +93,13 @@ def test_imbalance_count_follows_changes_and_undo(cluster: PartitionHarness) -> 
     undo(reversed(changes))
     assert (imbalance(cluster), list(index.rebalance_candidates[1])) == (2, [PartitionId(TOPIC_ID, 0)])
     assert balance(cluster) == [0]
+
+
+def test_removed_topic_leaves_no_candidates(cluster: PartitionHarness) -> None:
+    begin(cluster, LED_BY_ANOTHER, LED_BY_ANOTHER)
+    index = cluster.controller.image.index
+    changes: list[UndoEntry] = []
+    cluster.controller.image.apply(RemoveTopicRecord(TOPIC_ID), changes)
+    assert index.rebalance_candidates == {}
+    undo(reversed(changes))
+    assert balance(cluster) == [0, 1]

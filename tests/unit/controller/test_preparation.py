@@ -103,6 +103,15 @@ def test_changed_brokers_restart_a_preparation(cluster: TopicHarness) -> None:
     assert len(prepared.partitions) == 10
 
 
+def test_changed_brokers_restart_a_finished_preparation(cluster: TopicHarness) -> None:
+    preparation = prepare_topic(cluster.controller, topic_request())
+    advance(preparation)
+    brokers = cluster.controller.image.brokers
+    brokers[4] = brokers[4]._replace(is_fenced=False)
+    assert not preparation.is_done
+    assert preparation.result() is None
+
+
 def test_preparation_gives_up_after_many_changes(cluster: TopicHarness) -> None:
     preparation = prepare_topic(cluster.controller, topic_request())
     brokers = cluster.controller.image.brokers

@@ -117,6 +117,7 @@ def test_token_expires_at_the_earlier_limit() -> None:
     found = Token("t1", "User:a", "User:a", (), 0, 3_000, 2_000)
     assert not found.is_expired(2_000)
     assert found.is_expired(2_001)
+    assert not found._replace(expires_ms=9_000).is_expired(3_000)
     assert found._replace(expires_ms=9_000).is_expired(3_001)
 
 

@@ -8,7 +8,7 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import Effects
 from quorumd.raft.events import RequestReceived
-from quorumd.raft.fetch_service import MAX_DELAYED_FETCHES, MAX_OBSERVERS
+from quorumd.raft.fetch_service import MAX_DELAYED_FETCHES, MAX_OBSERVERS, OBSERVER_CHECK_MS
 from quorumd.raft.roles import FetchKey, Leader, Role
 from tests.support.raft.quorum import key
 from tests.support.raft.single_engine import EngineHarness
@@ -213,6 +213,20 @@ def test_new_observers_wait_until_recorded_ones_are_silent() -> None:
     assert ReplicaKey(100 + MAX_OBSERVERS, key(9)[1]) not in observers(bench)
     bench.now += bench.settings.observer_session_ms + 1
     bench.deliver(bench.fetch_of(2, replica=key(8)))
+    assert observers(bench) == [key(8)]
+
+
+def test_silent_observers_are_removed_at_most_once_per_interval() -> None:
+    bench = leader()
+    for number in range(MAX_OBSERVERS):
+        bench.deliver(bench.fetch_of(2, wait=0, replica=ReplicaKey(100 + number, key(9)[1])))
+    bench.now += bench.settings.observer_session_ms
+    bench.deliver(bench.fetch_of(2, wait=0, replica=key(8)))
+    bench.now += OBSERVER_CHECK_MS - 1
+    bench.deliver(bench.fetch_of(2, wait=0, replica=key(8)))
+    assert len(observers(bench)) == MAX_OBSERVERS
+    bench.now += 1
+    bench.deliver(bench.fetch_of(2, wait=0, replica=key(8)))
     assert observers(bench) == [key(8)]
 
 

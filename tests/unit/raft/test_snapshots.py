@@ -9,7 +9,7 @@ import pytest
 from quorumd.errors import ErrorCode
 from quorumd.ids import NO_NODE, OffsetAndEpoch, ReplicaKey
 from quorumd.raft.effects import Effects, SnapshotChunk
-from quorumd.raft.events import SnapshotChecked
+from quorumd.raft.events import SnapshotChecked, StallDetected
 from quorumd.raft.messages import FetchRequest, FetchResponse, SnapshotRequest, SnapshotResponse
 from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
@@ -239,6 +239,24 @@ class TestFetching:
             bench.respond(2, piece(bench, b"x", position, size=1000))
         assert bench.engine.leader_id == 2
         assert bench.engine.deadline > bench.now + bench.settings.fetch_timeout_ms * 0.9
+
+    def test_chunk_proves_contact_when_it_was_requested(self) -> None:
+        bench = follower()
+        bench.now += 10
+        bench.respond(2, piece(bench, b"1234"))
+        bench.now += 20
+        bench.respond(2, piece(bench, b"5678", 4))
+        bench.now += 5
+        assert bench.engine.contact_ms(bench.now) == 25
+
+    def test_chunk_renews_the_grace_after_a_stall(self) -> None:
+        bench = follower()
+        timeout = bench.settings.fetch_timeout_ms
+        for position in range(2):
+            bench.step(StallDetected(2.0 * timeout))
+            bench.wait(2 * timeout - 1)
+            assert bench.engine.role is Role.FOLLOWER
+            bench.respond(2, piece(bench, b"x", position))
 
     @pytest.mark.parametrize(
         "wrong",
