@@ -103,6 +103,12 @@ def test_members_commit_late() -> None:
     assert sum(report.counters.get("late commits", 0) for report in reports) > 0
 
 
+def test_members_subscribe_by_regular_expression() -> None:
+    reports = [run(seed, "kill", members=4) for seed in (1, 2, 3)]
+    assert [report.violations for report in reports] == [(), (), ()]
+    assert sum(report.counters.get("assignments by regular expression", 0) for report in reports) > 0
+
+
 def test_long_logs_are_read_to_their_end_in_time() -> None:
     # A partition with hundreds of records, and a long mean time between two fetches of a consumer.
     report = Simulation(145, replace(draw_options(145, "broker nodes"), faults=())).run()

@@ -290,6 +290,10 @@ class Observation:
         """Record the response to a commit of a member that has a later epoch in the meantime."""
         self._check("late_commit", group, topic, number, error)
 
+    def assigned(self, group: str, subscribed: Sequence[str], assigned: Sequence[PartitionId]) -> None:
+        """Record the partitions that a member got, and the topics to which it subscribes."""
+        self._check("assigned", group, subscribed, assigned)
+
     def target_requested(self, where: PartitionId, target: tuple[int, ...]) -> None:
         """Record that an administrator requested these replicas."""
         self.view.requested_targets.setdefault(where, {})[target] = None

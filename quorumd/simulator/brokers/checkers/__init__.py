@@ -78,6 +78,7 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
     histories.AllocatedProducerIdsAreUnique,
     histories.GroupOffsetsNeverGoBack,
     histories.FormerMembersCommitNothing,
+    histories.AssignedTopicsAreSubscribed,
     responses.ResponsesAreCommitted,
     responses.RunningBrokersKeepTheirEpoch,
     responses.ShutdownBrokersLeadNothing,

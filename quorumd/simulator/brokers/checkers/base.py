@@ -97,6 +97,11 @@ class BrokerChecker:
     def late_commit(self, view: ClusterView, group: str, topic: str, number: int, error: ErrorCode) -> None:
         """Check the response to a commit of a member that has a later epoch in the meantime."""
 
+    def assigned(
+        self, view: ClusterView, group: str, subscribed: Sequence[str], assigned: Sequence[PartitionId]
+    ) -> None:
+        """Check the partitions that a member got; `subscribed`: the topics to which it subscribes."""
+
     def producer_id_allocated(self, view: ClusterView, producer_id: int, epoch: int) -> None:
         """Check the id of a producer without transactions."""
 

@@ -167,6 +167,22 @@ class FormerMembersCommitNothing(BrokerChecker):
             )
 
 
+class AssignedTopicsAreSubscribed(BrokerChecker):
+    """A member gets only partitions of topics to which it subscribes, by name or by regular expression."""
+
+    invariant = "members get only topics to which they subscribe"
+
+    def assigned(
+        self, view: ClusterView, group: str, subscribed: Sequence[str], assigned: Sequence[PartitionId]
+    ) -> None:
+        for where in assigned:
+            topic = view.image.topics.get(where.topic_id)
+            if topic is not None and topic.name not in subscribed:
+                raise self.violation(
+                    f"{group} has assigned {named(view, where)} to a subscriber of {subscribed}"
+                )
+
+
 def topic_holds(view: ClusterView, topic: str) -> bool:
     """Whether no record of an internal topic may be lost."""
     found = view.image.topic_by_name(topic)

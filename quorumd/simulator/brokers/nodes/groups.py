@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -40,6 +41,8 @@ COMMIT_VERSION: Final = 9
 FETCH_VERSION: Final = 9
 CONSUMER_VERSION: Final = 1
 SUBSCRIBED: Final = ("a", "b", "c", "d", "e")
+REGEXES: Final = ("", "[a-c]", "^[c-e]$")
+"""The regular expressions of members; those without one subscribe to the names of `SUBSCRIBED`."""
 MAX_STEP: Final = 5
 LEAVES: Final = 0.02
 """Share of heartbeats that a member skips by a pause longer than its session."""
@@ -293,7 +296,13 @@ class ClassicMember(GroupMember):
 
 
 class ConsumerProtocolMember(GroupMember):
-    """The consumer protocol (KIP-848): the coordinator assigns partitions."""
+    """The consumer protocol (KIP-848): the coordinator assigns partitions of the topics to which each member
+    subscribes, by their names or by a regular expression."""
+
+    def __init__(self, client: BrokerClient, options: BrokerOptions, recorder: Recorder, group: str) -> None:
+        super().__init__(client, options, recorder, group)
+        self._regex = self.random.choice(REGEXES)
+        self._subscribed = [name for name in SUBSCRIBED if not self._regex or re.fullmatch(self._regex, name)]
 
     def join(self) -> None:
         if not self.member_id:
@@ -315,7 +324,8 @@ class ConsumerProtocolMember(GroupMember):
             self.member_id,
             self.epoch,
             rebalance_timeout_ms=int(2 * self.options.session_timeout_ms) if is_full else -1,
-            subscribed_topic_names=list(SUBSCRIBED) if is_full else None,
+            subscribed_topic_names=list(SUBSCRIBED) if is_full and not self._regex else None,
+            subscribed_topic_regex=self._regex if is_full and self._regex else None,
             topic_partitions=owned,
         )
         self.call(request, CONSUMER_VERSION, self._responded)
@@ -334,9 +344,9 @@ class ConsumerProtocolMember(GroupMember):
             for topic in response.assignment.topic_partitions
             for number in topic.partitions
         ]
+        self._recorder.assigned(self.group, self._subscribed, assigned, by_regex=bool(self._regex))
         kept = {where: position for where, position in self.positions.items() if where in assigned}
         self.positions = kept
-        self._recorder.counts["assignments received"] += 1
         new = [where for where in assigned if where not in kept]
 
         def merged() -> None:

@@ -86,6 +86,14 @@ class Recorder:
         """Record the response to a commit of a member that has a later epoch in the meantime."""
         self.observation.late_commit(group, topic, number, error)
 
+    def assigned(
+        self, group: str, subscribed: Sequence[str], assigned: Sequence[PartitionId], *, by_regex: bool
+    ) -> None:
+        """Record the partitions that a member of the consumer protocol got, and the topics to which it subscribes."""
+        self.counts["assignments received"] += 1
+        self.counts["assignments by regular expression"] += by_regex and bool(assigned)
+        self.observation.assigned(group, subscribed, assigned)
+
     def consumed(self, where: PartitionId, offset: int, records: Sequence[Record]) -> None:
         """Record what a consumer received."""
         self.counts["records read"] += len(records)

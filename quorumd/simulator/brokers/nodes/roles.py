@@ -94,6 +94,7 @@ def _coordinators(options: BrokerOptions) -> tuple[GroupSettings, TransactionSet
         offsets_retention_ms=LONGEST_MS,
         consumer_session_timeout_ms=int(options.session_timeout_ms),
         consumer_heartbeat_interval_ms=int(options.heartbeat_ms),
+        consumer_regex_min_interval_ms=int(2 * options.heartbeat_ms),
     )
     transactions = TransactionSettings(
         abort_timed_out_interval_ms=200,
