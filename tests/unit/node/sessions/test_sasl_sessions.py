@@ -13,6 +13,7 @@ from quorumd.node.sessions.authentication import (
     SessionAuthentication,
     versions_before_authentication,
 )
+from quorumd.ports import ANONYMOUS
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
@@ -73,6 +74,7 @@ def session_with_sasl() -> SessionHarness:
 
 def test_session_speaks_for_the_client_that_authenticated() -> None:
     harness = session_with_sasl()
+    harness.session.origin.principal = ANONYMOUS
     harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 1)[1])
     harness.session.received(harness.client.request(SaslAuthenticateRequest(ALICE), 2)[1])
     assert harness.session.origin.principal == "User:alice"
@@ -85,6 +87,12 @@ def test_session_of_a_stranger_is_closed() -> None:
     harness = session_with_sasl()
     harness.send()
     assert harness.requests == []
+    assert harness.transport.is_closed
+
+
+def test_stranger_sends_no_frame_larger_than_a_token() -> None:
+    harness = session_with_sasl()
+    harness.session.received((SERVER.max_token_bytes + 1).to_bytes(4, "big"))
     assert harness.transport.is_closed
 
 

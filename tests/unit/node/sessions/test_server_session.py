@@ -301,6 +301,14 @@ def test_malformed_large_request_closes_the_connection_after_earlier_requests(
     assert len(caplog.records) == harness.statistics.malformed_frames == 1
 
 
+def test_malformed_large_request_closes_an_idle_connection(harness: SessionHarness) -> None:
+    large = large_request(harness)[4:-1]
+    harness.session.received(len(large).to_bytes(4, "big") + large)
+    assert not harness.transport.is_closed
+    harness.time.end_turn()
+    assert harness.transport.is_closed
+
+
 def test_large_request_of_a_closed_connection_is_dropped(harness: SessionHarness) -> None:
     harness.session.received(large_request(harness))
     harness.session.closed("", False)
@@ -362,8 +370,9 @@ def test_owner_of_a_large_response_learns_when_it_is_received(harness: SessionHa
     assert unblocked == ["received", "received"], "the second request's, as the connection closed"
 
 
-def test_session_belongs_to_the_principal_of_its_connection(harness: SessionHarness) -> None:
+def test_session_belongs_to_the_principal_and_host_of_its_connection(harness: SessionHarness) -> None:
     assert harness.session.origin.principal == "User:alice"
+    assert harness.session.origin.host == "192.0.2.7"
 
 
 def test_reading_resumes_after_a_large_request(harness: SessionHarness) -> None:

@@ -62,6 +62,18 @@ def test_requests_that_take_long_leave_the_rest_to_later_turns(harness: SessionH
     assert harness.transport.is_closed, "the malformed frame behind them was read last"
 
 
+def test_requests_before_a_malformed_frame_are_handled_in_turns_too(harness: SessionHarness) -> None:
+    def take_long(session: Session, request: Request) -> None:
+        harness.time.heap.now_ms += ITERATION_MS
+
+    harness.route = take_long
+    frames = [harness.client.request(MetadataRequest([]), 12)[1] for _ in range(5)]
+    harness.session.received(b"".join(frames) + b"\xff\xff\xff\xff")
+    assert len(harness.requests) == 1
+    harness.time.pass_ms(5 * ITERATION_MS)
+    assert len(harness.requests) == 5
+
+
 def test_decoding_takes_time_of_the_iteration(
     harness: SessionHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +168,17 @@ def test_large_request_counts_once_it_is_decoded(harness: SessionHarness) -> Non
     harness.respond(0)
     harness.time.end_turn()
     assert harness.session.held_bytes == 0
+
+
+def test_client_whose_request_exceeds_the_memory_is_aborted_while_it_is_decoded(
+    harness: SessionHarness,
+) -> None:
+    topics = [MetadataRequestTopic(name="t")] * 6000
+    harness.session.received(harness.client.request(MetadataRequest(topics), 12)[1])
+    harness.transport.unsent_bytes = MAX_HELD_BYTES - harness.session.held_bytes
+    harness.time.end_turn()
+    assert harness.transport.is_closed
+    assert harness.requests == []
 
 
 def test_client_whose_responses_wait_for_an_earlier_one_is_aborted(harness: SessionHarness) -> None:

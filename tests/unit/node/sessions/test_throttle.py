@@ -82,6 +82,14 @@ def test_produced_bytes_throttle_the_connection(harness: ThrottledHarness) -> No
     assert harness.transport.reading == ["pause", "resume"]
 
 
+def test_proven_peer_is_not_throttled(harness: ThrottledHarness) -> None:
+    harness.session.origin.is_peer = True
+    harness.limit(PRODUCER_BYTE_RATE, 1)
+    harness.produce(10_000)
+    assert harness.throttle_times() == [0]
+    assert harness.transport.reading == []
+
+
 def test_produce_without_response_throttles_too(harness: ThrottledHarness) -> None:
     harness.limit(PRODUCER_BYTE_RATE, 10)
     harness.route = lambda session, request: session.respond_nothing(request)
