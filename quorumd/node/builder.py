@@ -66,8 +66,7 @@ def start_node(settings: NodeSettings, ports: NodePorts, on_stop: Callable[[int,
 def _bind(core: NodeCore) -> None:
     """Bind the listeners of the quorum and of clients."""
     settings, clients = core.node.settings, core.clients
-    is_shared = settings.broker is not None and not settings.broker.listen
-    accept = clients.accept if clients is not None and is_shared else core.incoming.accept
+    accept = clients.accept if clients is not None and clients.uses_quorum_listeners else core.incoming.accept
     for each in (settings.listen, *(other.listen for other in settings.other_listeners)):
         core.listeners.bind(each, accept)
     if clients is not None:
@@ -118,8 +117,7 @@ class _Builder:
     def _broker(self) -> NodeBroker | None:
         """The broker role."""
         core = self.core
-        settings, clients = core.node.settings, core.clients
-        if settings.broker is None or clients is None:
+        if core.clients is None:
             return None
         access = ControllerAccess(
             node=core.node,
@@ -131,13 +129,7 @@ class _Builder:
         )
         ports = core.ports
         return NodeBroker(
-            settings.broker,
-            access,
-            ports.disk,
-            ports.entropy,
-            ports.compile_regex,
-            core.lifecycle,
-            clients,
+            access, ports.disk, ports.entropy, ports.compile_regex, core.lifecycle, core.clients
         )
 
     def _context(self) -> ApiContext:

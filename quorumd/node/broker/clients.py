@@ -108,12 +108,17 @@ class ClientListeners:
         self.router = quorum_router
         self.quotas = context.quotas
         self._authorization: RequestAuthorization | None = None
-        self._listen = settings.listen
+        self.settings = settings
         self._listeners = listeners
         self._connections = quorum_connections
-        if self._listen:
+        if not self.uses_quorum_listeners:
             self.router = RequestRouter()
             self._connections = IncomingConnections(self.router, context)
+
+    @property
+    def uses_quorum_listeners(self) -> bool:
+        """Whether the listeners of the quorum serve clients too."""
+        return not self.settings.listen
 
     def accept(self, listener: str) -> Connection:
         """Create the session of a connection that is being accepted by the listener with this name."""
@@ -121,7 +126,7 @@ class ClientListeners:
 
     def bind(self) -> None:
         """Bind the listeners for clients, unless those of the node serve them."""
-        for each in self._listen:
+        for each in self.settings.listen:
             self._listeners.bind(each, self.accept)
 
     def bound_port(self, listener: str) -> int:
@@ -132,7 +137,7 @@ class ClientListeners:
         """Serve the APIs that every node has. Those of the broker, which are added later, take precedence."""
         self._authorization = context.gates.authorization
         self._connections.serves = context.gates.authorization.serves
-        if self._listen:
+        if not self.uses_quorum_listeners:
             routes = public_routes(replace(context, gates=replace(context.gates, router=self.router)))
             self.router.add(context.gates.authorization.guard(routes))
 

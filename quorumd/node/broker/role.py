@@ -19,7 +19,6 @@ from quorumd.node.broker.controller_channel import ControllerAccess, NodeControl
 from quorumd.node.broker.counters import BrokerCounters
 from quorumd.node.broker.log_directories import record_cluster_id
 from quorumd.node.broker.metadata_feed import MetadataFeed
-from quorumd.node.broker_settings import BrokerRoleSettings
 from quorumd.node.lifecycle import Lifecycle
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.ports import Disk, Entropy
@@ -33,7 +32,6 @@ class NodeBroker:
 
     def __init__(
         self,
-        settings: BrokerRoleSettings,
         access: ControllerAccess,
         disk: Disk,
         entropy: Entropy,
@@ -43,7 +41,7 @@ class NodeBroker:
     ) -> None:
         self.broker: Broker | None = None
         self.counters = BrokerCounters()
-        self._settings = settings
+        self._settings = clients.settings
         self._access = access
         self._clock = access.node.clock
         self._disk = disk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,13 +23,34 @@ def test_node_announces_its_address_to_none_during_an_election() -> None:
 def announced_to(leader_id: int) -> list[int]:
     announced: list[int] = []
     part: Any = SimpleNamespace(changed=lambda: None, leadership_changed=lambda: None)
+    change_leadership(leader_id, announced.append, part, part, None)
+    return announced
+
+
+def change_leadership(
+    leader_id: int, announce_to: Callable[[int], None], monitor: Any, leadership: Any, broker: Any
+) -> None:
+    unused: Any = None
     context: Any = SimpleNamespace(
         quorum=SimpleNamespace(engine=SimpleNamespace(leader_id=leader_id), log=None),
         metadata=SimpleNamespace(state_machine=None, proposals=None),
-        peers=SimpleNamespace(discovery=SimpleNamespace(announce_to=announced.append), monitor=part),
+        peers=SimpleNamespace(discovery=SimpleNamespace(announce_to=announce_to), monitor=monitor),
     )
-    CommitListeners(context, part, part, part, None).leadership_changed()
-    return announced
+    CommitListeners(context, unused, unused, leadership, broker).leadership_changed()
+
+
+def test_change_of_leadership_reaches_every_part() -> None:
+    seen: list[str] = []
+
+    def part(name: str) -> Any:
+        return SimpleNamespace(
+            changed=lambda: seen.append(name), leadership_changed=lambda: seen.append(name)
+        )
+
+    change_leadership(
+        2, lambda _: seen.append("discovery"), part("monitor"), part("leadership"), part("broker")
+    )
+    assert seen == ["leadership", "discovery", "monitor", "broker"]
 
 
 def test_commit_reaches_every_part() -> None:

@@ -121,8 +121,9 @@ def test_report_names_role_and_silent_peers() -> None:
 
 
 def test_durations_are_human_readable() -> None:
-    assert [format_duration(ms) for ms in (0.0, 2345.0, 9_949.0, 75_400.0, 3_600_000.0)] == [
+    assert [format_duration(ms) for ms in (0.0, 1000.0, 2345.0, 9_949.0, 75_400.0, 3_600_000.0)] == [
         "0 ms",
+        "1.0 s",
         "2.3 s",
         "9.9 s",
         "75 s",

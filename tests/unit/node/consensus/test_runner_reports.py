@@ -1,4 +1,4 @@
-"""Reports of a runner to the node: refused requests, and free space each time there is some again."""
+"""Reports of a runner to the node: refused requests, free space each time there is some again, and busy time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from quorumd.errors import DiskFull
 from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS
 from quorumd.raft.effects import Effects, RequestRefused
 from quorumd.raft.events import StorageAvailable
+from quorumd.raft.quorum_state import QuorumState
 from tests.unit.node.consensus.test_raft_runner import RunnerHarness
 
 
@@ -24,3 +25,11 @@ def test_engine_is_notified_each_time_the_disk_has_space_again() -> None:
         harness.events()
         harness.time.pass_ms(FREE_SPACE_CHECK_MS)
         assert harness.events() == [StorageAvailable()]
+
+
+def test_time_after_a_save_counts_as_that_of_an_event() -> None:
+    harness = RunnerHarness()
+    harness.step(Effects(save=QuorumState(2)))
+    before = sum(harness.statistics.event_processing_ms.counts)
+    harness.manual_disk.finish()
+    assert sum(harness.statistics.event_processing_ms.counts) == before + 1

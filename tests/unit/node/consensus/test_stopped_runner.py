@@ -18,6 +18,17 @@ def test_no_event_is_handled_after_a_log_failure() -> None:
     assert "response" not in harness.done()
 
 
+def test_no_event_is_handled_after_a_failed_flush() -> None:
+    harness = RunnerHarness()
+    harness.runner._on_fatal_error = harness.fatal_errors.append
+    harness.step(Effects(append=b"batch", append_end_offset=12))
+    harness.manual_disk.finish(FlushFailed("EIO"))
+    assert len(harness.fatal_errors) == 1
+    harness.events()
+    harness.step()
+    assert harness.events() == []
+
+
 def test_no_timer_is_left_after_stop() -> None:
     harness = RunnerHarness()
     harness.engine.deadline = harness.time.clock.now_ms() + 10

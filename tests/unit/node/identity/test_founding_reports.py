@@ -124,6 +124,14 @@ def test_configured_voters_are_queried_when_they_send_a_request() -> None:
     assert not member.needs_report_from(ADDRESSES[2], 2, 0.0), "this node has a quorum"
 
 
+def test_voter_with_another_one_that_responds_has_no_obstacle() -> None:
+    """Two of three voters can elect a leader; this one does not report to itself."""
+    member = founding(None, log_is_empty=False, is_voter=True, voters=SimpleNamespace(current=FOUNDERS))
+    assert "node 2 does not respond" in (member.obstacle(0.0) or "")
+    member.record_report(ADDRESSES[2], report(2, Standing.MEMBER), 0.0)
+    assert member.obstacle(0.0) is None
+
+
 def test_node_with_a_leader_has_no_obstacle_whatever_its_id() -> None:
     assert founding(FOUNDERS, leader_id=0).obstacle(0.0) is None
     assert founding(FOUNDERS, leader_id=0).permitted_founders(FORMATTED_WAIT_MS) is None

@@ -343,6 +343,14 @@ def test_acls_that_one_filter_selects_are_deleted_in_parts() -> None:
     assert harness.controller.image.security.acls.acls == {}
 
 
+def test_part_continues_the_filter_with_which_the_previous_one_ended() -> None:
+    first, second = EVERY_ACL, DeleteAclsFilter(2, "t1", 3, None, None, 1, 1)
+    rule = SPLIT_RULES[ApiKey.DELETE_ACLS]
+    selections = iter([[(first, [])], [(first, []), (second, [])], [], [(first, [])], [(second, [])]])
+    parts = request_splitting._selected_parts(DeleteAclsRequest([first, second]), rule, selections)
+    assert [part.continued for part in parts] == [0, 1, 0, 0, 0]
+
+
 def test_acls_that_allow_are_deleted_before_those_that_deny() -> None:
     harness = with_acls(COUNT)
     session = harness.request(DeleteAclsRequest([EVERY_ACL]))

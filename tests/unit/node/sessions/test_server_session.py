@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from quorumd.errors import MessageTooLarge
 from quorumd.node.sessions import server_session as module
 from quorumd.node.sessions.connections import IncomingConnections
 from quorumd.node.sessions.decoding_task import STEPS_PER_UNIT
 from quorumd.node.sessions.router import RequestRouter
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse
@@ -307,6 +309,25 @@ def test_malformed_large_request_closes_an_idle_connection(harness: SessionHarne
     assert not harness.transport.is_closed
     harness.time.end_turn()
     assert harness.transport.is_closed
+
+
+def test_request_that_is_refused_while_it_is_decoded_lets_later_ones_continue(
+    harness: SessionHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode = Request.continue_decoding
+
+    def refuse_later(request: Request, steps: int) -> int:
+        if steps > module.ELEMENTS_AT_ONCE:
+            raise MessageTooLarge("it would take too much memory")
+        return decode(request, steps)
+
+    monkeypatch.setattr(Request, "continue_decoding", refuse_later)
+    behind = harness.client.request(MetadataRequest([]), 12)[1]
+    harness.session.received(large_request(harness) + behind)
+    harness.time.end_turn()
+    assert len(harness.requests) == 1
+    assert len(harness.transport.writes) == 1
+    assert not harness.transport.is_closed
 
 
 def test_large_request_of_a_closed_connection_is_dropped(harness: SessionHarness) -> None:

@@ -80,6 +80,14 @@ def test_snapshot_has_the_image_of_the_log(disk: SimulatedDisk, log: ConfigLog) 
     assert config_values(image.configs) == sorted((f"c{n}", "v" if n < 40 else "new") for n in range(10, 60))
 
 
+def test_progress_of_a_build_is_reported(disk: SimulatedDisk, log: ConfigLog) -> None:
+    log.set_configs(0, 3, "v")
+    log.commit()
+    progress: list[str] = []
+    build_snapshot(disk, DATA_DIRECTORY, log.log.end_offset, "test", progress.append)
+    assert progress[-2:] == ["4 records written", "checking 4 records"]
+
+
 def test_snapshot_bytes_do_not_depend_on_the_previous_snapshot(disk: SimulatedDisk, log: ConfigLog) -> None:
     ends = []
     for round_number in range(4):

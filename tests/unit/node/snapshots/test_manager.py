@@ -199,6 +199,7 @@ def test_failed_builds_are_retried_with_backoff(caplog: pytest.LogCaptureFixture
         waits.append(waited)
     assert waits == sorted(waits)
     assert waits[0] == 1
+    assert waits[1] < waits[2] < waits[3]
     assert waits[-1] == waits[-2]
     assert waits[-1] * (BACKOFF_MS / 4) <= BACKOFF_MAX_MS + BACKOFF_MS
     assert shows(caplog.text, "no snapshot", "5 s", "disk full")

@@ -84,6 +84,16 @@ def test_new_leader_applies_its_log_in_slices_before_it_is_ready(harness: StateH
     assert (harness.activations, harness.machine.applied_offset) == (1, 11)
 
 
+def test_new_leader_is_ready_once_it_has_applied_what_it_appends_meanwhile(harness: StateHarness) -> None:
+    harness.machine = harness.make_machine(record_ms=5.0)
+    for number in range(3):
+        harness.append((f"k{number}", "v"))
+    harness.lead()
+    harness.machine.appended(harness.append(("meanwhile", "v")))
+    harness.run_turns()
+    assert (harness.activations, harness.machine.applied_offset) == (1, 4)
+
+
 def test_large_batch_is_applied_in_slices_and_read_as_a_whole(harness: StateHarness) -> None:
     harness.machine = harness.make_machine(record_ms=1.0)
     harness.machine.committed(harness.append(*((f"k{number}", "v") for number in range(25))))
