@@ -25,7 +25,7 @@ class LoopTimer:
         self._handle.cancel()
 
     def _arm(self) -> None:
-        # uvloop counts whole milliseconds of its own clock and may call 1 ms early, so `_fire` checks.
+        # uvloop counts whole milliseconds of its own clock and may call 1 ms too early, so `_fire` checks the time.
         remaining_ms = max(0, ceil(self._deadline_ms - time.monotonic() * 1000))
         self._handle = self._loop.call_later(remaining_ms / 1000, self._fire)
 

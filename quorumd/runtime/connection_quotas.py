@@ -1,4 +1,4 @@
-"""Limits on accepted connections: in total, per host, and by the open files of the process."""
+"""Limits on accepted connections: in total, per host, and by the process's limit of open files."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class NetworkLimits:
 
     @property
     def reserved_for_peers(self) -> int:
-        """Connections that are reserved for hosts of other nodes of the quorum."""
+        """The number of connections that are reserved for the hosts of other nodes of the quorum."""
         return min(MAX_RESERVED_FOR_PEERS, self.max_connections // 10)
 
 
 class ConnectionQuotas:
-    """Counts accepted connections. `on_rejected` is called for every connection refused by a limit."""
+    """Counts accepted connections. `on_rejected` is called for every connection that a limit refuses."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class ConnectionQuotas:
         self._next_log_s = float("-inf")
 
     def reserve_for(self, host: str) -> None:
-        """Let a host use the connections that are reserved for other nodes of the quorum."""
+        """Let a host use the connections that are reserved for the quorum."""
         self._peer_hosts.add(host)
 
     def admit(self, host: str, descriptor: int = 0) -> bool:
-        """Count one connection from `host`; returns False if a limit is reached."""
+        """Count one connection from `host`. Returns False, without counting it, if a limit is reached."""
         limits, from_host = self._limits, self._open_by_host.get(host, 0)
         is_peer = host in self._peer_hosts
         if self._open >= limits.max_connections - (0 if is_peer else limits.reserved_for_peers):
@@ -73,7 +73,7 @@ class ConnectionQuotas:
         return False
 
     def release(self, host: str) -> None:
-        """Subtract a closed connection from `host`."""
+        """Stop counting a closed connection from `host`."""
         self._open -= 1
         self._open_by_host[host] -= 1
         if not self._open_by_host[host]:

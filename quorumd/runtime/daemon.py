@@ -53,29 +53,29 @@ REMEDIES: dict[int, str] = {
 SHUTDOWN_TIMEOUT_S = 10.0
 """Timeout of a graceful shutdown. Acknowledged records are durable, so stopping at once loses nothing."""
 BROKER_SHUTDOWN_TIMEOUT_S = 45.0
-"""The limit with the broker role: the controller moves leadership away, and the logs of partitions are closed."""
+"""Timeout with the broker role: the controller moves leaderships away, and the logs of partitions are closed."""
 GC_THRESHOLDS = (8_000, 2, 10_000)
-"""Hardly any object is in a cycle, but requests in flight are thousands of objects and partitions millions: with
+"""Hardly any object is in a cycle, but requests in flight are thousands of objects, and partitions are millions. With
 Python's defaults (700, 10, 10) garbage collection took a fifth of a loaded leader's time and a third of a start. A
-collection takes about a microsecond for each object in its generation: with these thresholds young collections take
-about 10 and 30 ms at most, and full ones, 1 s with a million partitions, are rare."""
+collection takes about a microsecond per object in its generation. With these thresholds those of the two younger
+generations take at most about 10 and 30 ms, and full ones, which take 1 s with a million partitions, are rare."""
 THREAD_SWITCH_S = 0.0005
-"""The longest time for which the event thread keeps the flush thread waiting for the GIL. A commit waits for that
-several times, by default for 5 ms each while clients keep the event thread busy."""
+"""The longest time for which the flush thread waits for the GIL while the event thread is busy. A commit waits
+several times, with Python's default for 5 ms each time."""
 CLOSE_TIMEOUT_S = 0.5
-"""Timeout for sending the last responses."""
+"""Timeout for sending the last responses before connections are aborted."""
 ADDRESS_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 
 
 def run(settings: Settings, on_ready: Callable[[Node], None] | None = None) -> int:
-    """Run one node until it stops and return the `ExitCode`. Errors are logged, not raised.
+    """Run one node until it stops, and return its `ExitCode`. Errors are logged, not raised.
 
     `on_ready(node)` is called when the node is ready for the first time.
     """
     configure_logging(settings.log_level, settings.log_format)
     for warning in settings.warnings():
         logger.warning("%s", warning)
-    # Until the node serves, a signal ends the process at once: recovery can be interrupted at any point.
+    # Until the node serves requests, a signal ends the process at once: recovery can be interrupted at any point.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signals.install(settings.log_format)
     return_large_blocks()
@@ -83,7 +83,7 @@ def run(settings: Settings, on_ready: Callable[[Node], None] | None = None) -> i
     try:
         return Daemon(settings, loop, on_ready).run()
     except ConfigError as error:
-        # The key material of a listener is invalid; `Daemon.run` reports other configuration errors.
+        # For example unusable key material. `Daemon.run` reports the errors of the node itself.
         logger.error("cannot start: %s", error)
         return ExitCode.USAGE
     except KeyboardInterrupt:
@@ -94,7 +94,7 @@ def run(settings: Settings, on_ready: Callable[[Node], None] | None = None) -> i
 
 
 def start_failure(error: Exception) -> tuple[int, str]:
-    """Exit code and text for an error that prevented the start."""
+    """The exit code and the text for an error that prevented the start."""
     if isinstance(error, ConfigError | StorageError):
         return error.exit_code, str(error)
     if isinstance(error, socket.gaierror) or (
@@ -119,7 +119,7 @@ def addresses(endpoints: Iterable[Endpoint]) -> str:
 
 
 class Daemon:
-    """One node, its ports, its HTTP endpoint, and the signals."""
+    """Runs one node with its ports, its HTTP endpoint and its signal handlers."""
 
     node: Node
     """Set by `run` before the event loop runs, so before any callback."""
@@ -161,7 +161,7 @@ class Daemon:
         self._shutdown_timeout_s = BROKER_SHUTDOWN_TIMEOUT_S if settings.is_broker else SHUTDOWN_TIMEOUT_S
 
     def run(self) -> int:
-        """Start, serve, stop. Blocks until the node has stopped."""
+        """Start the node, run it until it has stopped, and return the exit code."""
         self._loop.set_exception_handler(self._on_exception)
         gc.set_threshold(*GC_THRESHOLDS)
         sys.setswitchinterval(THREAD_SWITCH_S)
@@ -212,7 +212,7 @@ class Daemon:
         directory = self._node_settings.data_directory
         if not os.path.isdir(directory):
             raise StorageError(
-                f"there is no directory {directory}: run `quorumd format` with this file, "
+                f"the directory {directory} does not exist: run `quorumd format` with this file, "
                 "or start with --format-if-needed"
             )
 
@@ -276,7 +276,10 @@ class Daemon:
         self.node.statistics.connections_refused += 1
 
     def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Stop on an unexpected exception, which may have left the node in an inconsistent state."""
+        """Stop after an exception in a callback, which may have left the node in an inconsistent state.
+
+        An OSError of a transport, outside the node's callbacks, is only logged.
+        """
         error = context.get("exception")
         message = context.get("message", "")
         if error is None or (isinstance(error, OSError) and "call failed" not in message):

@@ -1,4 +1,4 @@
-"""The limit of open files: raised at the start, and never exhausted by connections."""
+"""The process's limit of open files: raised at the start, and never used up by connections."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ RESERVED_DESCRIPTORS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class DescriptorLimit:
-    """The limit of open files of this process. Connections leave a reserve of it free."""
+    """The limit of open files of this process. Accepted connections leave a part of it free."""
 
     limit: int = sys.maxsize
 
     @property
     def reserved(self) -> int:
-        """Descriptors that accepted connections leave free; half of them remain for other nodes of the quorum and for
-        HTTP clients, which are few."""
+        """The number of descriptors that accepted connections leave free. Other nodes of the quorum and HTTP clients,
+        which are few, may use half of them."""
         return min(RESERVED_DESCRIPTORS, self.limit // 4)
 
     def admits(self, descriptor: int, uses_reserve: bool = False) -> bool:
-        """Whether a connection with this descriptor leaves the reserve free, or half of it: a new descriptor is the
-        lowest free one, so that all below it are in use."""
+        """Whether a connection with this descriptor leaves the reserve free, or half of it if `uses_reserve`.
+
+        The system assigns the lowest free descriptor, so all below it are in use.
+        """
         return descriptor < self.limit - (self.reserved // 2 if uses_reserve else self.reserved)
 
 
@@ -37,7 +39,7 @@ NO_LIMIT: Final = DescriptorLimit()
 
 
 def raise_limit(max_connections: int) -> DescriptorLimit:
-    """Raise the limit of open files as far as the system permits. Logs a warning if the connections do not fit."""
+    """Raise the limit of open files as far as the system permits. Logs a warning if that is not far enough."""
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # A sandbox may deny the call, and macOS reports an unlimited hard limit that it does not grant.
     with suppress(OSError, ValueError):

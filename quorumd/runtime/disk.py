@@ -14,7 +14,7 @@ from quorumd.runtime.disk_operations import DiskOperations
 from quorumd.runtime.subprocess_job import SubprocessJob
 
 FILE_MODE: Final = 0o600
-"""The log holds the keys of SCRAM users, and the names of all topics and clients."""
+"""For the owner only: the log has the SCRAM credentials of users, and the names of all topics and clients."""
 DIRECTORY_MODE: Final = 0o700
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class OsFile:
         self._descriptor = descriptor
 
     def size(self) -> int:
-        """Bytes in the file, including allocated ones."""
+        """The size of the file in bytes, including allocated blocks without data."""
         return os.fstat(self._descriptor).st_size
 
     def read_at(self, position: int, length: int) -> bytes:
@@ -48,7 +48,7 @@ class OsFile:
         """See `ports.File`."""
         written = os.pwrite(self._descriptor, data, position)
         if written < len(data):
-            # Writing the remainder usually fails, with the reason.
+            # A second write usually fails, with the reason for the short first one.
             rest = memoryview(data)[written:]
             while rest:
                 written = os.pwrite(self._descriptor, rest, position + len(data) - len(rest))
@@ -59,7 +59,7 @@ class OsFile:
         os.ftruncate(self._descriptor, size)
 
     def allocate(self, size: int) -> None:
-        """See `ports.File`. If the file system cannot allocate blocks, only the size is set."""
+        """See `ports.File`. Only the size is set if the file system cannot allocate blocks."""
         current = self.size()
         if size <= current:
             return
@@ -102,8 +102,7 @@ class OsDisk:
         """See `ports.Disk`."""
         descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), FILE_MODE)
         if sys.platform == "linux":
-            # After a failed flush Linux keeps the lost pages in its cache as clean. Recovery must read the disk
-            # itself.
+            # After a failed flush Linux marks the lost pages in its cache as clean. Recovery must read from the disk.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         return self.make_file(descriptor)
 
@@ -148,7 +147,7 @@ class OsDisk:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The process id is for error messages only; the lock is on the file.
+            # The process id is only for error messages.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         except BaseException:
@@ -171,7 +170,7 @@ class OsDisk:
         self._operations.submit(operation, done)
 
     def run_in_subprocess(self, job: Callable[[Disk], T], done: Callable[[T | BaseException], None]) -> None:
-        """See `ports.Disk`. The subprocess ends with this process."""
+        """See `ports.Disk`. The subprocess ends when this process does."""
         self._subprocess.run(job, done)
 
     def throttle_subprocess(self, duty_cycle: float) -> None:
@@ -179,6 +178,6 @@ class OsDisk:
         self._subprocess.throttle(duty_cycle)
 
     def close(self) -> None:
-        """Kill the subprocess job, run the submitted operations and end the flush thread."""
+        """Kill the subprocess job, complete the submitted operations and end the flush thread."""
         self._subprocess.close()
         self._operations.close()

@@ -1,8 +1,8 @@
 """Runs blocking disk operations in order, on the flush thread, or on the event thread while the disk is fast.
 
-Handing an operation to another thread costs two thread switches and contention for the GIL, on a fast disk more than
-the operation itself. After a streak of fast operations the next ones therefore run on the event thread; the first
-slow one moves the following ones back to the flush thread.
+To run an operation on another thread costs two thread switches and contention for the GIL, on a fast disk more than
+the operation itself. After a series of fast operations the next ones therefore run on the event thread, until one of
+them is slow.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _Done = Callable[[Any], None]
 
 
 class DiskOperations:
-    """Runs operations one after the other; `done` is called on the event thread with the result or exception.
+    """Runs operations one after the other, and calls `done` on the event thread with the result or exception.
 
-    `call_threadsafe` runs a callback on the event thread, as asyncio's `call_soon_threadsafe`; it raises
-    RuntimeError when the event thread is gone. `call_soon` does so from the event thread itself; without it every
-    operation runs on the flush thread.
+    `call_threadsafe` runs a callback on the event thread, like asyncio's `call_soon_threadsafe`, and raises
+    RuntimeError once the event thread has ended. `call_soon` does the same, but is called on the event thread;
+    without it every operation runs on the flush thread.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class DiskOperations:
         self._jobs.put((operation, done))
 
     def close(self) -> None:
-        """Run what was submitted and end the flush thread."""
+        """Complete the submitted operations and end the flush thread."""
         while self._on_this_thread:
             self._run_inline()
         if self._flush_thread is not None:
@@ -86,7 +86,7 @@ class DiskOperations:
             try:
                 self._call_threadsafe(partial(self._ended, done, outcome, elapsed_s))
             except RuntimeError:
-                # The event thread is gone; the remaining operations still have to run.
+                # The event thread has ended; the remaining operations still have to run.
                 continue
 
     def _ended(self, done: _Done, outcome: Any, elapsed_s: float) -> None:
@@ -96,7 +96,7 @@ class DiskOperations:
 
 
 def _run(operation: _Operation) -> tuple[Any, float]:
-    """The result or exception, and the seconds it took."""
+    """Return the result or exception of an operation, and the seconds it took."""
     started_at = perf_counter()
     outcome: Any
     try:

@@ -1,4 +1,4 @@
-"""The Entropy port: the operating system's random source for Uuids, and a generator seeded from it for delays."""
+"""The Entropy port: the system's random source for Uuids and secrets, a generator seeded from it for delays."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from uuid import uuid4
 from quorumd.ids import KafkaUuid
 
 MAX_PREDICTABLE = 1 << 32
-"""Numbers below larger bounds are secrets."""
+"""The largest bound below which integers need not be secret."""
 
 
 class SystemEntropy:
     """The Entropy port."""
 
     def __init__(self) -> None:
-        # A follower draws at every fetch, where a system call would be too expensive.
+        # A follower draws a number at every fetch, where a system call would be too expensive.
         self._random = Random()
         self._secrets = SystemRandom()
 

@@ -1,7 +1,4 @@
-"""Fault injection: faulty ports that replace the real ones if an `internal.` property is set.
-
-For tests of whole processes only.
-"""
+"""Faulty ports for tests of whole processes, which replace the real ones if an `internal.` property is set."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class SkewedClock(LoopClock):
 
 
 class FlushFailingDisk(OsDisk):
-    """The Disk port on which the first `flushes` file flushes succeed and all later ones fail with EIO."""
+    """The Disk port on which the first `flushes` calls of `File.sync` succeed and all later ones fail with EIO."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The health check of a container: `python -m quorumd.runtime.health_probe FILE` requests /healthz.
 
-FILE is the properties file of the node. The exit code is 1 if the node is not healthy.
+FILE is the properties file of the node. If the node is not healthy, the exit code is 1 and the reason is on stderr.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from quorumd.errors import ConfigError
 
 TIMEOUT_S = 2.0
 PROBED_HOSTS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}
-"""The address at which to reach a listener on every address."""
+"""The address through which to reach a listener that is bound to all addresses."""
 
 
 def problem(arguments: Sequence[str]) -> str | None:
-    """Return why the node with the properties file in the arguments is not healthy, None if it is."""
+    """Return why the node whose properties file is the argument is not healthy, None if it is."""
     try:
         (path,) = arguments
         address = load(path).metrics_listener

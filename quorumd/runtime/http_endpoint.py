@@ -1,7 +1,7 @@
 """The HTTP endpoint: /metrics for Prometheus, /healthz and /readyz for orchestrators and monitoring.
 
-It runs in threads of its own, so that a scrape does not block the event thread. Their number is limited: one more
-client replaces the one that has been connected longest.
+It runs on separate threads, so that a scrape does not block the event thread. The number of clients is limited: a
+further one replaces the one that has been connected longest.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ logger = logging.getLogger(__name__)
 
 MAX_CLIENTS: Final = 16
 MAX_THREADS: Final = 64
-"""A thread may outlive its client until it has built the response."""
+"""A thread whose client was replaced runs until it has built the response."""
 CLIENT_TIMEOUT_S = 5.0
 MAX_REQUEST_BYTES: Final = 16 * 1024
-"""The standard library accepts a hundred headers of 64 KiB, several times that in memory for each client."""
+"""The standard library would accept a hundred headers of 64 KiB, and need several times that in memory per client."""
 POLL_INTERVAL_S = 0.1
-"""Upper bound of the duration of `close`."""
+"""Upper bound of the time that `close` takes."""
 
 
 class ProbeResult(NamedTuple):
-    """Response to /healthz or /readyz: status 200 if `ok`, else 503, with `text` as the body."""
+    """The response to /healthz or /readyz: status 200 if `ok`, else 503, with `text` as the body."""
 
     ok: bool
     text: str
 
 
 class HttpEndpoint:
-    """Binds when created, raising OSError if the address is in use; serves from `start` to `close`."""
+    """Binds its address when created, which raises OSError if that is in use, and serves from `start` to `close`."""
 
     def __init__(self, address: tuple[str, int], descriptors: DescriptorLimit = NO_LIMIT) -> None:
         self._server = _Server(address, BaseHTTPRequestHandler)
@@ -49,7 +49,7 @@ class HttpEndpoint:
 
     @property
     def port(self) -> int:
-        """The port it is bound to."""
+        """The bound port."""
         return int(self._server.server_address[1])
 
     def start(
@@ -101,14 +101,14 @@ class HttpEndpoint:
 
 
 class _BoundedLines:
-    """The part of a file that reads requests, whose lines have at most MAX_REQUEST_BYTES in all."""
+    """A file for reading one request, with at most MAX_REQUEST_BYTES in all lines together."""
 
     def __init__(self, file: BufferedIOBase) -> None:
         self._file = file
         self._remaining = MAX_REQUEST_BYTES
 
     def readline(self, size: int) -> bytes:
-        """Return the next line. Raises OSError for a request that is too long."""
+        """Return the next line. Raises OSError if the request is too long."""
         line = self._file.readline(min(size, self._remaining + 1))
         self._remaining -= len(line)
         if self._remaining < 0:
@@ -136,9 +136,9 @@ class _Server(ThreadingTCPServer):
         super().__init__(address, handler)
 
     def process_request(self, request: object, client_address: object) -> None:
-        """Serve a client in a thread, and disconnect the oldest client if there are too many."""
+        """Serve a client on a thread, and disconnect the oldest client if there are too many."""
         assert isinstance(request, socket.socket)
-        # Probes must not fail because other clients have all connections: the node would be restarted.
+        # Probes must not fail because other clients use all descriptors: the node would be restarted.
         is_admitted = self.descriptors.admits(request.fileno(), uses_reserve=True)
         if not is_admitted or self._running >= MAX_THREADS:
             self.shutdown_request(request)
@@ -149,12 +149,12 @@ class _Server(ThreadingTCPServer):
                 oldest = next(iter(self._clients))
                 del self._clients[oldest]
                 with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)  # Its thread ends, and closes it.
+                    oldest.shutdown(socket.SHUT_RDWR)  # Its thread then ends, and closes it.
             self._clients[request] = None
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: object, client_address: object) -> None:
-        """Serve a client in this thread."""
+        """Serve a client on this thread."""
         assert isinstance(request, socket.socket)
         try:
             super().process_request_thread(request, client_address)

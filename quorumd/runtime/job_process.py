@@ -1,8 +1,8 @@
-"""The main program of a job's subprocess, `python -m quorumd.runtime.job_process`; `subprocess_job` starts it.
+"""The main program of a subprocess job, `python -m quorumd.runtime.job_process`, which `subprocess_job` starts.
 
-The pickled job arrives on standard input, which stays open. Each further byte is a new duty cycle in percent; the end
-of the input means that the node is gone, and ends this process. The pickled outcome is written to standard output,
-with a warning for the node to log or None.
+Standard input has the pickled job, then bytes that are each a new duty cycle in percent. Its end means that the node
+is gone, and ends this process. The process writes a pickled pair to standard output: the outcome, and a warning for
+the node to log, or None.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from typing import IO
 
 from quorumd.ports import MIN_DUTY_CYCLE
 
-MIN_PRIORITY = 19
+LOWEST_PRIORITY = 19
+"""The largest nice value."""
 WORK_SLICE_S = 0.004
-"""CPU time between two pauses. CPU timers tick no faster than this."""
+"""CPU time between two pauses. CPU timers have about this resolution."""
 
 
 def main() -> None:
     """Run the job and write its outcome."""
-    # Signals from the node's terminal are for the node.
+    # The terminal sends these signals to the node and to this process; only the node handles them.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     warning = lower_priority()
     # The process ends with its job, so collecting cycles among millions of objects is wasted work.
     gc.disable()
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
-    # Output of the job must not be mixed with the outcome.
+    # What the job prints must not be mixed with the outcome.
     sys.stdout = sys.stderr
     try:
         job = pickle.load(stdin)
     except EOFError:
-        # The node was gone before it sent the job.
+        # The node ended before it sent the job.
         os._exit(1)
     throttle = Throttle()
     Thread(target=_read_duty_cycles, args=(stdin, throttle), daemon=True).start()
@@ -55,10 +56,10 @@ def main() -> None:
 
 
 def lower_priority() -> str | None:
-    """Lower the process's scheduling priority as far as possible. Returns a warning to log, if any."""
+    """Lower the scheduling priority of the process as far as possible. Returns a warning to log, or None."""
     warning = None
     try:
-        os.nice(MIN_PRIORITY)
+        os.nice(LOWEST_PRIORITY)
     except OSError as error:
         warning = (
             f"the process that builds snapshots cannot lower its priority ({error.strerror}) and competes "
@@ -75,10 +76,10 @@ def lower_priority() -> str | None:
 
 
 class Throttle:
-    """Pauses this process after every `WORK_SLICE_S` of CPU time, so that it works `duty_cycle` of the time.
+    """Pauses this process after every `WORK_SLICE_S` of CPU time, so that it works for `duty_cycle` of the time.
 
-    Even at the lowest priority, a process that never pauses slows down its core's other hardware threads and evicts
-    the caches of other processes.
+    Even at the lowest priority, a process that never pauses slows down the other hardware threads of its core and
+    evicts other processes' data from the caches.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
-"""The Listener port: accepts a few connections at a time, at a limited rate, and retries when the process or system
-has no free files."""
+"""The Listener port: accepts a few connections at a time, at a limited rate, and retries if the process or the system
+has run out of descriptors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 ACCEPTED_PER_ITERATION: Final = 8
-"""A few milliseconds of work, including the connections that are closed again."""
+"""A few milliseconds of work, also if the connections are refused."""
 RETRY_S: Final = 0.5
-"""Time without accepting after a failure, for example EMFILE."""
+"""Wait after a failure to accept, such as EMFILE."""
 
 
 class TcpListener:
-    """Passes accepted connections and their hosts to `admit` once the loop runs, which returns the seconds for which
-    further connections wait. The socket is bound."""
+    """Accepts connections on the bound socket `sock` while the loop runs.
+
+    `admit(connection, host)` is called for each; it returns for how many seconds no further one is accepted.
+    """
 
     def __init__(
         self, sock: socket.socket, loop: AbstractEventLoop, admit: Callable[[socket.socket, str], float]
@@ -59,7 +61,7 @@ class TcpListener:
             return
         except OSError as error:
             # For example no free descriptor. Established connections are not affected.
-            logger.warning("cannot accept connections at port %d: %s", self._port, error.strerror)
+            logger.warning("cannot accept connections on port %d: %s", self._port, error.strerror)
             self._pause(RETRY_S)
 
     def _pause(self, wait_s: float) -> None:

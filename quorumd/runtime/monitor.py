@@ -1,4 +1,4 @@
-"""Periodic checks on the event thread: whether the event loop runs, how busy it is, and whether the node is ready."""
+"""Periodic checks on the event thread: whether the loop runs, how busy it is, and whether the node is ready."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from quorumd.runtime.notify import notify
 
 INTERVAL_S = 1.0
 STARTING_INTERVAL_S = 0.01
-"""The shortest interval until the node is first ready."""
+"""The shortest interval until the node is ready for the first time."""
 STARTING_SHARE = 0.1
-"""The interval as a share of the time since the start, until the node is first ready: no start is delayed by more."""
+"""Until the node is ready for the first time, the interval is this share of the time since the start, so that no
+start is delayed by more."""
 RESPONSE_LIMIT_S = 2.0
 """A node whose event thread takes longer to report readiness is not ready."""
 STARTUP_EXTENSION_S = 60
-"""Extension of systemd's start timeout per check. A node without a majority waits for other nodes or an operator;
-restarting it would not help."""
+"""By how much each check extends systemd's start timeout. A node without a majority waits for other nodes or an
+operator; restarting it would not help."""
 STALLED_AFTER_S = 10.0
+"""/healthz fails if the last check is longer ago than this."""
 
 
 class Monitor:
-    """Measures the event thread and reports the node's state to systemd. Started on the event thread.
+    """Measures the event thread, on which it must be created, and reports the node's state to systemd.
 
-    The idle ratio is 1 - (CPU time of the event thread / elapsed time). Blocking in a system call counts as idle.
-    Clocks are arguments for tests. `on_ready` is called when the node is ready for the first time.
+    The idle ratio is 1 - (CPU time of the event thread / elapsed time), so that blocking in a system call counts as
+    idle. The clocks are arguments for tests. `on_ready` is called when the node is ready for the first time.
     """
 
     def __init__(
@@ -62,10 +64,10 @@ class Monitor:
         self._has_started = False
         self._timer: TimerHandle | None = None
         self._due_s: float | None = None
-        """When the next check is due."""
+        """When the next check is due, by `now_s`."""
 
     def start(self) -> None:
-        """Check now and then periodically until `stop`."""
+        """Run a check now, and then periodically until `stop`."""
         self._tick()
 
     def stop(self) -> None:
@@ -115,7 +117,7 @@ class Monitor:
             notify(f"STATUS={status}")
         if not reasons and not self._has_started:
             self._has_started = True
-            # The image is loaded: exclude its long-lived objects from garbage collection.
+            # The image is loaded. Exclude its long-lived objects from garbage collection.
             gc.freeze()
             notify("READY=1", f"MAINPID={os.getpid()}")
             if self._on_ready is not None:
@@ -124,16 +126,16 @@ class Monitor:
             notify(f"EXTEND_TIMEOUT_USEC={STARTUP_EXTENSION_S * 1_000_000}")
 
     def health(self) -> ProbeResult:
-        """The result of /healthz, from any thread: whether the event loop runs and the log accepts appends."""
+        """The result of /healthz, on any thread: whether the event loop runs and the log's disk has free space."""
         stalled_s = self._now_s() - self._last_tick_s
         if stalled_s > STALLED_AFTER_S:
             return ProbeResult(False, f"the event loop has not run for {stalled_s:.0f} s")
         if not self._node.log.has_free_space():
-            return ProbeResult(False, "the disk is full: free space; no acknowledged data is lost")
+            return ProbeResult(False, "the disk is full: free some space; no acknowledged data is lost")
         return ProbeResult(True, "ok")
 
     def readiness(self) -> ProbeResult:
-        """The result of /readyz, decided on the event thread; call from any other thread."""
+        """The result of /readyz, which is determined on the event thread; call this on another thread."""
         decided: Future[ProbeResult] = Future()
         try:
             self._loop.call_soon_threadsafe(

@@ -26,12 +26,12 @@ BACKLOG = 1024
 DISCONNECT_CHECK_S = 0.1
 """Interval of checks whether the peers of paused connections have disconnected."""
 DISCONNECTED = getattr(select, "POLLRDHUP", select.POLLHUP)
-"""Linux reports the end of a stream even if there is unread data before it."""
+"""The event of a peer that has disconnected. Linux reports it even if there is unread data before it."""
 
 
 class TcpNetwork:
-    """The Network port. `on_rejected` is called for every connection refused by a limit; `tls` has the listeners with
-    TLS."""
+    """The Network port. `on_rejected` is called for every connection that a limit refuses; `tls` has the listeners
+    with TLS."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class TcpNetwork:
         except TimeoutError:
             failures.append(f"not connected within {self._limits.connect_timeout_ms} ms")
         except (OSError, ValueError, OverflowError) as error:
-            # An address from another node may be invalid in any way, including its host name or port.
+            # An address that another node announced may have an invalid host name or port.
             failures.append(f"no such address: {error}")
         connection.closed("; ".join(failures), refused=0 < refusals == len(failures))
 
@@ -138,7 +138,7 @@ class TcpNetwork:
         try:
             await self._loop.create_connection(lambda: link, host, port, family=family, proto=protocol)
         except BaseException:
-            # If cancelled at the very end, the loop drops an established transport without `connection_lost`.
+            # If cancelled just after the connection is established, the loop never calls `connection_lost`.
             self.on_link_closed(link)
             raise
 
@@ -154,22 +154,22 @@ class TcpNetwork:
             self._loop.call_exception_handler(context)
 
     def on_link_opened(self, link: _Link) -> None:
-        """Handle an established link."""
+        """Add an established link."""
         self._links.add(link)
 
     def on_link_closed(self, link: _Link) -> None:
-        """Handle the end of a link."""
+        """Remove a link that has ended."""
         self._links.discard(link)
         self._paused.discard(link)
 
     def on_reading_paused(self, link: _Link) -> None:
-        """Watch a link that the loop no longer reads, so that it does not report the end of the connection."""
+        """Watch a link from which the loop does not read: it would not notice the end of the connection."""
         self._paused.add(link)
         if self._disconnect_timer is None:
             self._disconnect_timer = self._loop.call_later(DISCONNECT_CHECK_S, self._abort_disconnected)
 
     def on_reading_resumed(self, link: _Link) -> None:
-        """Stop watching a link that the loop reads again."""
+        """Stop watching a link from which the loop reads again."""
         self._paused.discard(link)
 
     def _abort_disconnected(self) -> None:
@@ -195,7 +195,7 @@ class TcpNetwork:
 
 
 class _Link(asyncio.Protocol):
-    """One connection: asyncio's protocol on the one side, the Transport port on the other."""
+    """One connection: a protocol for asyncio, and a Transport for the node."""
 
     def __init__(self, network: TcpNetwork, connection: Connection, tls: TlsStream | None = None) -> None:
         self._network = network
@@ -214,7 +214,7 @@ class _Link(asyncio.Protocol):
         self._begin()
 
     def _begin(self) -> None:
-        """Report the connection as established, after the handshake if it has TLS."""
+        """Report the connection as established, if it has TLS after the handshake."""
         self._network.on_link_opened(self)
         if self._tls is None:
             self._establish()
@@ -232,7 +232,7 @@ class _Link(asyncio.Protocol):
         self._network.tls.handshakes.log_failure(self.peer, reason)
         self._failure = f"TLS handshake failed: {reason}"
         self._closing = True
-        # Close instead of aborting, so that the peer gets the alert with the reason.
+        # Not aborted, so that the peer gets the TLS alert with the reason.
         self._transport.close()
 
     @property
@@ -267,7 +267,7 @@ class _Link(asyncio.Protocol):
         self._connection.closed(self._failure or str(error or ""), refused=False)
 
     def write(self, data: bytes) -> None:
-        """See `ports.Transport`. uvloop sends the writes of one iteration of the loop together."""
+        """See `ports.Transport`. uvloop combines the writes of one iteration of the loop."""
         if self._closing:
             return
         if self._tls is not None:
@@ -287,13 +287,13 @@ class _Link(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close without sending what is queued."""
+        """See `ports.Transport`."""
         self._closing = True
         self._transport.abort()
 
     def on_idle_timeout(self) -> None:
         """Handle the idle timeout."""
-        # The owner closes an outgoing connection; abort it only if closing does not complete.
+        # The node closes outgoing connections itself; abort one only if it does not finish closing.
         if self._closing:
             self.abort()
 
@@ -313,7 +313,7 @@ class _Link(asyncio.Protocol):
 
     @property
     def descriptor(self) -> int:
-        """The descriptor of the socket."""
+        """The file descriptor of the socket."""
         return int(self._transport.get_extra_info("socket").fileno())
 
     @property
@@ -332,7 +332,7 @@ class _Link(asyncio.Protocol):
 
 
 class _AcceptedLink(_Link):
-    """An accepted connection: counted against the limits, closed when idle."""
+    """An accepted connection: counts towards the limits, and is closed when idle."""
 
     def __init__(
         self, network: TcpNetwork, host: str, accept: Callable[[], Connection], tls: TlsStream | None
@@ -342,7 +342,7 @@ class _AcceptedLink(_Link):
         self._counted_host = host
 
     def release(self) -> None:
-        """Subtract the connection from the counts."""
+        """Stop counting the connection."""
         self._network.connection_quotas.release(self._counted_host)
 
     def _establish(self) -> None:
@@ -357,12 +357,14 @@ class _AcceptedLink(_Link):
         if self._closing:
             self.abort()
         else:
-            logger.info("closing the connection from %s: idle for connections.max.idle.ms", self.peer)
+            logger.info(
+                "closing the connection from %s: idle for longer than connections.max.idle.ms", self.peer
+            )
             self.close()
 
 
 class _NullConnection:
-    """The Connection of a link before its handshake is complete."""
+    """The Connection of an accepted link until its handshake is complete."""
 
     def connected(self, transport: object) -> None: ...
 

@@ -1,4 +1,4 @@
-"""TLS and SASL of a running node, and the tasks that refresh keys and tokens."""
+"""TLS and SASL of a running node, and the periodic refresh of keys and tokens."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from quorumd.security.sasl.settings import ClientSasl, ListenerSasl, ServerSasl
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 5.0
-"""Delay after keys or a token could not be read, and the minimum between reads that unknown keys cause."""
+"""Wait after keys or a token could not be read, and the minimum interval of reads that unknown keys cause."""
 
 
 class NodeSecurity:
-    """Creates `tls` for the network and `sasl` for the node. `start` begins the tasks, `reload` reads files again."""
+    """Creates `tls` for the network and `sasl` for the node, and keeps both up to date once started."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class NodeSecurity:
         loop: AbstractEventLoop,
         on_expiry: Callable[[str, float], None],
     ) -> None:
-        """Raises ConfigError."""
+        """`on_expiry`: see `TlsListeners`. Raises ConfigError if key material cannot be used."""
         with_tls = {name: each.tls for name, each in listeners.items() if each.tls is not None}
         self.tls = TlsListeners(with_tls, loop, on_expiry)
         self._loop = loop
@@ -45,19 +45,19 @@ class NodeSecurity:
         }
 
     def start(self) -> None:
-        """Begin to watch files and to refresh keys and tokens."""
+        """Start to watch files and to refresh keys and tokens."""
         self.tls.start()
         for task in self._tasks:
             task.refresh()
 
     def reload(self) -> None:
-        """Read key material again."""
+        """Read certificates, keys and tokens again."""
         self.tls.reload()
         for task in self._tasks:
             task.refresh()
 
     def close(self) -> None:
-        """End the tasks."""
+        """Stop refreshing keys and tokens."""
         for task in self._tasks:
             task.close()
 
@@ -97,7 +97,7 @@ class NodeSecurity:
 
 
 class _Refresher:
-    """Calls `read` on a thread, and again after the number of seconds that it returns."""
+    """Calls `read` on another thread, and again after the number of seconds that it returned."""
 
     def __init__(self, loop: AbstractEventLoop, what: str, read: Callable[[], float]) -> None:
         self._loop = loop
@@ -108,7 +108,7 @@ class _Refresher:
         self._not_before_s = 0.0
 
     def refresh(self) -> None:
-        """Read now."""
+        """Read now, unless a read is in progress."""
         if self._is_running:
             return
         self.close()

@@ -1,14 +1,14 @@
-"""Signal handling of the daemon. Every signal but SIGKILL and SIGSTOP is logged.
+"""Signal handling of the daemon. Signals that end the process leave a trace, except SIGKILL and real-time signals.
 
     SIGTERM, SIGINT     graceful shutdown; a second one stops at once (see `daemon`)
     SIGUSR1, SIGQUIT    log the node's state and print the stacks of all threads
-    SIGHUP              read certificates, keys and tokens again; properties are read once, when a node starts
+    SIGHUP              read certificates, keys and tokens again; properties are read only when a node starts
     SIGUSR2             log that there is nothing to do
-    SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT     print the stacks, then end as without a handler
-    others that end a process (SIGALRM, SIGXCPU, ...)     log a line, then end as without a handler
+    SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT     print the stacks, then end the process as by default
+    others that end a process (SIGALRM, SIGXCPU, ...)     log a line, then end the process as by default
 
-To end at once loses nothing: acknowledged records are durable. The stacks are printed even if the event thread hangs;
-with `log.format=json` they are the field `stacks` of one event, as long as another thread of Python can still run.
+Ending at once loses nothing: acknowledged records are durable. The stacks are printed even if the event thread hangs.
+With `log.format=json` they are the field `stacks` of one event, as long as another Python thread can still run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("quorumd.daemon")
 
 _stack_descriptors = [2]
-"""The descriptors to which stacks can be printed; the last one is used."""
+"""The descriptors to which stacks can be printed. The last one is used."""
 
 REPORT_SIGNALS = (signal.SIGUSR1, signal.SIGQUIT)
 IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGUSR2)
@@ -52,7 +52,7 @@ FATAL_SIGNALS = tuple(
 
 
 def install(log_format: str) -> None:
-    """Handle signals while a node starts, when no event loop runs yet."""
+    """Handle signals while a node starts, before its event loop runs."""
     if sys.stderr is sys.__stderr__:
         faulthandler.enable(all_threads=True)
     for number in FATAL_SIGNALS:
@@ -67,8 +67,10 @@ def install(log_format: str) -> None:
 
 
 def attach(loop: AbstractEventLoop, state: Callable[[], str], reload: Callable[[], None]) -> None:
-    """Handle signals between the callbacks of a loop. `state()`: the line that is logged on request. `reload()` reads
-    key material again."""
+    """Handle signals in the event loop, between its callbacks.
+
+    `state()` returns the line to log on SIGUSR1 and SIGQUIT; `reload()` reads key material again.
+    """
     loop.add_signal_handler(signal.SIGUSR2, _log_ignored_signal, signal.SIGUSR2)
     loop.add_signal_handler(signal.SIGHUP, _reload, reload)
     for number in REPORT_SIGNALS:
@@ -90,7 +92,7 @@ def describe_state(node: Node) -> str:
 
 
 def _print_stacks() -> None:
-    # From C, so that the stack of a thread that hangs is printed; the previous handler runs too.
+    # In C, so that the stacks are printed even if a thread hangs; the previous handler runs too.
     for number in REPORT_SIGNALS:
         faulthandler.register(number, _stack_descriptors[-1], all_threads=True, chain=True)
 

@@ -10,7 +10,7 @@ from threading import Thread
 logger = logging.getLogger("quorumd.daemon")
 
 QUIET_S = 0.05
-"""A dump is complete after this pause."""
+"""A dump is complete once nothing was written for this long."""
 PART_BYTES = 64 * 1024
 
 
@@ -19,7 +19,7 @@ class StackLog:
 
     def __init__(self) -> None:
         self._read_end, self.descriptor = os.pipe()
-        # Non-blocking: output beyond the pipe's capacity is lost, since no thread may wait for this one.
+        # No thread may wait for this one, so output beyond the pipe's capacity is lost.
         os.set_blocking(self.descriptor, False)
         Thread(target=self._run, name="stacks", daemon=True).start()
 

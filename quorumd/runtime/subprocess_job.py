@@ -1,7 +1,7 @@
-"""Runs a job in a subprocess: starts it, waits for it on a thread, and kills it with the node.
+"""Runs a job in a subprocess: starts it, waits for it on a thread, and kills it when the node stops.
 
-`quorumd.runtime.job_process` is the subprocess. The job and its outcome are pickled and sent over pipes. The
-subprocess exits when its standard input is closed because the node is gone.
+The subprocess runs `quorumd.runtime.job_process`. The job and its outcome are pickled and sent through pipes. If the
+node dies, the subprocess exits because its standard input is closed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SubprocessJob:
         self._closed = False
         self._input_lock = Lock()
         self._input: IO[bytes] | None = None
-        """Standard input of the process, once it has its job."""
+        """Standard input of the process, once the job has been written to it."""
         self._duty_cycle = MIN_DUTY_CYCLE
         self._logged: set[str] = set()
 
@@ -61,7 +61,7 @@ class SubprocessJob:
                     os.write(self._input.fileno(), bytes((round(100 * self._duty_cycle),)))
 
     def close(self) -> None:
-        """Kill the subprocess, if there is one; its `done` may or may not be called."""
+        """Kill the subprocess, if there is one. The `done` of its job may or may not be called."""
         with self._start_lock:
             self._closed = True
             if self._process is not None:
@@ -78,7 +78,7 @@ class SubprocessJob:
         try:
             self._call_threadsafe(partial(self._ended, done, outcome))
         except RuntimeError:
-            return  # The event thread is gone.
+            return  # The event thread has ended.
 
     def _ended(self, done: Callable[[Any], None], outcome: Any) -> None:
         self._thread = None
@@ -93,7 +93,7 @@ class SubprocessJob:
                 [sys.executable, "-P", "-m", "quorumd.runtime.job_process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                bufsize=0,  # Closing a buffered standard input would fail once the process is dead.
+                bufsize=0,  # Closing a buffered standard input would fail once the process has died.
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
         with process:
@@ -111,7 +111,7 @@ class SubprocessJob:
                 self._input = None
         self._process = None
         if process.returncode != 0 or not output:
-            raise OSError(ECHILD, f"the process of the job died with {_exit_text(process.returncode)}")
+            raise OSError(ECHILD, f"the subprocess died with {_exit_text(process.returncode)}")
         outcome, note = pickle.loads(output)
         if note is not None and note not in self._logged:
             self._logged.add(note)

@@ -1,7 +1,7 @@
 """TLS of one connection between the socket and the Network port: ciphertext on one side, plaintext on the other.
 
-Handshakes, the only expensive part, run on a thread of their own and are limited in number and time. A failed
-handshake closes only its connection.
+Handshakes, the only expensive part, run on a separate thread and are limited in number and time. A failed handshake
+closes only its connection.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 MAX_HANDSHAKES: Final = 256
-"""Maximum of unfinished handshakes of accepted connections. A further one replaces the one that has been waiting for
-its client longest, so that silent clients do not keep others out. One whose client has gone counts until the thread
-has reached it, since it needs memory until then."""
+"""Maximum number of unfinished handshakes of accepted connections. A further one replaces the oldest that waits for
+its client, so that silent clients do not keep others out. A handshake whose client has left counts until the thread
+has finished its step, since it needs memory until then."""
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
-"""Maximum that a peer may send before its handshake is complete; certificate chains have a few KiB."""
+"""Maximum bytes that a peer may send before its handshake is complete; certificate chains have a few KiB."""
 FAILURE_LOG_INTERVAL_S: Final = 10.0
 _READ_BYTES: Final = 16 * 1024
-"""The plaintext of the largest record."""
+"""The plaintext of the largest TLS record."""
 
 
 class Handshakes:
@@ -41,7 +41,7 @@ class Handshakes:
         self.loop = loop
         self.accepted_in_progress = 0
         self.accepted: dict[TlsStream, None] = {}
-        """Those in progress of accepted connections that are open, in the order of their arrival."""
+        """The unfinished handshakes of accepted connections that are open, oldest first."""
         self.failures = 0
         self._executor: ThreadPoolExecutor | None = None
         self._next_log_s = 0.0
@@ -54,8 +54,8 @@ class Handshakes:
         return self.loop.run_in_executor(self._executor, step)
 
     def admit(self, stream: TlsStream) -> None:
-        """Count the handshake of an accepted connection, and end one that waits for its client if there are too many:
-        this one if the thread has work to do for all others."""
+        """Count the handshake of an accepted connection. If there are too many, fail the oldest that waits for its
+        client; that is this one if the thread has a step to do for every other."""
         self.accepted_in_progress += 1
         self.accepted[stream] = None
         if self.accepted_in_progress > MAX_HANDSHAKES:
@@ -73,13 +73,13 @@ class Handshakes:
             self.failures_since_log = 0
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread after its current step."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class TlsStream:
-    """One connection. After `start`, one of `on_established` and `on_failed(reason)` is called."""
+    """One connection. Unless it is lost first, `start` leads to `on_established` or `on_failed(reason)`."""
 
     def __init__(
         self,
@@ -88,11 +88,14 @@ class TlsStream:
         mapper: PrincipalMapper | None,
         server_name: str | None = None,
     ) -> None:
-        """`mapper` names accepted clients; `server_name` is the host of an outgoing connection."""
+        """`mapper` maps the certificates of clients to principals; None for an outgoing connection.
+
+        `server_name` is the host of an outgoing connection.
+        """
         self.principal = ANONYMOUS
         self.is_established = False
         self.is_ended = False
-        """Whether the peer has sent close_notify and waits for the same."""
+        """Whether the peer has sent close_notify, and waits for that of this side."""
         self._mapper = mapper
         self._handshakes = handshakes
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -103,7 +106,7 @@ class TlsStream:
         """Ciphertext that arrived during a step of the handshake."""
         self._handshake_bytes = 0
         self.is_working = False
-        """Whether the thread has a step of the handshake to do."""
+        """Whether a step of the handshake is queued or running on the thread."""
         self._is_paused = False
         self._is_over = False
         self._timer: TimerHandle | None = None
@@ -117,7 +120,8 @@ class TlsStream:
         on_established: Callable[[], None],
         on_failed: Callable[[str], None],
     ) -> None:
-        """Begin the handshake. Data that arrives together with its end is returned by the next `receive`."""
+        """Begin the handshake. The next `receive` returns data that arrived together with the end of the
+        handshake."""
         self._transport, self._on_established, self._on_failed = transport, on_established, on_failed
         if self._mapper is not None:
             self._handshakes.admit(self)
@@ -154,14 +158,14 @@ class TlsStream:
         """Return the close_notify message that ends the connection."""
         self._end()
         if self.is_established:
-            # It waits for the peer to close, which no longer matters.
+            # unwrap() raises until the peer has closed too, which no longer matters.
             with suppress(ssl.SSLError, OSError):
                 self._ssl.unwrap()
             return self._outgoing.read()
         return b""
 
     def connection_lost(self) -> None:
-        """Release the resources of the connection, without a cycle that needs the garbage collector."""
+        """Release the resources of the connection. Leaves no reference cycle for the garbage collector."""
         self._end()
         del self._transport, self._on_established, self._on_failed
 
@@ -171,7 +175,7 @@ class TlsStream:
             while chunk := self._ssl.read(_READ_BYTES):
                 chunks.append(chunk)
                 if not (self._incoming.pending or self._ssl.pending()):
-                    # Usually whole records arrive, and the exception costs as much as the decryption.
+                    # Usually whole records arrive. Another read would raise, at the cost of a decryption.
                     break
             else:
                 self.is_ended = True
@@ -184,7 +188,7 @@ class TlsStream:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _step(self) -> None:
-        """Continue the handshake with what was received."""
+        """Continue the handshake with the received data."""
         self._take_received()
         self.is_working = True
         self._handshakes.run(self._continue).add_done_callback(self._on_step_done)
@@ -201,7 +205,7 @@ class TlsStream:
 
     def _on_step_done(self, step: Future[None]) -> None:
         self.is_working = False
-        # The loop logs an exception that was not retrieved, also after the connection is gone.
+        # Retrieve the exception even if the connection is gone: the loop logs those that are not retrieved.
         error = None if step.cancelled() else step.exception()
         if self._is_over:
             self._release()
@@ -254,7 +258,7 @@ class TlsStream:
             self._release()
 
     def _release(self) -> None:
-        """Count the handshake no longer, now that neither its connection nor the thread needs it."""
+        """Stop counting the handshake, now that neither its connection nor the thread needs it."""
         if self._mapper is not None:
             self._handshakes.accepted_in_progress -= 1
 

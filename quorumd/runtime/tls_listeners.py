@@ -1,4 +1,4 @@
-"""The TLS contexts of a node by listener name: built at the start, and again when their files change."""
+"""The TLS contexts of a node by listener name: built at the start, and rebuilt when their files change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FileState = tuple[tuple[int, int, int] | None, ...]
 
 
 class _TlsListener:
-    """One listener name: its settings, and the contexts for new connections."""
+    """The settings of one listener name, and the contexts for new connections."""
 
     def __init__(self, name: str, settings: TlsSettings) -> None:
         self.name = name
@@ -35,9 +35,9 @@ class _TlsListener:
 
 
 class TlsListeners:
-    """Creates the streams of connections; listener names without TLS have none.
+    """Creates the TLS streams of connections; those of listener names without TLS have none.
 
-    `on_expiry`: called with the name of a listener and the Unix time in seconds at which its certificate expires.
+    `on_expiry` is called with a listener name and the Unix time in seconds at which its certificate expires.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TlsListeners:
         on_expiry: Callable[[str, float], None] = lambda name, expires_s: None,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
-        """Raises ConfigError."""
+        """Build the contexts. Raises ConfigError if key material cannot be used."""
         self._loop = loop
         self._wall_s = wall_s
         self._on_expiry = on_expiry
@@ -66,7 +66,7 @@ class TlsListeners:
         return TlsStream(context, self.handshakes, found.mapper)
 
     def outgoing(self, listener: str, host: str) -> TlsStream | None:
-        """The stream of a connection to a node that has this listener, None without TLS."""
+        """The stream of a connection to this listener of another node, None without TLS."""
         found = self._listeners.get(listener)
         if found is None:
             return None
@@ -77,7 +77,7 @@ class TlsListeners:
         self._watch()
 
     def reload(self) -> None:
-        """Read the key material again, for new connections. Unusable files leave the previous contexts in effect."""
+        """Read the key material again, for new connections. The previous contexts are kept if it cannot be used."""
         for each in self._listeners.values():
             self._reload(each)
         self._report_expiry()
@@ -101,9 +101,9 @@ class TlsListeners:
         try:
             listener.contexts = build_contexts(listener.settings)
         except ConfigError as error:
-            logger.error("listener %s keeps its old certificates: %s", listener.name, error)
+            logger.error("listener %s keeps its previous certificates: %s", listener.name, error)
             return
-        logger.info("listener %s has loaded its certificates again", listener.name)
+        logger.info("listener %s has reloaded its certificates", listener.name)
 
     def _report_expiry(self) -> None:
         now_s = self._wall_s()
@@ -125,7 +125,7 @@ class TlsListeners:
 
 
 def _state_of(paths: tuple[str, ...]) -> _FileState:
-    """Times, sizes and inodes of the files, by which a change of one is detected."""
+    """Times, sizes and inodes of the files, to detect a change."""
     return tuple(_stat(path) for path in paths)
 
 

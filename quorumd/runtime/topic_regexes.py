@@ -9,7 +9,8 @@ from quorumd.text import escaped
 
 MAX_LENGTH: Final = 4_096
 MAX_MEMORY_BYTES: Final = 1 << 16
-"""Per expression: a program of some thousand instructions, and a cache, whose size bounds the time to match, too."""
+"""Maximum memory per expression, for a program of some thousand instructions and a cache. The size of the cache also
+bounds the time of a match."""
 _SHOWN: Final = 100
 
 
@@ -38,9 +39,12 @@ class Re2Regex:
 
 
 def compile_regex(pattern: str) -> Re2Regex:
-    """Compile an expression, a `RegexCompiler`. Most nodes never need the package, so it is imported here."""
+    """Compile an expression, as `RegexCompiler`.
+
+    Raises RequestError if it is invalid or too long, or if the package of RE2 is not installed.
+    """
     try:
-        import re2
+        import re2  # here, since most nodes never need it
     except ImportError:
         raise _refused(
             "regular expressions in subscriptions need the package google-re2 on the brokers: "
