@@ -8,7 +8,7 @@ resource   TOPIC, GROUP, CLIENT_METRICS or BROKER
 name
 type       of Kafka's ConfigDef
 default    null, or = and the value
-rule       constraint of values: MIN:MAX (either may be missing), with |N for one value outside the range;
+rule       constraint of values: MIN:MAX (MAX may be missing), with |N for one value outside the range;
            in=A,B or case-insensitive=A,B for one of several; items=A,B for a list without empty items, of these if
            any are named, and some-items= if the list must not be empty; replicas, non-empty and offset-reset
 synonym    the broker config that is the default of this one

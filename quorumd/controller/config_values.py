@@ -130,8 +130,9 @@ def _check_rule(rule: str, value: Value) -> str | None:
     minimum, _, maximum = bounds.partition(":")
     if extra and value == float(extra):
         return None
-    if (minimum and value < float(minimum)) or (maximum and value > float(maximum)):
-        return f"must be {_range(minimum, maximum)}{f', or {extra}' if extra else ''}"
+    if value < float(minimum) or (maximum and value > float(maximum)):
+        allowed_range = f"from {minimum} to {maximum}" if maximum else f"at least {minimum}"
+        return f"must be {allowed_range}{f', or {extra}' if extra else ''}"
     return None
 
 
@@ -143,12 +144,6 @@ def _check_list_rule(kind: str, allowed: Sequence[str], items: list[str]) -> str
     if allowed and not all(item in allowed for item in items):
         return f"must be a list of {', '.join(allowed)}"
     return None
-
-
-def _range(minimum: str, maximum: str) -> str:
-    if not maximum:
-        return f"at least {minimum}"
-    return f"from {minimum} to {maximum}" if minimum else f"at most {maximum}"
 
 
 def is_offset_reset(text: str) -> bool:

@@ -60,7 +60,7 @@ def read_windows(
         needed = _needed_bytes(found, len(data) - found.end)
         # A file that another process has truncated in the meantime yields less than the window.
         may_grow = found.end > 0 or needed > window_bytes
-        if needed == 0 or needed > max_batch_bytes or end + needed > file_size or not may_grow:
+        if needed == 0 or needed > max_batch_bytes or not may_grow:
             # The fault begins with a position in `data`, which means nothing to the caller.
             fault = found.fault.partition(": ")[2]
             yield Window(position, data, found.headers, end, fault, found.incomplete)

@@ -192,16 +192,14 @@ def _cluster_id(value: object) -> str:
         return ""
     if not isinstance(value, str):
         raise ValueError(f"clusterId is {json.dumps(value)}, expected a string")
-    if not _is_text(value):
-        raise ValueError(f"clusterId is {json.dumps(value)}, which contains an unpaired surrogate")
-    if len(value.encode()) > _MAX_CLUSTER_ID_BYTES:
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        # JSON allows it, and UTF-8 does not.
+        raise ValueError(f"clusterId is {json.dumps(value)}, which contains an unpaired surrogate") from None
+    if size > _MAX_CLUSTER_ID_BYTES:
         raise ValueError(f"clusterId has more than {_MAX_CLUSTER_ID_BYTES} bytes")
     return value
-
-
-def _is_text(value: str) -> bool:
-    """Whether `value` has no unpaired surrogates, which JSON allows and UTF-8 does not."""
-    return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
 
 
 def _voters(fields: dict[str, object], name: str) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quorumd.controller.cluster_image import KRAFT_VERSION, ClusterImage
-from quorumd.controller.partition import RECOVERING, Partition, PartitionId
+from quorumd.controller.partition import RECOVERING, Partition, PartitionId, partition_record
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
@@ -124,6 +124,13 @@ def test_partition_record_replaces_existing_partition(image: ClusterImage) -> No
     assert [image.index.leader_count(broker_id) for broker_id in (1, 2, 3)] == [0, 0, 1]
 
 
+def test_partition_record_has_every_field(image: ClusterImage) -> None:
+    written = Partition((1, 2, 3), (1,), 1, 4, 9, (3,), (2,), (1, 2), (2,), (3,), RECOVERING)
+    written.directories = tuple(DIRECTORY_IDS[1:])
+    image.apply(partition_record(WHERE, written), [])
+    assert partition(image) == written
+
+
 def test_clearing_the_elr_changes_every_partition_that_has_one(image: ClusterImage) -> None:
     """As in stock readers, it bumps the partition epoch but not the leader epoch."""
     image.apply(TopicRecord("u", OTHER), [])
@@ -151,6 +158,7 @@ def test_topic_removal_removes_its_configs(image: ClusterImage) -> None:
     assert image.topic_by_name("t") is None
     assert image.partition(WHERE) is None
     assert image.index.leader_counts == {}
+    assert image.topic_revision(TOPIC) == image.topic_revision(OTHER)
     image.apply(TopicRecord("t", OTHER), [])
     assert image.min_isr("t") == 1
 

@@ -98,6 +98,15 @@ def test_unclean_election_elects_any_active_replica_of_leaderless_partition(
     )
 
 
+def test_unclean_election_clears_the_elr() -> None:
+    """Its members have records that the elected replica may lack."""
+    cluster = PartitionHarness([1, 2, 3])
+    begin(cluster, Partition((1, 2, 3), (), NO_LEADER, elr=(1,)))
+    cluster._set(1, is_fenced=True)
+    assert elect(cluster, UNCLEAN, {TOPIC: [0]}) == {TOPIC: {0: 0}}
+    assert (cluster.partition.leader, cluster.partition.elr) == (2, ())
+
+
 def test_unclean_election_elects_no_inactive_replica(cluster: PartitionHarness) -> None:
     begin(cluster, LEADERLESS)
     for broker_id in (1, 2, 3):

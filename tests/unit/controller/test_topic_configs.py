@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from quorumd.controller.cluster_image import ALL_BROKERS, ClusterImage
-from quorumd.controller.config_table import TOPIC_CONFIGS, ConfigDefinition, ConfigType
+from quorumd.controller.config_table import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDefinition, ConfigType
 from quorumd.controller.config_values import parse_value
 from quorumd.controller.effective_configs import ConfigSource, ConfigValue, effective_topic_configs
 from quorumd.controller.topic_configs import validate_topic_configs
@@ -105,3 +105,10 @@ def test_values_that_no_topic_config_has() -> None:
         assert parse_value("x", names, "a,b") == ["a", "b"]
         with pytest.raises(RequestError, match="empty"):
             parse_value("x", names, "")
+
+
+def test_broker_config_may_ignore_case() -> None:
+    algorithm = BROKER_CONFIGS["sasl.oauthbearer.assertion.algorithm"]
+    assert parse_value("x", algorithm, "es256") == "es256"
+    with pytest.raises(RequestError, match="ES256, RS256"):
+        parse_value("x", algorithm, "hs256")

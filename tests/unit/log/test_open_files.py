@@ -68,6 +68,7 @@ CALLS: dict[str, Callable[[SimulatedDisk], object]] = {
     "read a log": lambda disk: list(read_log(disk, "log", 0, 30)),
     "read a part of a log": lambda disk: list(read_log(disk, "log", 3, 5)),
     "read a file": lambda disk: read_whole(disk, PATH),
+    "write the indexes": lambda disk: open_log(disk, "log").close(),
     "write a file": lambda disk: write_atomically(disk, "log/file", b"content"),
 }
 

@@ -64,6 +64,11 @@ def kept(disk: Disk, directory: str, high_watermark: int = 0) -> tuple[bytes, Re
     return b"".join(parts), report
 
 
+def test_empty_log_has_no_epochs(disk: Disk, directory: str) -> None:
+    assert kept(disk, directory) == (b"", RecoveryReport(0))
+    assert read_whole(disk, f"{directory}/leader-epoch-checkpoint") == b"0\n0\n"
+
+
 @pytest.mark.parametrize("zeros", [0, 1, 60, 61, 500])
 def test_cut_at_every_byte_leaves_the_whole_batches(
     memory_disk: SimulatedDisk, directory: str, zeros: int

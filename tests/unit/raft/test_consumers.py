@@ -10,9 +10,13 @@ CONSUMER = ReplicaKey(NO_NODE)
 
 
 def test_consumer_waits_through_commits_below_its_offset() -> None:
-    bench = EngineHarness((1, 1, 3)).to_leader()
+    bench = EngineHarness((1, 1, 3)).to_leader(committed=False)
     end = bench.log.end_offset
     bench.step(RequestReceived("consumer", bench.fetch_of(2, replica=CONSUMER)))
+    bench.flush()
+    effects = bench.step(RequestReceived("voter", bench.fetch_of(2)))
+    assert bench.engine.high_watermark == end
+    assert bench.response_to("consumer", effects) is None
     bench.propose()
     bench.propose()
     bench.flush()
