@@ -64,6 +64,8 @@ class RegexSchedule:
         were created since the last one, or it was long ago. `created_offset`: the offset of the metadata at which a
         topic was last created."""
         patterns = group.regex_subscribers.keys()
+        if not patterns:
+            self.forget(group.id)
         if not patterns or group.id in self._running:
             return []
         last = self._last.get(group.id)

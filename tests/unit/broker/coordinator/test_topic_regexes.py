@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.broker.coordinator.consumer_group import EMPTY_ASSIGNMENT, LEAVING, LEAVING_STATIC
+from quorumd.broker.coordinator.consumer_group import (
+    EMPTY_ASSIGNMENT,
+    LEAVING,
+    LEAVING_STATIC,
+    ConsumerGroup,
+    ResolvedRegex,
+    group_tombstones,
+)
 from quorumd.broker.coordinator.records import LoadedRecord
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
@@ -192,6 +199,27 @@ def test_last_subscriber_that_leaves_deletes_the_topics(groups: Groups, evaluati
     assert groups.machine.consumers.groups["g"].regexes == {}
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_first_expression_is_evaluated_at_once(
+    groups: Groups, evaluations: Evaluations, leaves: bool
+) -> None:
+    first, second = ConsumerClient(groups, "m1", regex=ORDERS), ConsumerClient(groups, "m2", "other")
+    joined(groups, evaluations, first, second)
+    first.beat(**({"epoch": LEAVING} if leaves else {"regex": ""}))
+    second.regex = ORDERS
+    second.beat()
+    assert len(evaluations.begun) == 1, "although the last evaluation was less than 10 s ago"
+
+
+def test_member_that_sends_its_subscription_gets_its_assignment(
+    groups: Groups, evaluations: Evaluations
+) -> None:
+    client = ConsumerClient(groups, "m1", regex=ORDERS)
+    joined(groups, evaluations, client)
+    assert client.beat(topics=None).assignment == client.owned, "a full request"
+    assert client.beat(topics=None, regex=None).assignment is None
+
+
 def test_returning_static_member_keeps_its_topics(groups: Groups, evaluations: Evaluations) -> None:
     before = ConsumerClient(groups, "m1", regex=ORDERS, instance_id="i1")
     joined(groups, evaluations, before)
@@ -278,6 +306,16 @@ def test_group_keeps_its_topics_where_the_expression_does_not_compile(
     evaluations.run(groups)
     client.beat(regex=None)
     assert owned_topics(client) == {b"orders-1", b"orders-2"}
+
+
+def test_deletion_of_a_group_deletes_its_expressions() -> None:
+    group = ConsumerGroup("g", regexes={ORDERS: ResolvedRegex(frozenset({"orders-1"}), 7, 1)})
+    deleted = [
+        (record.key.group_id, record.key.regular_expression, record.value)
+        for record in group_tombstones(group)
+        if isinstance(record.key, ConsumerGroupRegularExpressionKey)
+    ]
+    assert deleted == [("g", ORDERS, None)]
 
 
 def test_record_of_a_member_has_its_expression(groups: Groups) -> None:
