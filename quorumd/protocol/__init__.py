@@ -8,7 +8,6 @@
     apis                  supported API keys, names, version ranges, which are forwardable
     routes                the handler of each request, its origin, and its response
     response_errors       the error codes of a response; responses with an error only
-    decoded_size          the memory of decoded messages, estimated
     throttle_time         the throttle time of an encoded response
     config_resource_type  the types of resources that have configs
     endpoint_type         the types of endpoints that DescribeCluster lists (KIP-919)

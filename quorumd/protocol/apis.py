@@ -162,6 +162,13 @@ def response_header_version(key: int, version: int) -> int:
     return 1 if api(key).is_flexible(version) else 0
 
 
+def unsupported_version(key: int, version: int, supported: tuple[int, int] | None) -> UnsupportedVersion:
+    """Build the error about a request of a version outside the supported ones; None if the API is not supported."""
+    name = APIS[key].name if key in APIS else f"API key {key}"
+    known = f"; supported versions: {supported[0]} to {supported[1]}" if supported is not None else ""
+    return UnsupportedVersion(f"{name} v{version} is not supported{known}")
+
+
 def _message_class(name: str) -> type[Message]:
     module = import_module(f"quorumd.protocol.messages.{messages.MODULES[name]}")
     found: type[Message] = getattr(module, name)

@@ -66,7 +66,7 @@ def decode(message_class: type[M], version: int, data: bytes, position: int = 0)
     """
     try:
         message: M
-        message, end = message_class.DECODE[version](data, position)
+        message, end, _ = message_class.DECODE[version](data, position)
     except (KeyError, MalformedMessage, IndexError, struct.error) as error:
         raise _decoding_error(message_class, version, data, error) from None
     if end != len(data):
@@ -76,9 +76,9 @@ def decode(message_class: type[M], version: int, data: bytes, position: int = 0)
     return message
 
 
-def decode_prefix(message_class: type[M], version: int, data: bytes, position: int = 0) -> tuple[M, int]:
-    """Decode a message that more bytes may follow; return it and the position after it. Raises the errors of
-    `decode`."""
+def decode_prefix(message_class: type[M], version: int, data: bytes, position: int = 0) -> tuple[M, int, int]:
+    """Decode a message that more bytes may follow; return it, the position after it, and the memory of its array
+    elements, which may need forty times their bytes (estimated, in bytes). Raises the errors of `decode`."""
     try:
         return message_class.DECODE[version](data, position)
     except (KeyError, MalformedMessage, IndexError, struct.error) as error:
@@ -87,8 +87,10 @@ def decode_prefix(message_class: type[M], version: int, data: bytes, position: i
 
 def decode_in_steps(
     message_class: type[Message], version: int, data: bytes, position: int
-) -> Generator[None, None, tuple[Any, int]]:
-    """Decode as `decode_prefix` does, one step per array element, for messages with DECODE_IN_STEPS."""
+) -> Generator[int, None, tuple[Any, int, int]]:
+    """Decode as `decode_prefix` does, one step per array element, for messages with DECODE_IN_STEPS.
+
+    Yields the memory of the arrays whose counts are read."""
     try:
         return (yield from message_class.DECODE_IN_STEPS[version](data, position))
     except (MalformedMessage, IndexError, struct.error) as error:

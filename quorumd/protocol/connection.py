@@ -28,12 +28,12 @@ from typing import Any, Generic, TypeVar
 
 from quorumd.errors import ErrorCode, MalformedMessage, MessageTooLarge, UnsupportedVersion
 from quorumd.protocol.apis import (
-    APIS,
     ApiKey,
     request_class,
     request_header_version,
     response_class,
     response_header_version,
+    unsupported_version,
 )
 from quorumd.protocol.codec import (
     decode,
@@ -48,7 +48,7 @@ from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from quorumd.protocol.primitives import skip_tagged_fields
-from quorumd.protocol.response_errors import errors_in, top_level_error
+from quorumd.protocol.response_errors import refusal
 from quorumd.protocol.wire import Message
 
 M_co = TypeVar("M_co", bound=Message, covariant=True)
@@ -80,7 +80,8 @@ class Request(Generic[M_co]):
     `frame` holds header and message as received, without the size prefix, and the message begins at
     `body_offset`: forwarding needs both. `connection` is None for a request from inside an Envelope.
     `response_frame` is the encoded response while it waits for those of earlier requests. `message` is empty until
-    a large request is decoded completely (`continue_decoding`).
+    a large request is decoded completely (`continue_decoding`). `decoded_bytes`: memory of the array elements
+    whose counts are decoded.
     """
 
     __slots__ = (
@@ -90,6 +91,7 @@ class Request(Generic[M_co]):
         "client_id",
         "connection",
         "correlation_id",
+        "decoded_bytes",
         "decoding",
         "frame",
         "message",
@@ -105,6 +107,7 @@ class Request(Generic[M_co]):
         message: M_co,
         frame: bytes,
         body_offset: int,
+        decoded_bytes: int = 0,
     ) -> None:
         self.api_key = api_key
         self.api_version = api_version
@@ -113,9 +116,10 @@ class Request(Generic[M_co]):
         self.message = message
         self.frame = frame
         self.body_offset = body_offset
+        self.decoded_bytes = decoded_bytes
         self.connection: ServerConnection | None = None
         self.response_frame: bytes | bytearray | None = None
-        self.decoding: Generator[None, None, tuple[Any, int]] | None = None
+        self.decoding: Generator[int, None, tuple[Any, int, int]] | None = None
 
     def release_frame(self) -> None:
         """Give up the received bytes before the response; they no longer count as pending."""
@@ -137,9 +141,9 @@ class Request(Generic[M_co]):
         assert decoding is not None
         for taken in range(steps):
             try:
-                next(decoding)
+                self.decoded_bytes = next(decoding)
             except StopIteration as end:
-                self.message, _ = end.value
+                self.message, _, self.decoded_bytes = end.value
                 self.decoding = None
                 return taken + 1
         return steps
@@ -171,7 +175,7 @@ def read_request(frame: bytes, supported: VersionRanges, max_whole_bytes: int = 
         raise MalformedMessage(f"a frame of {len(frame)} bytes is too short for a request") from None
     versions = supported.get(api_key)
     if versions is None or not versions[0] <= version <= versions[1]:
-        raise UnsupportedVersion(_unsupported_message(api_key, version, versions))
+        raise unsupported_version(api_key, version, versions)
     message_class, is_flexible = _request_route(api_key, version)
     position = _REQUEST_HEAD.size
     client_id = None
@@ -191,15 +195,8 @@ def read_request(frame: bytes, supported: VersionRanges, max_whole_bytes: int = 
         request = Request(api_key, version, correlation_id, client_id, message_class(), frame, position)
         request.decoding = decode_in_steps(message_class, version, frame, position)
         return request
-    message, _ = decode_prefix(message_class, version, frame, position)
-    return Request(api_key, version, correlation_id, client_id, message, frame, position)
-
-
-def _unsupported_message(api_key: int, version: int, versions: tuple[int, int] | None) -> str:
-    name = APIS[api_key].name if api_key in APIS else f"API key {api_key}"
-    if versions is None:
-        return f"{name} v{version} is not supported"
-    return f"{name} v{version} is not supported; supported versions: {versions[0]} to {versions[1]}"
+    message, _, decoded_bytes = decode_prefix(message_class, version, frame, position)
+    return Request(api_key, version, correlation_id, client_id, message, frame, position, decoded_bytes)
 
 
 def encode_response(request: Request[Message], response: Message) -> bytes:
@@ -248,7 +245,8 @@ class ServerConnection:
         self._supported = supported
         self._pending: deque[Request[Message]] = deque()
         self.pending_bytes = 0
-        """Size of the requests that `pending` counts."""
+        """Size of the requests that `pending` counts; below it the memory of their array elements."""
+        self._decoded_bytes = 0
         self._waiting_bytes = 0
         """Size of the responses that wait for earlier ones."""
         self._output = bytearray()
@@ -277,7 +275,7 @@ class ServerConnection:
     @property
     def gathered_bytes(self) -> int:
         """Memory of incomplete requests, of those without a response, and of responses that wait for earlier ones."""
-        request_bytes = self.pending_bytes + len(self._pending) * DECODED_BYTES
+        request_bytes = self.pending_bytes + self._decoded_bytes + len(self._pending) * DECODED_BYTES
         return self._frames.buffered_bytes + request_bytes + self._waiting_bytes
 
     def close(self) -> None:
@@ -332,21 +330,31 @@ class ServerConnection:
         request.connection = self
         self._pending.append(request)
         self.pending_bytes += len(request.frame)
+        self._decoded_bytes += request.decoded_bytes
+
+    def _release(self, request: Request[Message]) -> None:
+        self.pending_bytes -= len(request.frame)
+        self._decoded_bytes -= request.decoded_bytes
 
     def continue_decoding(self, request: Request[Message], steps: int) -> int:
         """Continue as `Request.continue_decoding`.
 
         A malformed request sets `fault`: it and later ones get no response. One that is too large gets it here.
         """
+        counted = request.decoded_bytes
         try:
             try:
                 return request.continue_decoding(steps)
             except MessageTooLarge as too_large:
-                self.respond(request, _refusal(request.api_key, too_large))
+                self.respond(request, refusal(request.api_key, too_large))
         except MalformedMessage as fault:
             self.fault = fault
-            while self._pending.pop() is not request:
-                pass
+            dropped = None
+            while dropped is not request:
+                dropped = self._pending.pop()
+                self._release(dropped)
+        finally:
+            self._decoded_bytes += request.decoded_bytes - counted
         request.decoding = None
         return steps
 
@@ -405,18 +413,18 @@ class ServerConnection:
     def _advance(self) -> None:
         """Drop the first request, which has its response, and release the responses that waited for it."""
         pending = self._pending
-        self.pending_bytes -= len(pending.popleft().frame)
+        self._release(pending.popleft())
         while pending:
             response_frame = pending[0].response_frame
             if response_frame is None:
                 break
             self._output += response_frame
             self._waiting_bytes -= len(response_frame)
-            self.pending_bytes -= len(pending.popleft().frame)
+            self._release(pending.popleft())
 
     def _refuse(self, frame: bytes, too_large: MessageTooLarge) -> None:
         api_key, version, correlation_id, _ = _REQUEST_HEAD.unpack_from(frame)
-        response = _refusal(api_key, too_large)
+        response = refusal(api_key, too_large)
         request = Request(api_key, version, correlation_id, None, request_class(api_key)(), frame, len(frame))
         self._admit(request)
         self.respond(request, response)
@@ -429,14 +437,6 @@ class ServerConnection:
         self._admit(request)
         versions = [ApiVersion(api_key, *self._supported[api_key])]
         self.respond(request, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, versions))
-
-
-def _refusal(api_key: int, too_large: MessageTooLarge) -> Message:
-    """Build the response that refuses a whole request. Raises `too_large` if the API has no error for that."""
-    response = top_level_error(api_key, ErrorCode.INVALID_REQUEST, str(too_large))
-    if not errors_in(response):
-        raise too_large
-    return response
 
 
 class ClientConnection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args, get_origin, get_type_hints
 
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, MessageTooLarge
 from quorumd.protocol.apis import response_class
 from quorumd.protocol.wire import Message, MessageStruct
 
@@ -40,6 +40,14 @@ def top_level_error(api_key: int, error: ErrorCode, text: str | None = None) -> 
     for name, value in (("error_code", int(error)), ("error_message", text)):
         if value is not None and hasattr(response, name):
             setattr(response, name, value)
+    return response
+
+
+def refusal(api_key: int, too_large: MessageTooLarge) -> Message:
+    """Build the response that refuses a whole request. Raises `too_large` if the API has no error for that."""
+    response = top_level_error(api_key, ErrorCode.INVALID_REQUEST, str(too_large))
+    if not errors_in(response):
+        raise too_large
     return response
 
 

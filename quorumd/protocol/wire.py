@@ -34,7 +34,8 @@ class Message(MessageStruct):
     API_KEY is None for headers and control records. RECORD_TYPE is that of a coordinator's record, in its key and its
     value; None for everything else. FLEXIBLE_FROM is the first version with compact encoding
     and tagged fields, None if there is none. DECODE_IN_STEPS is for requests that may be large, ENCODE_IN_STEPS for
-    responses that may be: generators that yield after each element of an array.
+    responses that may be: generators that yield after each element of an array. Decoders also return the memory of
+    the elements of all arrays, estimated in bytes; those in steps yield as much of it as they know.
     """
 
     __slots__ = ()
@@ -45,8 +46,8 @@ class Message(MessageStruct):
     MAX_VERSION: ClassVar[int]
     FLEXIBLE_FROM: ClassVar[int | None]
     ENCODE: ClassVar[Mapping[int, Callable[[Any, bytearray], None]]]
-    DECODE: ClassVar[Mapping[int, Callable[[bytes, int], tuple[Any, int]]]]
+    DECODE: ClassVar[Mapping[int, Callable[[bytes, int], tuple[Any, int, int]]]]
     ENCODE_IN_STEPS: ClassVar[Mapping[int, Callable[[Any, bytearray], Generator[None, None, None]]]] = {}
     DECODE_IN_STEPS: ClassVar[
-        Mapping[int, Callable[[bytes, int], Generator[None, None, tuple[Any, int]]]]
+        Mapping[int, Callable[[bytes, int], Generator[int, None, tuple[Any, int, int]]]]
     ] = {}

@@ -1,7 +1,8 @@
 """Emits decode_vN: one function per version, nested structs inlined, runs of fixed-size fields in one unpack.
 
 Each field becomes a local variable; those of a nested struct have its name as prefix, so that all are distinct.
-With `in_steps` the function is a generator that yields after each array element.
+The function returns the message, the position after it, and the memory of its array elements, estimated. With
+`in_steps` it is a generator that yields after each array element: the memory of arrays whose counts are read.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ class Decoder:
 
     def body(self) -> str:
         arguments = self._struct(self._message.fields, "")
-        self._construct("return ", self._message.name, arguments, ", pos")
+        has_arrays = "memory += " in self._source.text()
+        self._construct(
+            "return ", self._message.name, arguments, ", pos, memory" if has_arrays else ", pos, 0"
+        )
         text = self._source.text()
-        return f"    memory = 0\n{text}" if "memory += " in text else text
+        return f"    memory = 0\n{text}" if has_arrays else text
 
     def _struct(self, fields: list[FieldSchema], prefix: str) -> list[str]:
         """Decode the fields into locals; return the arguments of the class, in the order of its parameters."""
@@ -184,7 +188,7 @@ class Decoder:
             else:
                 self._nested(field, f"{name}.append(", ")")
             if self._in_steps:
-                self._source.line("yield")
+                self._source.line("yield memory")
 
     def _tags(self, fields: list[FieldSchema], prefix: str) -> None:
         tagged = [field for field in fields if self._is_present(field) and field.tagged_in(self._version)]

@@ -99,7 +99,7 @@ def _title(message: MessageSchema) -> str:
 def _functions(message: MessageSchema, needs: Needs) -> list[str]:
     """Emit every encode_vN and decode_vN; a version equal to an earlier one is an alias."""
     parts = []
-    decoded = f"tuple[{message.name}, int]"
+    decoded = f"tuple[{message.name}, int, int]"
     emitters: list[tuple[str, str, str, Callable[[MessageSchema, int, Needs], Encoder | Decoder]]] = [
         ("encode", f"message: {message.name}, out: bytearray", "None", Encoder),
         ("decode", "buf: bytes, pos: int", decoded, Decoder),
@@ -107,7 +107,7 @@ def _functions(message: MessageSchema, needs: Needs) -> list[str]:
     if message.decoded_in_steps:
         in_steps = partial(Decoder, in_steps=True)
         emitters.append(
-            ("decode_in_steps", "buf: bytes, pos: int", f"Generator[None, None, {decoded}]", in_steps)
+            ("decode_in_steps", "buf: bytes, pos: int", f"Generator[int, None, {decoded}]", in_steps)
         )
     if message.encoded_in_steps:
         parameters = f"message: {message.name}, out: bytearray"

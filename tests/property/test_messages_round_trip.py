@@ -18,7 +18,5 @@ def test_round_trip(name: str, version: int, data: st.DataObject) -> None:
     encoded = encode(message, version)
     assert decode(message_class(name), version, encoded) == message
     assert encode(decode(message_class(name), version, encoded), version) == encoded
-    assert decode_prefix(message_class(name), version, b"\xff" + encoded + b"\x00", 1) == (
-        message,
-        len(encoded) + 1,
-    )
+    decoded, end, _ = decode_prefix(message_class(name), version, b"\xff" + encoded + b"\x00", 1)
+    assert (decoded, end) == (message, len(encoded) + 1)

@@ -236,7 +236,7 @@ class ClassicGroup:
                 return None
             version = min(int.from_bytes(metadata[:2], "big"), ConsumerProtocolSubscription.MAX_VERSION)
             try:
-                subscription, _ = ConsumerProtocolSubscription.DECODE[version](metadata, 2)
+                subscription, _, _ = ConsumerProtocolSubscription.DECODE[version](metadata, 2)
             except (QuorumdError, IndexError):
                 return None
             topics.update(subscription.topics)

@@ -17,7 +17,6 @@ from quorumd.node.sessions.throttle import Throttle
 from quorumd.node.statistics import Histogram
 from quorumd.ports import Transport
 from quorumd.protocol.connection import ALL, Request, ServerConnection
-from quorumd.protocol.decoded_size import STRUCT_BYTES, decoded_size
 from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from quorumd.protocol.routes import Origin
 from quorumd.protocol.wire import Message
@@ -31,8 +30,6 @@ MAX_PENDING_BYTES = 1024 * 1024
 """The size of such requests; a connection may exceed it by one request."""
 ELEMENTS_AT_ONCE = 64
 """Elements of a large request that are decoded before any other event is handled: a tenth of a millisecond."""
-SMALL_REQUEST = 256
-"""Size of a frame whose lists need no estimate."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
 """Responses that a client has not read, in addition to its largest response."""
 DRAINED_BYTES = 1024 * 1024
@@ -80,9 +77,6 @@ class ServerSession:
         self._throttle = Throttle(context.quotas, context.node.clock)
         self._transport: Transport | None = None
         self._received_at: dict[int, float] = {}
-        self._decoded: dict[Request[Message], int] = {}
-        """The memory of the lists of requests without a response."""
-        self._decoded_bytes = 0
         self._is_flush_scheduled = False
         self._is_paused = False
         self._is_closing = False
@@ -110,8 +104,7 @@ class ServerSession:
     def held_bytes(self) -> int:
         """Memory that the node needs for this connection: requests and unsent responses."""
         transport = self._transport
-        unsent_bytes = transport.unsent_bytes if transport is not None else 0
-        return self._connection.gathered_bytes + self._decoded_bytes + unsent_bytes
+        return self._connection.gathered_bytes + (transport.unsent_bytes if transport is not None else 0)
 
     def continue_reading(self) -> None:
         """Handle requests that were received in an earlier iteration."""
@@ -151,8 +144,6 @@ class ServerSession:
         for request in requests:
             self._received_at[request.correlation_id] = now
             self._queued.append(request)
-            if len(request.frame) > SMALL_REQUEST:
-                self._count_decoded(request, decoded_size(request.message))
         if connection.fault is not None:
             self._close_on_fault()
         self._route_queued()
@@ -160,7 +151,7 @@ class ServerSession:
         may_route = self._may_route
         if must_wait or (may_route and (self._queued or connection.has_more)):
             self._await_turn()
-        if connection.gathered_bytes + self._decoded_bytes >= MIN_COUNTED_BYTES:
+        if connection.gathered_bytes >= MIN_COUNTED_BYTES:
             shares.record_held_bytes(self, self.held_bytes)
         must_pause = (
             self._is_closing
@@ -173,10 +164,6 @@ class ServerSession:
         if must_pause and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
-
-    def _count_decoded(self, request: Request[Message], size: int) -> None:
-        self._decoded_bytes += size - self._decoded.get(request, 0)
-        self._decoded[request] = size
 
     @property
     def _may_route(self) -> bool:
@@ -279,7 +266,6 @@ class ServerSession:
     def _continue_decoding(self, request: Request[Message], steps: int) -> int:
         """Decode up to `steps` elements, and count their memory."""
         taken = self._connection.continue_decoding(request, steps)
-        self._count_decoded(request, self._decoded.get(request, 0) + taken * STRUCT_BYTES)
         self._shares.record_held_bytes(self, self.held_bytes)
         return taken
 
@@ -307,7 +293,6 @@ class ServerSession:
             self._handle(request)
             return
         self._received_at.pop(request.correlation_id, None)
-        self._decoded_bytes -= self._decoded.pop(request, 0)
         # No request after a malformed one can be read.
         self._queued = deque(behind for behind in self._queued if connection.awaits_response(behind))
         if connection.fault is not None:
@@ -351,8 +336,6 @@ class ServerSession:
         del reason, refused
         self._transport = None
         self._received_at.clear()
-        self._decoded.clear()
-        self._decoded_bytes = 0
         self._queued.clear()
         self._shares.release(self)
         self._call_on_unblocked()
@@ -426,8 +409,6 @@ class ServerSession:
     def _complete(self, request: Request[Message]) -> None:
         if request is self._blocking_request:
             self._clock.call_soon(self._unblock)
-        if self._decoded:
-            self._decoded_bytes -= self._decoded.pop(request, 0)
         received_at = self._received_at.pop(request.correlation_id, None)
         if received_at is not None:
             histogram = self._statistics.request_latency_ms.get(request.api_key)

@@ -46,7 +46,7 @@ def encode_v0(message: AbortTransactionRecord, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AbortTransactionRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AbortTransactionRecord, int, int]:
     reason: str | None = None
     if buf[pos] == 0:
         pos += 1
@@ -60,7 +60,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AbortTransactionRecord, int]:
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return AbortTransactionRecord(reason), pos
+    return AbortTransactionRecord(reason), pos, 0
 
 
 ENCODE = {

@@ -87,7 +87,7 @@ def encode_v0(message: AccessControlEntryRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AccessControlEntryRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AccessControlEntryRecord, int, int]:
     id, resource_type = UNPACK_16sb(buf, pos)
     pos += 17
     resource_name, pos = read_compact_string(buf, pos)
@@ -110,7 +110,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AccessControlEntryRecord, int]:
         host,
         operation,
         permission_type,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

@@ -80,7 +80,7 @@ def encode_v3(message: AddOffsetsToTxnRequest, out: bytearray) -> None:
 encode_v4 = encode_v3
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnRequest, int, int]:
     transactional_id, pos = read_string(buf, pos)
     producer_id, producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
@@ -90,7 +90,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnRequest, int]:
         producer_id,
         producer_epoch,
         group_id,
-    ), pos
+    ), pos, 0
 
 
 decode_v1 = decode_v0
@@ -99,7 +99,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnRequest, int, int]:
     transactional_id, pos = read_compact_string(buf, pos)
     producer_id, producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
@@ -113,7 +113,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnRequest, int]:
         producer_id,
         producer_epoch,
         group_id,
-    ), pos
+    ), pos, 0
 
 
 decode_v4 = decode_v3

@@ -64,10 +64,10 @@ def encode_v3(message: AddOffsetsToTxnResponse, out: bytearray) -> None:
 encode_v4 = encode_v3
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    return AddOffsetsToTxnResponse(throttle_time_ms, error_code), pos
+    return AddOffsetsToTxnResponse(throttle_time_ms, error_code), pos, 0
 
 
 decode_v1 = decode_v0
@@ -76,14 +76,14 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[AddOffsetsToTxnResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AddOffsetsToTxnResponse(throttle_time_ms, error_code), pos
+    return AddOffsetsToTxnResponse(throttle_time_ms, error_code), pos, 0
 
 
 decode_v4 = decode_v3

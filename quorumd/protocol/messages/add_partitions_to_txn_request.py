@@ -181,7 +181,7 @@ def encode_v4(message: AddPartitionsToTxnRequest, out: bytearray) -> None:
 encode_v5 = encode_v4
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int, int]:
     memory = 0
     v3_and_below_transactional_id, pos = read_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = UNPACK_qh(buf, pos)
@@ -206,7 +206,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
         v3_and_below_producer_id,
         v3_and_below_producer_epoch,
         v3_and_below_topics,
-    ), pos
+    ), pos, memory
 
 
 decode_v1 = decode_v0
@@ -215,7 +215,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int, int]:
     memory = 0
     v3_and_below_transactional_id, pos = read_compact_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = UNPACK_qh(buf, pos)
@@ -248,10 +248,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
         v3_and_below_producer_id,
         v3_and_below_producer_epoch,
         v3_and_below_topics,
-    ), pos
+    ), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 14)
     memory += 273 * count
@@ -301,7 +301,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int]:
         0,
         0,
         [],
-    ), pos
+    ), pos, memory
 
 
 decode_v5 = decode_v4

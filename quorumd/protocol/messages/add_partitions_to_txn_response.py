@@ -180,7 +180,7 @@ def encode_v4(message: AddPartitionsToTxnResponse, out: bytearray) -> None:
 encode_v5 = encode_v4
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -206,7 +206,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
         0,
         [],
         results_by_topic_v3_and_below,
-    ), pos
+    ), pos, memory
 
 
 decode_v1 = decode_v0
@@ -215,7 +215,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -253,10 +253,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
         0,
         [],
         results_by_topic_v3_and_below,
-    ), pos
+    ), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -306,7 +306,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int]:
         error_code,
         results_by_transaction,
         [],
-    ), pos
+    ), pos, memory
 
 
 decode_v5 = decode_v4

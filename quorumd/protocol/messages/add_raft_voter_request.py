@@ -129,7 +129,7 @@ def encode_v1(message: AddRaftVoterRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
@@ -160,10 +160,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int]:
         KafkaUuid(voter_directory_id),
         listeners,
         True,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
@@ -196,7 +196,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int]:
         KafkaUuid(voter_directory_id),
         listeners,
         ack_when_committed,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

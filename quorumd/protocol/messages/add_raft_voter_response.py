@@ -59,7 +59,7 @@ def encode_v0(message: AddRaftVoterResponse, out: bytearray) -> None:
 encode_v1 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -67,7 +67,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AddRaftVoterResponse(throttle_time_ms, error_code, error_message), pos
+    return AddRaftVoterResponse(throttle_time_ms, error_code, error_message), pos, 0
 
 
 decode_v1 = decode_v0

@@ -48,14 +48,14 @@ def encode_v0(message: AllocateProducerIdsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AllocateProducerIdsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AllocateProducerIdsRequest, int, int]:
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AllocateProducerIdsRequest(broker_id, broker_epoch), pos
+    return AllocateProducerIdsRequest(broker_id, broker_epoch), pos, 0
 
 
 ENCODE = {

@@ -58,7 +58,7 @@ def encode_v0(message: AllocateProducerIdsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AllocateProducerIdsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AllocateProducerIdsResponse, int, int]:
     (
         throttle_time_ms,
         error_code,
@@ -75,7 +75,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AllocateProducerIdsResponse, int]:
         error_code,
         producer_id_start,
         producer_id_len,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

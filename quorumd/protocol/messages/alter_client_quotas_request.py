@@ -152,7 +152,7 @@ def encode_v1(message: AlterClientQuotasRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 8)
     memory += 201 * count
@@ -182,10 +182,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
         entries.append(EntryData(entry_data_entity, entry_data_ops))
     (validate_only,) = UNPACK_t(buf, pos)
     pos += 1
-    return AlterClientQuotasRequest(entries, validate_only), pos
+    return AlterClientQuotasRequest(entries, validate_only), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 201 * count
@@ -231,10 +231,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterClientQuotasRequest(entries, validate_only), pos
+    return AlterClientQuotasRequest(entries, validate_only), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterClientQuotasRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterClientQuotasRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 8)
     memory += 201 * count
@@ -251,7 +251,7 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
             entity_data_entity_type, pos = read_string(buf, pos)
             entity_data_entity_name, pos = read_nullable_string(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-            yield
+            yield memory
         count, pos = read_count(buf, pos, 11)
         memory += 153 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
@@ -262,15 +262,15 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
             op_data_value, op_data_remove = UNPACK_dt(buf, pos)
             pos += 9
             entry_data_ops.append(OpData(op_data_key, op_data_value, op_data_remove))
-            yield
+            yield memory
         entries.append(EntryData(entry_data_entity, entry_data_ops))
-        yield
+        yield memory
     (validate_only,) = UNPACK_t(buf, pos)
     pos += 1
-    return AlterClientQuotasRequest(entries, validate_only), pos
+    return AlterClientQuotasRequest(entries, validate_only), pos, memory
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterClientQuotasRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterClientQuotasRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 201 * count
@@ -291,7 +291,7 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
             else:
                 pos = skip_tagged_fields(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-            yield
+            yield memory
         count, pos = read_compact_count(buf, pos, 11)
         memory += 153 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
@@ -306,20 +306,20 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
             else:
                 pos = skip_tagged_fields(buf, pos)
             entry_data_ops.append(OpData(op_data_key, op_data_value, op_data_remove))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         entries.append(EntryData(entry_data_entity, entry_data_ops))
-        yield
+        yield memory
     (validate_only,) = UNPACK_t(buf, pos)
     pos += 1
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterClientQuotasRequest(entries, validate_only), pos
+    return AlterClientQuotasRequest(entries, validate_only), pos, memory
 
 
 ENCODE = {

@@ -123,7 +123,7 @@ def encode_v1(message: AlterClientQuotasResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -146,10 +146,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int]:
             entity_data_entity_name, pos = read_nullable_string(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
         entries.append(EntryData(entry_data_error_code, entry_data_error_message, entry_data_entity))
-    return AlterClientQuotasResponse(throttle_time_ms, entries), pos
+    return AlterClientQuotasResponse(throttle_time_ms, entries), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -184,7 +184,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterClientQuotasResponse(throttle_time_ms, entries), pos
+    return AlterClientQuotasResponse(throttle_time_ms, entries), pos, memory
 
 
 def encode_in_steps_v0(message: AlterClientQuotasResponse, out: bytearray) -> Generator[None, None, None]:

@@ -125,7 +125,7 @@ def encode_v2(message: AlterConfigsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 7)
     memory += 193 * count
@@ -148,13 +148,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
         resources.append(AlterConfigsResource(alter_configs_resource_resource_type, alter_configs_resource_resource_name, alter_configs_resource_configs))
     (validate_only,) = UNPACK_t(buf, pos)
     pos += 1
-    return AlterConfigsRequest(resources, validate_only), pos
+    return AlterConfigsRequest(resources, validate_only), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 4)
     memory += 193 * count
@@ -189,10 +189,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterConfigsRequest(resources, validate_only), pos
+    return AlterConfigsRequest(resources, validate_only), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterConfigsRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterConfigsRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 7)
     memory += 193 * count
@@ -212,18 +212,18 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
             alterable_config_name, pos = read_string(buf, pos)
             alterable_config_value, pos = read_nullable_string(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_value))
-            yield
+            yield memory
         resources.append(AlterConfigsResource(alter_configs_resource_resource_type, alter_configs_resource_resource_name, alter_configs_resource_configs))
-        yield
+        yield memory
     (validate_only,) = UNPACK_t(buf, pos)
     pos += 1
-    return AlterConfigsRequest(resources, validate_only), pos
+    return AlterConfigsRequest(resources, validate_only), pos, memory
 
 
 decode_in_steps_v1 = decode_in_steps_v0
 
 
-def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterConfigsRequest, int]]:
+def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterConfigsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 4)
     memory += 193 * count
@@ -247,20 +247,20 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
             else:
                 pos = skip_tagged_fields(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_value))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         resources.append(AlterConfigsResource(alter_configs_resource_resource_type, alter_configs_resource_resource_name, alter_configs_resource_configs))
-        yield
+        yield memory
     (validate_only,) = UNPACK_t(buf, pos)
     pos += 1
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterConfigsRequest(resources, validate_only), pos
+    return AlterConfigsRequest(resources, validate_only), pos, memory
 
 
 ENCODE = {

@@ -108,7 +108,7 @@ def encode_v2(message: AlterConfigsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -130,13 +130,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsResponse, int]:
             alter_configs_resource_response_resource_type,
             alter_configs_resource_response_resource_name,
         ))
-    return AlterConfigsResponse(throttle_time_ms, responses), pos
+    return AlterConfigsResponse(throttle_time_ms, responses), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -166,7 +166,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterConfigsResponse(throttle_time_ms, responses), pos
+    return AlterConfigsResponse(throttle_time_ms, responses), pos, memory
 
 
 def encode_in_steps_v0(message: AlterConfigsResponse, out: bytearray) -> Generator[None, None, None]:

@@ -130,7 +130,7 @@ def encode_v1(message: AlterPartitionReassignmentsRequest, out: bytearray) -> No
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest, int, int]:
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -171,10 +171,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest,
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionReassignmentsRequest(timeout_ms, True, topics), pos
+    return AlterPartitionReassignmentsRequest(timeout_ms, True, topics), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest, int, int]:
     memory = 0
     timeout_ms, allow_replication_factor_change = UNPACK_it(buf, pos)
     pos += 5
@@ -215,10 +215,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest,
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionReassignmentsRequest(timeout_ms, allow_replication_factor_change, topics), pos
+    return AlterPartitionReassignmentsRequest(timeout_ms, allow_replication_factor_change, topics), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterPartitionReassignmentsRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterPartitionReassignmentsRequest, int, int]]:
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -250,21 +250,21 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
             else:
                 pos = skip_tagged_fields(buf, pos)
             reassignable_topic_partitions.append(ReassignablePartition(reassignable_partition_partition_index, reassignable_partition_replicas))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(ReassignableTopic(reassignable_topic_name, reassignable_topic_partitions))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionReassignmentsRequest(timeout_ms, True, topics), pos
+    return AlterPartitionReassignmentsRequest(timeout_ms, True, topics), pos, memory
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterPartitionReassignmentsRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterPartitionReassignmentsRequest, int, int]]:
     memory = 0
     timeout_ms, allow_replication_factor_change = UNPACK_it(buf, pos)
     pos += 5
@@ -296,18 +296,18 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
             else:
                 pos = skip_tagged_fields(buf, pos)
             reassignable_topic_partitions.append(ReassignablePartition(reassignable_partition_partition_index, reassignable_partition_replicas))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(ReassignableTopic(reassignable_topic_name, reassignable_topic_partitions))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionReassignmentsRequest(timeout_ms, allow_replication_factor_change, topics), pos
+    return AlterPartitionReassignmentsRequest(timeout_ms, allow_replication_factor_change, topics), pos, memory
 
 
 ENCODE = {

@@ -146,7 +146,7 @@ def encode_v1(message: AlterPartitionReassignmentsResponse, out: bytearray) -> N
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -187,10 +187,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse
         error_code,
         error_message,
         responses,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse, int, int]:
     memory = 0
     throttle_time_ms, allow_replication_factor_change, error_code = UNPACK_ith(buf, pos)
     pos += 7
@@ -231,7 +231,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse
         error_code,
         error_message,
         responses,
-    ), pos
+    ), pos, memory
 
 
 def encode_in_steps_v0(message: AlterPartitionReassignmentsResponse, out: bytearray) -> Generator[None, None, None]:

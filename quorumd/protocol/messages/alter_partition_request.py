@@ -247,7 +247,7 @@ def encode_v3(message: AlterPartitionRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -295,10 +295,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos
+    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -346,10 +346,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos
+    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -398,10 +398,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos
+    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -457,10 +457,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos
+    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterPartitionRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterPartitionRequest, int, int]]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -499,21 +499,21 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
                 0,
                 partition_data_partition_epoch,
             ))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, ZERO_UUID, topic_data_partitions))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos
+    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos, memory
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterPartitionRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterPartitionRequest, int, int]]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -552,21 +552,21 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
                 partition_data_leader_recovery_state,
                 partition_data_partition_epoch,
             ))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, ZERO_UUID, topic_data_partitions))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos
+    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos, memory
 
 
-def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterPartitionRequest, int]]:
+def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterPartitionRequest, int, int]]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -606,21 +606,21 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
                 partition_data_leader_recovery_state,
                 partition_data_partition_epoch,
             ))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData("", KafkaUuid(topic_data_topic_id), topic_data_partitions))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos
+    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos, memory
 
 
-def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterPartitionRequest, int]]:
+def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterPartitionRequest, int, int]]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -653,7 +653,7 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
                 else:
                     pos = skip_tagged_fields(buf, pos)
                 partition_data_new_isr_with_epochs.append(BrokerState(broker_state_broker_id, broker_state_broker_epoch))
-                yield
+                yield memory
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -668,18 +668,18 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
                 partition_data_leader_recovery_state,
                 partition_data_partition_epoch,
             ))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData("", KafkaUuid(topic_data_topic_id), topic_data_partitions))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos
+    return AlterPartitionRequest(broker_id, broker_epoch, topics), pos, memory
 
 
 ENCODE = {

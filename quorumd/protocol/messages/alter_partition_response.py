@@ -199,7 +199,7 @@ def encode_v2(message: AlterPartitionResponse, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -253,10 +253,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionResponse(throttle_time_ms, error_code, topics), pos
+    return AlterPartitionResponse(throttle_time_ms, error_code, topics), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -310,10 +310,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionResponse(throttle_time_ms, error_code, topics), pos
+    return AlterPartitionResponse(throttle_time_ms, error_code, topics), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -368,7 +368,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterPartitionResponse(throttle_time_ms, error_code, topics), pos
+    return AlterPartitionResponse(throttle_time_ms, error_code, topics), pos, memory
 
 
 decode_v3 = decode_v2

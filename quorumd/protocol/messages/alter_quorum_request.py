@@ -116,7 +116,7 @@ def encode_v0(message: AlterQuorumRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
@@ -163,7 +163,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterQuorumRequest(cluster_id, topics), pos
+    return AlterQuorumRequest(cluster_id, topics), pos, memory
 
 
 ENCODE = {

@@ -126,7 +126,7 @@ def encode_v0(message: AlterQuorumResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 185 * count
@@ -180,7 +180,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterQuorumResponse(topics), pos
+    return AlterQuorumResponse(topics), pos, memory
 
 
 ENCODE = {

@@ -103,7 +103,7 @@ def encode_v2(message: AlterReplicaLogDirsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 185 * count
@@ -127,10 +127,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int]:
             pos += 4 * count
             alter_replica_log_dir_topics.append(AlterReplicaLogDirTopic(alter_replica_log_dir_topic_name, alter_replica_log_dir_topic_partitions))
         dirs.append(AlterReplicaLogDir(alter_replica_log_dir_path, alter_replica_log_dir_topics))
-    return AlterReplicaLogDirsRequest(dirs), pos
+    return AlterReplicaLogDirsRequest(dirs), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 185 * count
@@ -166,7 +166,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterReplicaLogDirsRequest(dirs), pos
+    return AlterReplicaLogDirsRequest(dirs), pos, memory
 
 
 ENCODE = {

@@ -114,7 +114,7 @@ def encode_v2(message: AlterReplicaLogDirsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -135,10 +135,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int]:
             pos += 6
             alter_replica_log_dir_topic_result_partitions.append(AlterReplicaLogDirPartitionResult(alter_replica_log_dir_partition_result_partition_index, alter_replica_log_dir_partition_result_error_code))
         results.append(AlterReplicaLogDirTopicResult(alter_replica_log_dir_topic_result_topic_name, alter_replica_log_dir_topic_result_partitions))
-    return AlterReplicaLogDirsResponse(throttle_time_ms, results), pos
+    return AlterReplicaLogDirsResponse(throttle_time_ms, results), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -171,7 +171,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterReplicaLogDirsResponse(throttle_time_ms, results), pos
+    return AlterReplicaLogDirsResponse(throttle_time_ms, results), pos, memory
 
 
 ENCODE = {

@@ -116,7 +116,7 @@ def encode_v0(message: AlterUserScramCredentialsRequest, out: bytearray) -> None
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 113 * count
@@ -158,10 +158,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsRequest, i
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterUserScramCredentialsRequest(deletions, upsertions), pos
+    return AlterUserScramCredentialsRequest(deletions, upsertions), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[AlterUserScramCredentialsRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterUserScramCredentialsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 113 * count
@@ -177,7 +177,7 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
         else:
             pos = skip_tagged_fields(buf, pos)
         deletions.append(ScramCredentialDeletion(scram_credential_deletion_name, scram_credential_deletion_mechanism))
-        yield
+        yield memory
     count, pos = read_compact_count(buf, pos, 9)
     memory += 249 * count
     if memory > ALWAYS_ALLOWED_MEMORY:
@@ -200,12 +200,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Alte
             scram_credential_upsertion_salt,
             scram_credential_upsertion_salted_password,
         ))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterUserScramCredentialsRequest(deletions, upsertions), pos
+    return AlterUserScramCredentialsRequest(deletions, upsertions), pos, memory
 
 
 ENCODE = {

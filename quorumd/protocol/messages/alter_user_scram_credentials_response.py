@@ -83,7 +83,7 @@ def encode_v0(message: AlterUserScramCredentialsResponse, out: bytearray) -> Non
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -106,7 +106,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsResponse, 
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AlterUserScramCredentialsResponse(throttle_time_ms, results), pos
+    return AlterUserScramCredentialsResponse(throttle_time_ms, results), pos, memory
 
 
 def encode_in_steps_v0(message: AlterUserScramCredentialsResponse, out: bytearray) -> Generator[None, None, None]:

@@ -81,13 +81,13 @@ def encode_v5(message: ApiVersionsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ApiVersionsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ApiVersionsRequest, int, int]:
     return ApiVersionsRequest(
         "",
         "",
         None,
         -1,
-    ), pos
+    ), pos, 0
 
 
 decode_v1 = decode_v0
@@ -96,7 +96,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsRequest, int, int]:
     client_software_name, pos = read_compact_string(buf, pos)
     client_software_version, pos = read_compact_string(buf, pos)
     if buf[pos] == 0:
@@ -108,13 +108,13 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsRequest, int]:
         client_software_version,
         None,
         -1,
-    ), pos
+    ), pos, 0
 
 
 decode_v4 = decode_v3
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[ApiVersionsRequest, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[ApiVersionsRequest, int, int]:
     client_software_name, pos = read_compact_string(buf, pos)
     client_software_version, pos = read_compact_string(buf, pos)
     cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -129,7 +129,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[ApiVersionsRequest, int]:
         client_software_version,
         cluster_id,
         node_id,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

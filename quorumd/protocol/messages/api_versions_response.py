@@ -238,7 +238,7 @@ encode_v4 = encode_v3
 encode_v5 = encode_v3
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -259,10 +259,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
         -1,
         [],
         False,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -285,13 +285,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
         -1,
         [],
         False,
-    ), pos
+    ), pos, memory
 
 
 decode_v2 = decode_v1
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int, int]:
     memory = 0
     supported_features: list[SupportedFeatureKey] = []
     finalized_features_epoch: int = -1
@@ -368,7 +368,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ApiVersionsResponse, int]:
         finalized_features_epoch,
         finalized_features,
         zk_migration_ready,
-    ), pos
+    ), pos, memory
 
 
 decode_v4 = decode_v3

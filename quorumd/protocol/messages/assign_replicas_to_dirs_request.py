@@ -121,7 +121,7 @@ def encode_v0(message: AssignReplicasToDirsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsRequest, int, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -168,10 +168,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AssignReplicasToDirsRequest(broker_id, broker_epoch, directories), pos
+    return AssignReplicasToDirsRequest(broker_id, broker_epoch, directories), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[AssignReplicasToDirsRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AssignReplicasToDirsRequest, int, int]]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -204,24 +204,24 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Assi
                 else:
                     pos = skip_tagged_fields(buf, pos)
                 topic_data_partitions.append(PartitionData(partition_data_partition_index))
-                yield
+                yield memory
             if buf[pos] == 0:
                 pos += 1
             else:
                 pos = skip_tagged_fields(buf, pos)
             directory_data_topics.append(TopicData(KafkaUuid(topic_data_topic_id), topic_data_partitions))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         directories.append(DirectoryData(KafkaUuid(directory_data_id), directory_data_topics))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AssignReplicasToDirsRequest(broker_id, broker_epoch, directories), pos
+    return AssignReplicasToDirsRequest(broker_id, broker_epoch, directories), pos, memory
 
 
 ENCODE = {

@@ -126,7 +126,7 @@ def encode_v0(message: AssignReplicasToDirsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -173,7 +173,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return AssignReplicasToDirsResponse(throttle_time_ms, error_code, directories), pos
+    return AssignReplicasToDirsResponse(throttle_time_ms, error_code, directories), pos, memory
 
 
 def encode_in_steps_v0(message: AssignReplicasToDirsResponse, out: bytearray) -> Generator[None, None, None]:

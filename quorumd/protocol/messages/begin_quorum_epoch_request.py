@@ -200,7 +200,7 @@ def encode_v1(message: BeginQuorumEpochRequest, out: bytearray) -> None:
             write_tag(out, 10001, PACK_q(message.epoch_token))
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int, int]:
     memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
     count, pos = read_count(buf, pos, 6)
@@ -232,10 +232,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
         [],
         0,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int, int]:
     memory = 0
     boot_timestamp: int = 0
     epoch_token: int = 0
@@ -315,7 +315,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int]:
         leader_endpoints,
         boot_timestamp,
         epoch_token,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

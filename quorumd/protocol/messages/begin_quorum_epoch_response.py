@@ -188,7 +188,7 @@ def encode_v1(message: BeginQuorumEpochResponse, out: bytearray) -> None:
             write_tag(out, 10000, PACK_t(message.knows_tokens))
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -224,10 +224,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
         topics,
         [],
         False,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
     knows_tokens: bool = False
@@ -303,7 +303,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int]:
         topics,
         node_endpoints,
         knows_tokens,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

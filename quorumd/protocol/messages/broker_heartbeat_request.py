@@ -138,7 +138,7 @@ def encode_v2(message: BrokerHeartbeatRequest, out: bytearray) -> None:
             write_tag(out, 1, cordoned_log_dirs_payload)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int, int]:
     (
         broker_id,
         broker_epoch,
@@ -159,10 +159,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
         want_shut_down,
         [],
         None,
-    ), pos
+    ), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int, int]:
     memory = 0
     offline_log_dirs: list[KafkaUuid] = []
     (
@@ -200,10 +200,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
         want_shut_down,
         offline_log_dirs,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int, int]:
     memory = 0
     offline_log_dirs: list[KafkaUuid] = []
     cordoned_log_dirs: list[KafkaUuid] | None = None
@@ -252,7 +252,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int]:
         want_shut_down,
         offline_log_dirs,
         cordoned_log_dirs,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

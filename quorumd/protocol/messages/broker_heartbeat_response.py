@@ -69,7 +69,7 @@ encode_v1 = encode_v0
 encode_v2 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[BrokerHeartbeatResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[BrokerHeartbeatResponse, int, int]:
     (
         throttle_time_ms,
         error_code,
@@ -88,7 +88,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerHeartbeatResponse, int]:
         is_caught_up,
         is_fenced,
         should_shut_down,
-    ), pos
+    ), pos, 0
 
 
 decode_v1 = decode_v0

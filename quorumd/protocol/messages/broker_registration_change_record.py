@@ -171,7 +171,7 @@ def encode_v3(message: BrokerRegistrationChangeRecord, out: bytearray) -> None:
             write_tag(out, 3, cordoned_log_dirs_payload)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int, int]:
     fenced: int = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
@@ -195,10 +195,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
         0,
         [],
         None,
-    ), pos
+    ), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int, int]:
     fenced: int = 0
     in_controlled_shutdown: int = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
@@ -226,10 +226,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
         in_controlled_shutdown,
         [],
         None,
-    ), pos
+    ), pos, 0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int, int]:
     memory = 0
     fenced: int = 0
     in_controlled_shutdown: int = 0
@@ -268,10 +268,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
         in_controlled_shutdown,
         log_dirs,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int, int]:
     memory = 0
     fenced: int = 0
     in_controlled_shutdown: int = 0
@@ -321,7 +321,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int
         in_controlled_shutdown,
         log_dirs,
         cordoned_log_dirs,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -254,7 +254,7 @@ def encode_v3(message: BrokerRegistrationRequest, out: bytearray) -> None:
 encode_v4 = encode_v3
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int]:
     memory = 0
     (broker_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -310,10 +310,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
         False,
         [],
         -1,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int]:
     memory = 0
     (broker_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -371,10 +371,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
         is_migrating_zk_broker,
         [],
         -1,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int]:
     memory = 0
     (broker_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -440,10 +440,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
         is_migrating_zk_broker,
         log_dirs,
         -1,
-    ), pos
+    ), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int]:
     memory = 0
     (broker_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -511,7 +511,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int]:
         is_migrating_zk_broker,
         log_dirs,
         previous_broker_epoch,
-    ), pos
+    ), pos, memory
 
 
 decode_v4 = decode_v3

@@ -65,14 +65,14 @@ encode_v3 = encode_v0
 encode_v4 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationResponse, int, int]:
     throttle_time_ms, error_code, broker_epoch = UNPACK_ihq(buf, pos)
     pos += 14
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return BrokerRegistrationResponse(throttle_time_ms, error_code, broker_epoch), pos
+    return BrokerRegistrationResponse(throttle_time_ms, error_code, broker_epoch), pos, 0
 
 
 decode_v1 = decode_v0

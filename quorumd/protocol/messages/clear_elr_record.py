@@ -38,13 +38,13 @@ def encode_v0(message: ClearElrRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ClearElrRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ClearElrRecord, int, int]:
     topic_name, pos = read_compact_string(buf, pos)
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ClearElrRecord(topic_name), pos
+    return ClearElrRecord(topic_name), pos, 0
 
 
 ENCODE = {

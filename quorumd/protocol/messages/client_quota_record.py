@@ -87,7 +87,7 @@ def encode_v0(message: ClientQuotaRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ClientQuotaRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ClientQuotaRecord, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 169 * count
@@ -114,7 +114,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ClientQuotaRecord, int]:
         key,
         value,
         remove,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -60,7 +60,7 @@ def encode_v0(message: ConfigRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConfigRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConfigRecord, int, int]:
     (resource_type,) = UNPACK_b(buf, pos)
     pos += 1
     resource_name, pos = read_compact_string(buf, pos)
@@ -75,7 +75,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConfigRecord, int]:
         resource_name,
         name,
         value,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

@@ -42,10 +42,10 @@ def encode_v0(message: ConsumerGroupCurrentMemberAssignmentKey, out: bytearray) 
     write_string(out, message.member_id)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupCurrentMemberAssignmentKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupCurrentMemberAssignmentKey, int, int]:
     group_id, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    return ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), pos
+    return ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), pos, 0
 
 
 ENCODE = {

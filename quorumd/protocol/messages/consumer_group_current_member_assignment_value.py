@@ -128,7 +128,7 @@ def encode_v0(message: ConsumerGroupCurrentMemberAssignmentValue, out: bytearray
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupCurrentMemberAssignmentValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupCurrentMemberAssignmentValue, int, int]:
     memory = 0
     member_epoch, previous_member_epoch, state = UNPACK_iib(buf, pos)
     pos += 9
@@ -214,7 +214,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupCurrentMemberAssignmen
         state,
         assigned_partitions,
         partitions_pending_revocation,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

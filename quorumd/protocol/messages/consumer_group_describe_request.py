@@ -57,7 +57,7 @@ def encode_v0(message: ConsumerGroupDescribeRequest, out: bytearray) -> None:
 encode_v1 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -73,7 +73,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ConsumerGroupDescribeRequest(group_ids, include_authorized_operations), pos
+    return ConsumerGroupDescribeRequest(group_ids, include_authorized_operations), pos, memory
 
 
 decode_v1 = decode_v0

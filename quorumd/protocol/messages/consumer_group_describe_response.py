@@ -285,7 +285,7 @@ def encode_v1(message: ConsumerGroupDescribeResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -413,10 +413,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ConsumerGroupDescribeResponse(throttle_time_ms, groups), pos
+    return ConsumerGroupDescribeResponse(throttle_time_ms, groups), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -546,7 +546,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int]
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ConsumerGroupDescribeResponse(throttle_time_ms, groups), pos
+    return ConsumerGroupDescribeResponse(throttle_time_ms, groups), pos, memory
 
 
 ENCODE = {

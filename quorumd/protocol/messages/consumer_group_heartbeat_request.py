@@ -159,7 +159,7 @@ def encode_v1(message: ConsumerGroupHeartbeatRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int, int]:
     memory = 0
     subscribed_topic_names: list[str] | None = None
     topic_partitions: list[TopicPartitions] | None = None
@@ -216,10 +216,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int]
         None,
         server_assignor,
         topic_partitions,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int, int]:
     memory = 0
     subscribed_topic_names: list[str] | None = None
     topic_partitions: list[TopicPartitions] | None = None
@@ -277,7 +277,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int]
         subscribed_topic_regex,
         server_assignor,
         topic_partitions,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

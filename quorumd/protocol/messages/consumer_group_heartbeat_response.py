@@ -131,7 +131,7 @@ def encode_v0(message: ConsumerGroupHeartbeatResponse, out: bytearray) -> None:
 encode_v1 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatResponse, int, int]:
     memory = 0
     assignment: Assignment | None = None
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
@@ -178,7 +178,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatResponse, int
         member_epoch,
         heartbeat_interval_ms,
         assignment,
-    ), pos
+    ), pos, memory
 
 
 decode_v1 = decode_v0

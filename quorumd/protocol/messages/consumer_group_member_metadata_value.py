@@ -152,7 +152,7 @@ def encode_v0(message: ConsumerGroupMemberMetadataValue, out: bytearray) -> None
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMemberMetadataValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMemberMetadataValue, int, int]:
     memory = 0
     classic_member_metadata: ClassicMemberMetadata | None = ClassicMemberMetadata()
     instance_id, pos = read_compact_nullable_string(buf, pos)
@@ -216,7 +216,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMemberMetadataValue, i
         rebalance_timeout_ms,
         server_assignor,
         classic_member_metadata,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

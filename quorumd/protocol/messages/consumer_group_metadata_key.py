@@ -37,9 +37,9 @@ def encode_v0(message: ConsumerGroupMetadataKey, out: bytearray) -> None:
     write_string(out, message.group_id)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMetadataKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMetadataKey, int, int]:
     group_id, pos = read_string(buf, pos)
-    return ConsumerGroupMetadataKey(group_id), pos
+    return ConsumerGroupMetadataKey(group_id), pos, 0
 
 
 ENCODE = {

@@ -55,7 +55,7 @@ def encode_v0(message: ConsumerGroupMetadataValue, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMetadataValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMetadataValue, int, int]:
     metadata_hash: int = 0
     (epoch,) = UNPACK_i(buf, pos)
     pos += 4
@@ -72,7 +72,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupMetadataValue, int]:
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return ConsumerGroupMetadataValue(epoch, metadata_hash), pos
+    return ConsumerGroupMetadataValue(epoch, metadata_hash), pos, 0
 
 
 ENCODE = {

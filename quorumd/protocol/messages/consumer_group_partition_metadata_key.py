@@ -37,9 +37,9 @@ def encode_v0(message: ConsumerGroupPartitionMetadataKey, out: bytearray) -> Non
     write_string(out, message.group_id)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupPartitionMetadataKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupPartitionMetadataKey, int, int]:
     group_id, pos = read_string(buf, pos)
-    return ConsumerGroupPartitionMetadataKey(group_id), pos
+    return ConsumerGroupPartitionMetadataKey(group_id), pos, 0
 
 
 ENCODE = {

@@ -109,7 +109,7 @@ def encode_v0(message: ConsumerGroupPartitionMetadataValue, out: bytearray) -> N
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupPartitionMetadataValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupPartitionMetadataValue, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 23)
     memory += 305 * count
@@ -157,7 +157,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupPartitionMetadataValue
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ConsumerGroupPartitionMetadataValue(topics), pos
+    return ConsumerGroupPartitionMetadataValue(topics), pos, memory
 
 
 ENCODE = {

@@ -42,10 +42,10 @@ def encode_v0(message: ConsumerGroupRegularExpressionKey, out: bytearray) -> Non
     write_string(out, message.regular_expression)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupRegularExpressionKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupRegularExpressionKey, int, int]:
     group_id, pos = read_string(buf, pos)
     regular_expression, pos = read_string(buf, pos)
-    return ConsumerGroupRegularExpressionKey(group_id, regular_expression), pos
+    return ConsumerGroupRegularExpressionKey(group_id, regular_expression), pos, 0
 
 
 ENCODE = {

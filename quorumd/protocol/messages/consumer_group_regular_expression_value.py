@@ -62,7 +62,7 @@ def encode_v0(message: ConsumerGroupRegularExpressionValue, out: bytearray) -> N
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupRegularExpressionValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupRegularExpressionValue, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -78,7 +78,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupRegularExpressionValue
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ConsumerGroupRegularExpressionValue(topics, version, timestamp), pos
+    return ConsumerGroupRegularExpressionValue(topics, version, timestamp), pos, memory
 
 
 ENCODE = {

@@ -42,10 +42,10 @@ def encode_v0(message: ConsumerGroupTargetAssignmentMemberKey, out: bytearray) -
     write_string(out, message.member_id)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMemberKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMemberKey, int, int]:
     group_id, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    return ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), pos
+    return ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), pos, 0
 
 
 ENCODE = {

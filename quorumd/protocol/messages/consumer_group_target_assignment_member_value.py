@@ -69,7 +69,7 @@ def encode_v0(message: ConsumerGroupTargetAssignmentMemberValue, out: bytearray)
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMemberValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMemberValue, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 18)
     memory += 201 * count
@@ -94,7 +94,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMember
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ConsumerGroupTargetAssignmentMemberValue(topic_partitions), pos
+    return ConsumerGroupTargetAssignmentMemberValue(topic_partitions), pos, memory
 
 
 ENCODE = {

@@ -37,9 +37,9 @@ def encode_v0(message: ConsumerGroupTargetAssignmentMetadataKey, out: bytearray)
     write_string(out, message.group_id)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMetadataKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMetadataKey, int, int]:
     group_id, pos = read_string(buf, pos)
-    return ConsumerGroupTargetAssignmentMetadataKey(group_id), pos
+    return ConsumerGroupTargetAssignmentMetadataKey(group_id), pos, 0
 
 
 ENCODE = {

@@ -55,7 +55,7 @@ def encode_v0(message: ConsumerGroupTargetAssignmentMetadataValue, out: bytearra
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMetadataValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMetadataValue, int, int]:
     assignment_timestamp: int = 0
     (assignment_epoch,) = UNPACK_i(buf, pos)
     pos += 4
@@ -72,7 +72,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupTargetAssignmentMetada
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch, assignment_timestamp), pos
+    return ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch, assignment_timestamp), pos, 0
 
 
 ENCODE = {

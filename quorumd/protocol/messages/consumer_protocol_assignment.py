@@ -80,7 +80,7 @@ encode_v2 = encode_v0
 encode_v3 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerProtocolAssignment, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerProtocolAssignment, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 185 * count
@@ -97,7 +97,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerProtocolAssignment, int]:
         pos += 4 * count
         assigned_partitions.append(TopicPartition(topic_partition_topic, topic_partition_partitions))
     user_data, pos = read_nullable_bytes(buf, pos)
-    return ConsumerProtocolAssignment(assigned_partitions, user_data), pos
+    return ConsumerProtocolAssignment(assigned_partitions, user_data), pos, memory
 
 
 decode_v1 = decode_v0

@@ -126,7 +126,7 @@ def encode_v3(message: ConsumerProtocolSubscription, out: bytearray) -> None:
     write_nullable_string(out, message.rack_id)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 65 * count
@@ -143,10 +143,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
         [],
         -1,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 65 * count
@@ -177,10 +177,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
         owned_partitions,
         -1,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 65 * count
@@ -213,10 +213,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
         owned_partitions,
         generation_id,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 65 * count
@@ -250,7 +250,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ConsumerProtocolSubscription, int]:
         owned_partitions,
         generation_id,
         rack_id,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -139,7 +139,7 @@ def encode_v0(message: ControllerRegistrationRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationRequest, int, int]:
     memory = 0
     controller_id, incarnation_id, zk_migration_ready = UNPACK_i16st(buf, pos)
     pos += 21
@@ -187,7 +187,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationRequest, int]
         zk_migration_ready,
         listeners,
         features,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

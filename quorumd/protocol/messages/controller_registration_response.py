@@ -55,7 +55,7 @@ def encode_v0(message: ControllerRegistrationResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -63,7 +63,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationResponse, int
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ControllerRegistrationResponse(throttle_time_ms, error_code, error_message), pos
+    return ControllerRegistrationResponse(throttle_time_ms, error_code, error_message), pos, 0
 
 
 ENCODE = {

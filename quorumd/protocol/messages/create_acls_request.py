@@ -119,7 +119,7 @@ def encode_v2(message: CreateAclsRequest, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 10)
     memory += 265 * count
@@ -145,10 +145,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
             acl_creation_operation,
             acl_creation_permission_type,
         ))
-    return CreateAclsRequest(creations), pos
+    return CreateAclsRequest(creations), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 8)
     memory += 265 * count
@@ -182,13 +182,13 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreateAclsRequest(creations), pos
+    return CreateAclsRequest(creations), pos, memory
 
 
 decode_v3 = decode_v2
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[CreateAclsRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateAclsRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 10)
     memory += 265 * count
@@ -214,11 +214,11 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
             acl_creation_operation,
             acl_creation_permission_type,
         ))
-        yield
-    return CreateAclsRequest(creations), pos
+        yield memory
+    return CreateAclsRequest(creations), pos, memory
 
 
-def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[CreateAclsRequest, int]]:
+def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateAclsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 8)
     memory += 265 * count
@@ -248,12 +248,12 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
             acl_creation_operation,
             acl_creation_permission_type,
         ))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreateAclsRequest(creations), pos
+    return CreateAclsRequest(creations), pos, memory
 
 
 decode_in_steps_v3 = decode_in_steps_v2

@@ -90,7 +90,7 @@ def encode_v2(message: CreateAclsResponse, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -104,10 +104,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int]:
         pos += 2
         acl_creation_result_error_message, pos = read_nullable_string(buf, pos)
         results.append(AclCreationResult(acl_creation_result_error_code, acl_creation_result_error_message))
-    return CreateAclsResponse(throttle_time_ms, results), pos
+    return CreateAclsResponse(throttle_time_ms, results), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -129,7 +129,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreateAclsResponse(throttle_time_ms, results), pos
+    return CreateAclsResponse(throttle_time_ms, results), pos, memory
 
 
 decode_v3 = decode_v2

@@ -118,7 +118,7 @@ def encode_v3(message: CreateDelegationTokenRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 4)
     memory += 169 * count
@@ -136,10 +136,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
         None,
         renewers,
         max_lifetime_ms,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 169 * count
@@ -165,10 +165,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
         None,
         renewers,
         max_lifetime_ms,
-    ), pos
+    ), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int, int]:
     memory = 0
     owner_principal_type, pos = read_compact_nullable_string(buf, pos)
     owner_principal_name, pos = read_compact_nullable_string(buf, pos)
@@ -196,7 +196,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int]:
         owner_principal_name,
         renewers,
         max_lifetime_ms,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -134,7 +134,7 @@ def encode_v3(message: CreateDelegationTokenResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenResponse, int, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     principal_type, pos = read_string(buf, pos)
@@ -157,10 +157,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenResponse, int]
         token_id,
         hmac,
         throttle_time_ms,
-    ), pos
+    ), pos, 0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[CreateDelegationTokenResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[CreateDelegationTokenResponse, int, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     principal_type, pos = read_compact_string(buf, pos)
@@ -187,10 +187,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateDelegationTokenResponse, int]
         token_id,
         hmac,
         throttle_time_ms,
-    ), pos
+    ), pos, 0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[CreateDelegationTokenResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[CreateDelegationTokenResponse, int, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     principal_type, pos = read_compact_string(buf, pos)
@@ -219,7 +219,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[CreateDelegationTokenResponse, int]
         token_id,
         hmac,
         throttle_time_ms,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

@@ -140,7 +140,7 @@ def encode_v2(message: CreatePartitionsRequest, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 10)
     memory += 225 * count
@@ -169,13 +169,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int]:
         topics.append(CreatePartitionsTopic(create_partitions_topic_name, create_partitions_topic_count, create_partitions_topic_assignments))
     timeout_ms, validate_only = UNPACK_it(buf, pos)
     pos += 5
-    return CreatePartitionsRequest(topics, timeout_ms, validate_only), pos
+    return CreatePartitionsRequest(topics, timeout_ms, validate_only), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 7)
     memory += 225 * count
@@ -216,13 +216,13 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreatePartitionsRequest(topics, timeout_ms, validate_only), pos
+    return CreatePartitionsRequest(topics, timeout_ms, validate_only), pos, memory
 
 
 decode_v3 = decode_v2
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[CreatePartitionsRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[CreatePartitionsRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 10)
     memory += 225 * count
@@ -248,18 +248,18 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
                 create_partitions_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
                 create_partitions_topic_assignments.append(CreatePartitionsAssignment(create_partitions_assignment_broker_ids))
-                yield
+                yield memory
         topics.append(CreatePartitionsTopic(create_partitions_topic_name, create_partitions_topic_count, create_partitions_topic_assignments))
-        yield
+        yield memory
     timeout_ms, validate_only = UNPACK_it(buf, pos)
     pos += 5
-    return CreatePartitionsRequest(topics, timeout_ms, validate_only), pos
+    return CreatePartitionsRequest(topics, timeout_ms, validate_only), pos, memory
 
 
 decode_in_steps_v1 = decode_in_steps_v0
 
 
-def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[CreatePartitionsRequest, int]]:
+def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[CreatePartitionsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 7)
     memory += 225 * count
@@ -289,20 +289,20 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
                 else:
                     pos = skip_tagged_fields(buf, pos)
                 create_partitions_topic_assignments.append(CreatePartitionsAssignment(create_partitions_assignment_broker_ids))
-                yield
+                yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(CreatePartitionsTopic(create_partitions_topic_name, create_partitions_topic_count, create_partitions_topic_assignments))
-        yield
+        yield memory
     timeout_ms, validate_only = UNPACK_it(buf, pos)
     pos += 5
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreatePartitionsRequest(topics, timeout_ms, validate_only), pos
+    return CreatePartitionsRequest(topics, timeout_ms, validate_only), pos, memory
 
 
 decode_in_steps_v3 = decode_in_steps_v2

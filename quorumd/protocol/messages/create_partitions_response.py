@@ -103,7 +103,7 @@ def encode_v2(message: CreatePartitionsResponse, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -118,13 +118,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int]:
         pos += 2
         create_partitions_topic_result_error_message, pos = read_nullable_string(buf, pos)
         results.append(CreatePartitionsTopicResult(create_partitions_topic_result_name, create_partitions_topic_result_error_code, create_partitions_topic_result_error_message))
-    return CreatePartitionsResponse(throttle_time_ms, results), pos
+    return CreatePartitionsResponse(throttle_time_ms, results), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -147,7 +147,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreatePartitionsResponse(throttle_time_ms, results), pos
+    return CreatePartitionsResponse(throttle_time_ms, results), pos, memory
 
 
 decode_v3 = decode_v2

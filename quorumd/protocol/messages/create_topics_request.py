@@ -189,7 +189,7 @@ encode_v6 = encode_v5
 encode_v7 = encode_v5
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 16)
     memory += 345 * count
@@ -233,7 +233,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int]:
         ))
     timeout_ms, validate_only = UNPACK_it(buf, pos)
     pos += 5
-    return CreateTopicsRequest(topics, timeout_ms, validate_only), pos
+    return CreateTopicsRequest(topics, timeout_ms, validate_only), pos, memory
 
 
 decode_v3 = decode_v2
@@ -242,7 +242,7 @@ decode_v3 = decode_v2
 decode_v4 = decode_v2
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 10)
     memory += 345 * count
@@ -302,7 +302,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreateTopicsRequest(topics, timeout_ms, validate_only), pos
+    return CreateTopicsRequest(topics, timeout_ms, validate_only), pos, memory
 
 
 decode_v6 = decode_v5
@@ -311,7 +311,7 @@ decode_v6 = decode_v5
 decode_v7 = decode_v5
 
 
-def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[CreateTopicsRequest, int]]:
+def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateTopicsRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 16)
     memory += 345 * count
@@ -337,7 +337,7 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
             creatable_replica_assignment_broker_ids = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
-            yield
+            yield memory
         count, pos = read_count(buf, pos, 4)
         memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
@@ -347,7 +347,7 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
             creatable_topic_config_name, pos = read_string(buf, pos)
             creatable_topic_config_value, pos = read_nullable_string(buf, pos)
             creatable_topic_configs.append(CreatableTopicConfig(creatable_topic_config_name, creatable_topic_config_value))
-            yield
+            yield memory
         topics.append(CreatableTopic(
             creatable_topic_name,
             creatable_topic_num_partitions,
@@ -355,10 +355,10 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
             creatable_topic_assignments,
             creatable_topic_configs,
         ))
-        yield
+        yield memory
     timeout_ms, validate_only = UNPACK_it(buf, pos)
     pos += 5
-    return CreateTopicsRequest(topics, timeout_ms, validate_only), pos
+    return CreateTopicsRequest(topics, timeout_ms, validate_only), pos, memory
 
 
 decode_in_steps_v3 = decode_in_steps_v2
@@ -367,7 +367,7 @@ decode_in_steps_v3 = decode_in_steps_v2
 decode_in_steps_v4 = decode_in_steps_v2
 
 
-def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[None, None, tuple[CreateTopicsRequest, int]]:
+def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateTopicsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 10)
     memory += 345 * count
@@ -397,7 +397,7 @@ def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
             else:
                 pos = skip_tagged_fields(buf, pos)
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
-            yield
+            yield memory
         count, pos = read_compact_count(buf, pos, 3)
         memory += 169 * count
         if memory > ALWAYS_ALLOWED_MEMORY:
@@ -411,7 +411,7 @@ def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
             else:
                 pos = skip_tagged_fields(buf, pos)
             creatable_topic_configs.append(CreatableTopicConfig(creatable_topic_config_name, creatable_topic_config_value))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
@@ -423,14 +423,14 @@ def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[None, None, tuple[Crea
             creatable_topic_assignments,
             creatable_topic_configs,
         ))
-        yield
+        yield memory
     timeout_ms, validate_only = UNPACK_it(buf, pos)
     pos += 5
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreateTopicsRequest(topics, timeout_ms, validate_only), pos
+    return CreateTopicsRequest(topics, timeout_ms, validate_only), pos, memory
 
 
 decode_in_steps_v6 = decode_in_steps_v5

@@ -230,7 +230,7 @@ def encode_v7(message: CreateTopicsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -254,7 +254,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
             -1,
             [],
         ))
-    return CreateTopicsResponse(throttle_time_ms, topics), pos
+    return CreateTopicsResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v3 = decode_v2
@@ -263,7 +263,7 @@ decode_v3 = decode_v2
 decode_v4 = decode_v2
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -330,13 +330,13 @@ def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreateTopicsResponse(throttle_time_ms, topics), pos
+    return CreateTopicsResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v6 = decode_v5
 
 
-def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
+def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -403,7 +403,7 @@ def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return CreateTopicsResponse(throttle_time_ms, topics), pos
+    return CreateTopicsResponse(throttle_time_ms, topics), pos, memory
 
 
 def encode_in_steps_v2(message: CreateTopicsResponse, out: bytearray) -> Generator[None, None, None]:

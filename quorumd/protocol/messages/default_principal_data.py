@@ -53,7 +53,7 @@ def encode_v0(message: DefaultPrincipalData, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DefaultPrincipalData, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DefaultPrincipalData, int, int]:
     type, pos = read_compact_string(buf, pos)
     name, pos = read_compact_string(buf, pos)
     (token_authenticated,) = UNPACK_t(buf, pos)
@@ -62,7 +62,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DefaultPrincipalData, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DefaultPrincipalData(type, name, token_authenticated), pos
+    return DefaultPrincipalData(type, name, token_authenticated), pos, 0
 
 
 ENCODE = {

@@ -81,7 +81,7 @@ def encode_v0(message: DelegationTokenRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DelegationTokenRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DelegationTokenRecord, int, int]:
     memory = 0
     owner, pos = read_compact_string(buf, pos)
     requester, pos = read_compact_string(buf, pos)
@@ -108,7 +108,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DelegationTokenRecord, int]:
         max_timestamp,
         expiration_timestamp,
         token_id,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

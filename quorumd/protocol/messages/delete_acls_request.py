@@ -119,7 +119,7 @@ def encode_v2(message: DeleteAclsRequest, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 10)
     memory += 265 * count
@@ -145,10 +145,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int]:
             delete_acls_filter_operation,
             delete_acls_filter_permission_type,
         ))
-    return DeleteAclsRequest(filters), pos
+    return DeleteAclsRequest(filters), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 8)
     memory += 265 * count
@@ -182,13 +182,13 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteAclsRequest(filters), pos
+    return DeleteAclsRequest(filters), pos, memory
 
 
 decode_v3 = decode_v2
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[DeleteAclsRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteAclsRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 10)
     memory += 265 * count
@@ -214,11 +214,11 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Dele
             delete_acls_filter_operation,
             delete_acls_filter_permission_type,
         ))
-        yield
-    return DeleteAclsRequest(filters), pos
+        yield memory
+    return DeleteAclsRequest(filters), pos, memory
 
 
-def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[DeleteAclsRequest, int]]:
+def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteAclsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 8)
     memory += 265 * count
@@ -248,12 +248,12 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Dele
             delete_acls_filter_operation,
             delete_acls_filter_permission_type,
         ))
-        yield
+        yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteAclsRequest(filters), pos
+    return DeleteAclsRequest(filters), pos, memory
 
 
 decode_in_steps_v3 = decode_in_steps_v2

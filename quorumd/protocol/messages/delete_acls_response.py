@@ -174,7 +174,7 @@ def encode_v2(message: DeleteAclsResponse, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -217,10 +217,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int]:
                 delete_acls_matching_acl_permission_type,
             ))
         filter_results.append(DeleteAclsFilterResult(delete_acls_filter_result_error_code, delete_acls_filter_result_error_message, delete_acls_filter_result_matching_acls))
-    return DeleteAclsResponse(throttle_time_ms, filter_results), pos
+    return DeleteAclsResponse(throttle_time_ms, filter_results), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -275,7 +275,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteAclsResponse(throttle_time_ms, filter_results), pos
+    return DeleteAclsResponse(throttle_time_ms, filter_results), pos, memory
 
 
 decode_v3 = decode_v2

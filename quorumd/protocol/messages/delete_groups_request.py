@@ -63,7 +63,7 @@ def encode_v2(message: DeleteGroupsRequest, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 65 * count
@@ -73,13 +73,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int]:
     for _ in range(count):
         groups_names_element, pos = read_string(buf, pos)
         groups_names.append(groups_names_element)
-    return DeleteGroupsRequest(groups_names), pos
+    return DeleteGroupsRequest(groups_names), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -93,7 +93,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteGroupsRequest(groups_names), pos
+    return DeleteGroupsRequest(groups_names), pos, memory
 
 
 decode_v3 = decode_v2

@@ -106,7 +106,7 @@ def encode_v3(message: DeleteGroupsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -120,13 +120,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int]:
         (deletable_group_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         results.append(DeletableGroupResult(deletable_group_result_group_id, deletable_group_result_error_code, None))
-    return DeleteGroupsResponse(throttle_time_ms, results), pos
+    return DeleteGroupsResponse(throttle_time_ms, results), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -148,10 +148,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteGroupsResponse(throttle_time_ms, results), pos
+    return DeleteGroupsResponse(throttle_time_ms, results), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -174,7 +174,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteGroupsResponse(throttle_time_ms, results), pos
+    return DeleteGroupsResponse(throttle_time_ms, results), pos, memory
 
 
 ENCODE = {

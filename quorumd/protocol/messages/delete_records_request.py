@@ -117,7 +117,7 @@ def encode_v2(message: DeleteRecordsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 185 * count
@@ -138,13 +138,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int]:
         topics.append(DeleteRecordsTopic(delete_records_topic_name, delete_records_topic_partitions))
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return DeleteRecordsRequest(topics, timeout_ms), pos
+    return DeleteRecordsRequest(topics, timeout_ms), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 185 * count
@@ -177,7 +177,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteRecordsRequest(topics, timeout_ms), pos
+    return DeleteRecordsRequest(topics, timeout_ms), pos, memory
 
 
 ENCODE = {

@@ -123,7 +123,7 @@ def encode_v2(message: DeleteRecordsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -144,13 +144,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int]:
             pos += 14
             delete_records_topic_result_partitions.append(DeleteRecordsPartitionResult(delete_records_partition_result_partition_index, delete_records_partition_result_low_watermark, delete_records_partition_result_error_code))
         topics.append(DeleteRecordsTopicResult(delete_records_topic_result_name, delete_records_topic_result_partitions))
-    return DeleteRecordsResponse(throttle_time_ms, topics), pos
+    return DeleteRecordsResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -183,7 +183,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteRecordsResponse(throttle_time_ms, topics), pos
+    return DeleteRecordsResponse(throttle_time_ms, topics), pos, memory
 
 
 ENCODE = {

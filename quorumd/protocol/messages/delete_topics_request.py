@@ -117,7 +117,7 @@ def encode_v6(message: DeleteTopicsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 65 * count
@@ -129,7 +129,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
         topic_names.append(topic_names_element)
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return DeleteTopicsRequest([], topic_names, timeout_ms), pos
+    return DeleteTopicsRequest([], topic_names, timeout_ms), pos, memory
 
 
 decode_v2 = decode_v1
@@ -138,7 +138,7 @@ decode_v2 = decode_v1
 decode_v3 = decode_v1
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -154,13 +154,13 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteTopicsRequest([], topic_names, timeout_ms), pos
+    return DeleteTopicsRequest([], topic_names, timeout_ms), pos, memory
 
 
 decode_v5 = decode_v4
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 18)
     memory += 185 * count
@@ -182,10 +182,10 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteTopicsRequest(topics, [], timeout_ms), pos
+    return DeleteTopicsRequest(topics, [], timeout_ms), pos, memory
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[DeleteTopicsRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteTopicsRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 65 * count
@@ -195,10 +195,10 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Dele
     for _ in range(count):
         topic_names_element, pos = read_string(buf, pos)
         topic_names.append(topic_names_element)
-        yield
+        yield memory
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return DeleteTopicsRequest([], topic_names, timeout_ms), pos
+    return DeleteTopicsRequest([], topic_names, timeout_ms), pos, memory
 
 
 decode_in_steps_v2 = decode_in_steps_v1
@@ -207,7 +207,7 @@ decode_in_steps_v2 = decode_in_steps_v1
 decode_in_steps_v3 = decode_in_steps_v1
 
 
-def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[DeleteTopicsRequest, int]]:
+def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteTopicsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -217,20 +217,20 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[Dele
     for _ in range(count):
         topic_names_element, pos = read_compact_string(buf, pos)
         topic_names.append(topic_names_element)
-        yield
+        yield memory
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteTopicsRequest([], topic_names, timeout_ms), pos
+    return DeleteTopicsRequest([], topic_names, timeout_ms), pos, memory
 
 
 decode_in_steps_v5 = decode_in_steps_v4
 
 
-def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[None, None, tuple[DeleteTopicsRequest, int]]:
+def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteTopicsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 18)
     memory += 185 * count
@@ -246,14 +246,14 @@ def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[None, None, tuple[Dele
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(DeleteTopicState(delete_topic_state_name, KafkaUuid(delete_topic_state_topic_id)))
-        yield
+        yield memory
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteTopicsRequest(topics, [], timeout_ms), pos
+    return DeleteTopicsRequest(topics, [], timeout_ms), pos, memory
 
 
 ENCODE = {

@@ -140,7 +140,7 @@ def encode_v6(message: DeleteTopicsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -159,7 +159,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
             deletable_topic_result_error_code,
             None,
         ))
-    return DeleteTopicsResponse(throttle_time_ms, responses), pos
+    return DeleteTopicsResponse(throttle_time_ms, responses), pos, memory
 
 
 decode_v2 = decode_v1
@@ -168,7 +168,7 @@ decode_v2 = decode_v1
 decode_v3 = decode_v1
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -195,10 +195,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteTopicsResponse(throttle_time_ms, responses), pos
+    return DeleteTopicsResponse(throttle_time_ms, responses), pos, memory
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -226,10 +226,10 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteTopicsResponse(throttle_time_ms, responses), pos
+    return DeleteTopicsResponse(throttle_time_ms, responses), pos, memory
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -257,7 +257,7 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DeleteTopicsResponse(throttle_time_ms, responses), pos
+    return DeleteTopicsResponse(throttle_time_ms, responses), pos, memory
 
 
 def encode_in_steps_v1(message: DeleteTopicsResponse, out: bytearray) -> Generator[None, None, None]:

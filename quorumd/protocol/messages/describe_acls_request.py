@@ -94,7 +94,7 @@ def encode_v2(message: DescribeAclsRequest, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeAclsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeAclsRequest, int, int]:
     (resource_type_filter,) = UNPACK_b(buf, pos)
     pos += 1
     resource_name_filter, pos = read_nullable_string(buf, pos)
@@ -112,10 +112,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeAclsRequest, int]:
         host_filter,
         operation,
         permission_type,
-    ), pos
+    ), pos, 0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DescribeAclsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DescribeAclsRequest, int, int]:
     (resource_type_filter,) = UNPACK_b(buf, pos)
     pos += 1
     resource_name_filter, pos = read_compact_nullable_string(buf, pos)
@@ -137,7 +137,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeAclsRequest, int]:
         host_filter,
         operation,
         permission_type,
-    ), pos
+    ), pos, 0
 
 
 decode_v3 = decode_v2

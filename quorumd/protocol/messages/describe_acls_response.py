@@ -165,7 +165,7 @@ def encode_v2(message: DescribeAclsResponse, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -208,10 +208,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int]:
         error_code,
         error_message,
         resources,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -266,7 +266,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int]:
         error_code,
         error_message,
         resources,
-    ), pos
+    ), pos, memory
 
 
 decode_v3 = decode_v2

@@ -97,7 +97,7 @@ def encode_v1(message: DescribeClientQuotasRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 5)
     memory += 177 * count
@@ -112,10 +112,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int]:
         components.append(ComponentData(component_data_entity_type, component_data_match_type, component_data_match))
     (strict,) = UNPACK_t(buf, pos)
     pos += 1
-    return DescribeClientQuotasRequest(components, strict), pos
+    return DescribeClientQuotasRequest(components, strict), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 4)
     memory += 177 * count
@@ -138,7 +138,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeClientQuotasRequest(components, strict), pos
+    return DescribeClientQuotasRequest(components, strict), pos, memory
 
 
 ENCODE = {

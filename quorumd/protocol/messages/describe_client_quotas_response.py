@@ -166,7 +166,7 @@ def encode_v1(message: DescribeClientQuotasResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int, int]:
     memory = 0
     entries: list[EntryData] | None = None
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
@@ -204,10 +204,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int]:
         error_code,
         error_message,
         entries,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int, int]:
     memory = 0
     entries: list[EntryData] | None = None
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
@@ -261,7 +261,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int]:
         error_code,
         error_message,
         entries,
-    ), pos
+    ), pos, memory
 
 
 def encode_in_steps_v0(message: DescribeClientQuotasResponse, out: bytearray) -> Generator[None, None, None]:

@@ -97,7 +97,7 @@ def encode_v2(message: DescribeClusterRequest, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int, int]:
     include_registrations: bool = False
     (include_cluster_authorized_operations,) = UNPACK_t(buf, pos)
     pos += 1
@@ -119,10 +119,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int]:
         1,
         False,
         include_registrations,
-    ), pos
+    ), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int, int]:
     include_registrations: bool = False
     include_cluster_authorized_operations, endpoint_type = UNPACK_tb(buf, pos)
     pos += 2
@@ -144,10 +144,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int]:
         endpoint_type,
         False,
         include_registrations,
-    ), pos
+    ), pos, 0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int, int]:
     include_registrations: bool = False
     include_cluster_authorized_operations, endpoint_type, include_fenced_brokers = UNPACK_tbt(buf, pos)
     pos += 3
@@ -169,7 +169,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterRequest, int]:
         endpoint_type,
         include_fenced_brokers,
         include_registrations,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

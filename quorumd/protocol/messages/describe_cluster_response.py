@@ -310,7 +310,7 @@ def encode_v2(message: DescribeClusterResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -400,10 +400,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
         controller_id,
         brokers,
         cluster_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -495,10 +495,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
         controller_id,
         brokers,
         cluster_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -592,7 +592,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeClusterResponse, int]:
         controller_id,
         brokers,
         cluster_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -138,7 +138,7 @@ def encode_v4(message: DescribeConfigsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 7)
     memory += 193 * count
@@ -162,13 +162,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
         resources.append(DescribeConfigsResource(describe_configs_resource_resource_type, describe_configs_resource_resource_name, describe_configs_resource_configuration_keys))
     (include_synonyms,) = UNPACK_t(buf, pos)
     pos += 1
-    return DescribeConfigsRequest(resources, include_synonyms, False), pos
+    return DescribeConfigsRequest(resources, include_synonyms, False), pos, memory
 
 
 decode_v2 = decode_v1
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 7)
     memory += 193 * count
@@ -192,10 +192,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
         resources.append(DescribeConfigsResource(describe_configs_resource_resource_type, describe_configs_resource_resource_name, describe_configs_resource_configuration_keys))
     include_synonyms, include_documentation = UNPACK_tt(buf, pos)
     pos += 2
-    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), pos
+    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 4)
     memory += 193 * count
@@ -227,10 +227,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), pos
+    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), pos, memory
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[DescribeConfigsRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeConfigsRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 7)
     memory += 193 * count
@@ -251,18 +251,18 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Desc
             for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
-                yield
+                yield memory
         resources.append(DescribeConfigsResource(describe_configs_resource_resource_type, describe_configs_resource_resource_name, describe_configs_resource_configuration_keys))
-        yield
+        yield memory
     (include_synonyms,) = UNPACK_t(buf, pos)
     pos += 1
-    return DescribeConfigsRequest(resources, include_synonyms, False), pos
+    return DescribeConfigsRequest(resources, include_synonyms, False), pos, memory
 
 
 decode_in_steps_v2 = decode_in_steps_v1
 
 
-def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[None, None, tuple[DescribeConfigsRequest, int]]:
+def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeConfigsRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 7)
     memory += 193 * count
@@ -283,15 +283,15 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[None, None, tuple[Desc
             for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
-                yield
+                yield memory
         resources.append(DescribeConfigsResource(describe_configs_resource_resource_type, describe_configs_resource_resource_name, describe_configs_resource_configuration_keys))
-        yield
+        yield memory
     include_synonyms, include_documentation = UNPACK_tt(buf, pos)
     pos += 2
-    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), pos
+    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), pos, memory
 
 
-def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[DescribeConfigsRequest, int]]:
+def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeConfigsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 4)
     memory += 193 * count
@@ -312,20 +312,20 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[Desc
             for _ in range(count):
                 describe_configs_resource_configuration_keys_element, pos = read_compact_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
-                yield
+                yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         resources.append(DescribeConfigsResource(describe_configs_resource_resource_type, describe_configs_resource_resource_name, describe_configs_resource_configuration_keys))
-        yield
+        yield memory
     include_synonyms, include_documentation = UNPACK_tt(buf, pos)
     pos += 2
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), pos
+    return DescribeConfigsRequest(resources, include_synonyms, include_documentation), pos, memory
 
 
 ENCODE = {

@@ -237,7 +237,7 @@ def encode_v4(message: DescribeConfigsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -291,13 +291,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
             describe_configs_result_resource_name,
             describe_configs_result_configs,
         ))
-    return DescribeConfigsResponse(throttle_time_ms, results), pos
+    return DescribeConfigsResponse(throttle_time_ms, results), pos, memory
 
 
 decode_v2 = decode_v1
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -354,10 +354,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
             describe_configs_result_resource_name,
             describe_configs_result_configs,
         ))
-    return DescribeConfigsResponse(throttle_time_ms, results), pos
+    return DescribeConfigsResponse(throttle_time_ms, results), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -430,7 +430,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeConfigsResponse(throttle_time_ms, results), pos
+    return DescribeConfigsResponse(throttle_time_ms, results), pos, memory
 
 
 def encode_in_steps_v1(message: DescribeConfigsResponse, out: bytearray) -> Generator[None, None, None]:

@@ -88,7 +88,7 @@ def encode_v2(message: DescribeDelegationTokenRequest, out: bytearray) -> None:
 encode_v3 = encode_v2
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int, int]:
     memory = 0
     owners: list[DescribeDelegationTokenOwner] | None = None
     count, pos = read_nullable_count(buf, pos, 4)
@@ -101,10 +101,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int
             describe_delegation_token_owner_principal_type, pos = read_string(buf, pos)
             describe_delegation_token_owner_principal_name, pos = read_string(buf, pos)
             owners.append(DescribeDelegationTokenOwner(describe_delegation_token_owner_principal_type, describe_delegation_token_owner_principal_name))
-    return DescribeDelegationTokenRequest(owners), pos
+    return DescribeDelegationTokenRequest(owners), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int, int]:
     memory = 0
     owners: list[DescribeDelegationTokenOwner] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 3)
@@ -125,7 +125,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeDelegationTokenRequest(owners), pos
+    return DescribeDelegationTokenRequest(owners), pos, memory
 
 
 decode_v3 = decode_v2

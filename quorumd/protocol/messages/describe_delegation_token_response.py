@@ -198,7 +198,7 @@ def encode_v3(message: DescribeDelegationTokenResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -237,10 +237,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
         ))
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), pos
+    return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -291,10 +291,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), pos
+    return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -347,7 +347,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), pos
+    return DescribeDelegationTokenResponse(error_code, tokens, throttle_time_ms), pos, memory
 
 
 def encode_in_steps_v1(message: DescribeDelegationTokenResponse, out: bytearray) -> Generator[None, None, None]:

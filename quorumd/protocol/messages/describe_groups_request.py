@@ -86,7 +86,7 @@ def encode_v5(message: DescribeGroupsRequest, out: bytearray) -> None:
 encode_v6 = encode_v5
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 65 * count
@@ -96,7 +96,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int]:
     for _ in range(count):
         groups_element, pos = read_string(buf, pos)
         groups.append(groups_element)
-    return DescribeGroupsRequest(groups, False), pos
+    return DescribeGroupsRequest(groups, False), pos, memory
 
 
 decode_v1 = decode_v0
@@ -105,7 +105,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 65 * count
@@ -117,13 +117,13 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int]:
         groups.append(groups_element)
     (include_authorized_operations,) = UNPACK_t(buf, pos)
     pos += 1
-    return DescribeGroupsRequest(groups, include_authorized_operations), pos
+    return DescribeGroupsRequest(groups, include_authorized_operations), pos, memory
 
 
 decode_v4 = decode_v3
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -139,7 +139,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeGroupsRequest(groups, include_authorized_operations), pos
+    return DescribeGroupsRequest(groups, include_authorized_operations), pos, memory
 
 
 decode_v6 = decode_v5

@@ -274,7 +274,7 @@ def encode_v6(message: DescribeGroupsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 14)
     memory += 433 * count
@@ -317,10 +317,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
             described_group_members,
             -2147483648,
         ))
-    return DescribeGroupsResponse(0, groups), pos
+    return DescribeGroupsResponse(0, groups), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -365,13 +365,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
             described_group_members,
             -2147483648,
         ))
-    return DescribeGroupsResponse(throttle_time_ms, groups), pos
+    return DescribeGroupsResponse(throttle_time_ms, groups), pos, memory
 
 
 decode_v2 = decode_v1
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -418,10 +418,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
             described_group_members,
             described_group_authorized_operations,
         ))
-    return DescribeGroupsResponse(throttle_time_ms, groups), pos
+    return DescribeGroupsResponse(throttle_time_ms, groups), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -469,10 +469,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
             described_group_members,
             described_group_authorized_operations,
         ))
-    return DescribeGroupsResponse(throttle_time_ms, groups), pos
+    return DescribeGroupsResponse(throttle_time_ms, groups), pos, memory
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -532,10 +532,10 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeGroupsResponse(throttle_time_ms, groups), pos
+    return DescribeGroupsResponse(throttle_time_ms, groups), pos, memory
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -596,7 +596,7 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeGroupsResponse(throttle_time_ms, groups), pos
+    return DescribeGroupsResponse(throttle_time_ms, groups), pos, memory
 
 
 ENCODE = {

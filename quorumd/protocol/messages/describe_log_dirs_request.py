@@ -98,7 +98,7 @@ encode_v4 = encode_v2
 encode_v5 = encode_v2
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int, int]:
     memory = 0
     topics: list[DescribableLogDirTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 6)
@@ -116,10 +116,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int]:
             describable_log_dir_topic_partitions = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             topics.append(DescribableLogDirTopic(describable_log_dir_topic_topic, describable_log_dir_topic_partitions))
-    return DescribeLogDirsRequest(topics), pos
+    return DescribeLogDirsRequest(topics), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int, int]:
     memory = 0
     topics: list[DescribableLogDirTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 3)
@@ -145,7 +145,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeLogDirsRequest(topics), pos
+    return DescribeLogDirsRequest(topics), pos, memory
 
 
 decode_v3 = decode_v2

@@ -267,7 +267,7 @@ def encode_v5(message: DescribeLogDirsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -315,10 +315,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
             -1,
             False,
         ))
-    return DescribeLogDirsResponse(throttle_time_ms, 0, results), pos
+    return DescribeLogDirsResponse(throttle_time_ms, 0, results), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -382,10 +382,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeLogDirsResponse(throttle_time_ms, 0, results), pos
+    return DescribeLogDirsResponse(throttle_time_ms, 0, results), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -449,10 +449,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeLogDirsResponse(throttle_time_ms, error_code, results), pos
+    return DescribeLogDirsResponse(throttle_time_ms, error_code, results), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -518,10 +518,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeLogDirsResponse(throttle_time_ms, error_code, results), pos
+    return DescribeLogDirsResponse(throttle_time_ms, error_code, results), pos, memory
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -587,7 +587,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DescribeLogDirsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeLogDirsResponse(throttle_time_ms, error_code, results), pos
+    return DescribeLogDirsResponse(throttle_time_ms, error_code, results), pos, memory
 
 
 ENCODE = {

@@ -28,12 +28,12 @@ def encode_v0(message: DescribeNodeRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeNodeRequest(), pos
+    return DescribeNodeRequest(), pos, 0
 
 
 ENCODE = {

@@ -229,7 +229,7 @@ def encode_v0(message: DescribeNodeResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeResponse, int, int]:
     memory = 0
     error_code, node_id, directory_id = UNPACK_hi16s(buf, pos)
     pos += 22
@@ -325,7 +325,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeNodeResponse, int]:
         not_ready_reasons,
         silent_peers,
         nodes,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

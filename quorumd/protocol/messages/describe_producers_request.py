@@ -66,7 +66,7 @@ def encode_v0(message: DescribeProducersRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 185 * count
@@ -90,7 +90,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeProducersRequest(topics), pos
+    return DescribeProducersRequest(topics), pos, memory
 
 
 ENCODE = {

@@ -155,7 +155,7 @@ def encode_v0(message: DescribeProducersResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -221,7 +221,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeProducersResponse(throttle_time_ms, topics), pos
+    return DescribeProducersResponse(throttle_time_ms, topics), pos, memory
 
 
 ENCODE = {

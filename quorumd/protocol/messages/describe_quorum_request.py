@@ -90,7 +90,7 @@ encode_v1 = encode_v0
 encode_v2 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 185 * count
@@ -121,7 +121,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeQuorumRequest(topics), pos
+    return DescribeQuorumRequest(topics), pos, memory
 
 
 decode_v1 = decode_v0

@@ -394,7 +394,7 @@ def encode_v2(message: DescribeQuorumResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -508,10 +508,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
         "",
         topics,
         [],
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -635,10 +635,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
         "",
         topics,
         [],
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -790,7 +790,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeQuorumResponse, int]:
         error_message,
         topics,
         nodes,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

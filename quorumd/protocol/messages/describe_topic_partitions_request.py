@@ -101,7 +101,7 @@ def encode_v0(message: DescribeTopicPartitionsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsRequest, int, int]:
     memory = 0
     cursor: Cursor | None = None
     count, pos = read_compact_count(buf, pos, 2)
@@ -132,10 +132,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsRequest, int
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeTopicPartitionsRequest(topics, response_partition_limit, cursor), pos
+    return DescribeTopicPartitionsRequest(topics, response_partition_limit, cursor), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[DescribeTopicPartitionsRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeTopicPartitionsRequest, int, int]]:
     memory = 0
     cursor: Cursor | None = None
     count, pos = read_compact_count(buf, pos, 2)
@@ -150,7 +150,7 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Desc
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicRequest(topic_request_name))
-        yield
+        yield memory
     (response_partition_limit,) = UNPACK_i(buf, pos)
     pos += 4
     pos += 1
@@ -167,7 +167,7 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Desc
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeTopicPartitionsRequest(topics, response_partition_limit, cursor), pos
+    return DescribeTopicPartitionsRequest(topics, response_partition_limit, cursor), pos, memory
 
 
 ENCODE = {

@@ -206,7 +206,7 @@ def encode_v0(message: DescribeTopicPartitionsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, int, int]:
     memory = 0
     next_cursor: Cursor | None = None
     (throttle_time_ms,) = UNPACK_i(buf, pos)
@@ -312,7 +312,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, in
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeTopicPartitionsResponse(throttle_time_ms, topics, next_cursor), pos
+    return DescribeTopicPartitionsResponse(throttle_time_ms, topics, next_cursor), pos, memory
 
 
 def encode_in_steps_v0(message: DescribeTopicPartitionsResponse, out: bytearray) -> Generator[None, None, None]:

@@ -44,7 +44,7 @@ def encode_v0(message: DescribeTransactionsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -58,7 +58,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeTransactionsRequest(transactional_ids), pos
+    return DescribeTransactionsRequest(transactional_ids), pos, memory
 
 
 ENCODE = {

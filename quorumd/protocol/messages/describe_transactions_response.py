@@ -133,7 +133,7 @@ def encode_v0(message: DescribeTransactionsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -190,7 +190,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeTransactionsResponse(throttle_time_ms, transaction_states), pos
+    return DescribeTransactionsResponse(throttle_time_ms, transaction_states), pos, memory
 
 
 ENCODE = {

@@ -63,7 +63,7 @@ def encode_v0(message: DescribeUserScramCredentialsRequest, out: bytearray) -> N
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsRequest, int, int]:
     memory = 0
     users: list[UserName] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 2)
@@ -83,7 +83,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsRequest
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return DescribeUserScramCredentialsRequest(users), pos
+    return DescribeUserScramCredentialsRequest(users), pos, memory
 
 
 ENCODE = {

@@ -125,7 +125,7 @@ def encode_v0(message: DescribeUserScramCredentialsResponse, out: bytearray) -> 
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -172,7 +172,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsRespons
         error_code,
         error_message,
         results,
-    ), pos
+    ), pos, memory
 
 
 def encode_in_steps_v0(message: DescribeUserScramCredentialsResponse, out: bytearray) -> Generator[None, None, None]:

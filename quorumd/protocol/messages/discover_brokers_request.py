@@ -124,7 +124,7 @@ def encode_v0(message: DiscoverBrokersRequest, out: bytearray) -> None:
             write_tag(out, 10001, listeners_payload)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersRequest, int, int]:
     memory = 0
     replica_directory_id: KafkaUuid = ZERO_UUID
     listeners: list[Listener] = []
@@ -169,7 +169,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersRequest, int]:
         port,
         replica_directory_id,
         listeners,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -196,7 +196,7 @@ def encode_v0(message: DiscoverBrokersResponse, out: bytearray) -> None:
             write_tag(out, 10004, listener_name_payload)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int, int]:
     memory = 0
     listener_name: str = ""
     replica_id: int = -1
@@ -290,7 +290,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int]:
         replica_directory_id,
         standing,
         founders,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -121,7 +121,7 @@ def encode_v2(message: ElectLeadersRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int, int]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
     count, pos = read_nullable_count(buf, pos, 6)
@@ -141,10 +141,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return ElectLeadersRequest(0, topic_partitions, timeout_ms), pos
+    return ElectLeadersRequest(0, topic_partitions, timeout_ms), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int, int]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
@@ -166,10 +166,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), pos
+    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int, int]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
@@ -199,10 +199,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), pos
+    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[ElectLeadersRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[ElectLeadersRequest, int, int]]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
     count, pos = read_nullable_count(buf, pos, 6)
@@ -220,13 +220,13 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Elec
             topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
-            yield
+            yield memory
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return ElectLeadersRequest(0, topic_partitions, timeout_ms), pos
+    return ElectLeadersRequest(0, topic_partitions, timeout_ms), pos, memory
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[ElectLeadersRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[ElectLeadersRequest, int, int]]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
@@ -246,13 +246,13 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Elec
             topic_partitions_partitions = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
-            yield
+            yield memory
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), pos
+    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), pos, memory
 
 
-def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[ElectLeadersRequest, int]]:
+def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[ElectLeadersRequest, int, int]]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
@@ -276,14 +276,14 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[None, None, tuple[Elec
             else:
                 pos = skip_tagged_fields(buf, pos)
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
-            yield
+            yield memory
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), pos
+    return ElectLeadersRequest(election_type, topic_partitions, timeout_ms), pos, memory
 
 
 ENCODE = {

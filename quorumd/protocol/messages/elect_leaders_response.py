@@ -152,7 +152,7 @@ def encode_v2(message: ElectLeadersResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -174,10 +174,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
             partition_result_error_message, pos = read_nullable_string(buf, pos)
             replica_election_result_partition_result.append(PartitionResult(partition_result_partition_id, partition_result_error_code, partition_result_error_message))
         replica_election_results.append(ReplicaElectionResult(replica_election_result_topic, replica_election_result_partition_result))
-    return ElectLeadersResponse(throttle_time_ms, 0, replica_election_results), pos
+    return ElectLeadersResponse(throttle_time_ms, 0, replica_election_results), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -199,10 +199,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
             partition_result_error_message, pos = read_nullable_string(buf, pos)
             replica_election_result_partition_result.append(PartitionResult(partition_result_partition_id, partition_result_error_code, partition_result_error_message))
         replica_election_results.append(ReplicaElectionResult(replica_election_result_topic, replica_election_result_partition_result))
-    return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results), pos
+    return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -236,7 +236,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results), pos
+    return ElectLeadersResponse(throttle_time_ms, error_code, replica_election_results), pos, memory
 
 
 def encode_in_steps_v0(message: ElectLeadersResponse, out: bytearray) -> Generator[None, None, None]:

@@ -212,7 +212,7 @@ def encode_v1(message: EndQuorumEpochRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int, int]:
     memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
     count, pos = read_count(buf, pos, 6)
@@ -245,10 +245,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
                 -1,
             ))
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
-    return EndQuorumEpochRequest(cluster_id, topics, []), pos
+    return EndQuorumEpochRequest(cluster_id, topics, []), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
@@ -325,7 +325,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return EndQuorumEpochRequest(cluster_id, topics, leader_endpoints), pos
+    return EndQuorumEpochRequest(cluster_id, topics, leader_endpoints), pos, memory
 
 
 ENCODE = {

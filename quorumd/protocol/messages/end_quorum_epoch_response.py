@@ -175,7 +175,7 @@ def encode_v1(message: EndQuorumEpochResponse, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -206,10 +206,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
                 partition_data_leader_epoch,
             ))
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
-    return EndQuorumEpochResponse(error_code, topics, []), pos
+    return EndQuorumEpochResponse(error_code, topics, []), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
     (error_code,) = UNPACK_h(buf, pos)
@@ -276,7 +276,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochResponse, int]:
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return EndQuorumEpochResponse(error_code, topics, node_endpoints), pos
+    return EndQuorumEpochResponse(error_code, topics, node_endpoints), pos, memory
 
 
 ENCODE = {

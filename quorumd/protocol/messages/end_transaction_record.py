@@ -26,12 +26,12 @@ def encode_v0(message: EndTransactionRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[EndTransactionRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[EndTransactionRecord, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return EndTransactionRecord(), pos
+    return EndTransactionRecord(), pos, 0
 
 
 ENCODE = {

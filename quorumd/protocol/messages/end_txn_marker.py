@@ -37,10 +37,10 @@ def encode_v0(message: EndTxnMarker, out: bytearray) -> None:
     out += PACK_i(message.coordinator_epoch)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[EndTxnMarker, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[EndTxnMarker, int, int]:
     (coordinator_epoch,) = UNPACK_i(buf, pos)
     pos += 4
-    return EndTxnMarker(coordinator_epoch), pos
+    return EndTxnMarker(coordinator_epoch), pos, 0
 
 
 ENCODE = {

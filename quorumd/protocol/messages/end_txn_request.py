@@ -83,7 +83,7 @@ encode_v4 = encode_v3
 encode_v5 = encode_v3
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[EndTxnRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[EndTxnRequest, int, int]:
     transactional_id, pos = read_string(buf, pos)
     producer_id, producer_epoch, committed = UNPACK_qht(buf, pos)
     pos += 11
@@ -92,7 +92,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndTxnRequest, int]:
         producer_id,
         producer_epoch,
         committed,
-    ), pos
+    ), pos, 0
 
 
 decode_v1 = decode_v0
@@ -101,7 +101,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[EndTxnRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[EndTxnRequest, int, int]:
     transactional_id, pos = read_compact_string(buf, pos)
     producer_id, producer_epoch, committed = UNPACK_qht(buf, pos)
     pos += 11
@@ -114,7 +114,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[EndTxnRequest, int]:
         producer_id,
         producer_epoch,
         committed,
-    ), pos
+    ), pos, 0
 
 
 decode_v4 = decode_v3

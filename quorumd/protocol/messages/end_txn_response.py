@@ -86,7 +86,7 @@ def encode_v5(message: EndTxnResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[EndTxnResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[EndTxnResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     return EndTxnResponse(
@@ -94,7 +94,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndTxnResponse, int]:
         error_code,
         -1,
         -1,
-    ), pos
+    ), pos, 0
 
 
 decode_v1 = decode_v0
@@ -103,7 +103,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[EndTxnResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[EndTxnResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     if buf[pos] == 0:
@@ -115,13 +115,13 @@ def decode_v3(buf: bytes, pos: int) -> tuple[EndTxnResponse, int]:
         error_code,
         -1,
         -1,
-    ), pos
+    ), pos, 0
 
 
 decode_v4 = decode_v3
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[EndTxnResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[EndTxnResponse, int, int]:
     (
         throttle_time_ms,
         error_code,
@@ -138,7 +138,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[EndTxnResponse, int]:
         error_code,
         producer_id,
         producer_epoch,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

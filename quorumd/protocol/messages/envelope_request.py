@@ -67,7 +67,7 @@ def encode_v0(message: EnvelopeRequest, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[EnvelopeRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[EnvelopeRequest, int, int]:
     is_checked: bool = False
     request_data, pos = read_compact_bytes(buf, pos)
     request_principal, pos = read_compact_nullable_bytes(buf, pos)
@@ -90,7 +90,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EnvelopeRequest, int]:
         request_principal,
         client_host_address,
         is_checked,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

@@ -48,7 +48,7 @@ def encode_v0(message: EnvelopeResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[EnvelopeResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[EnvelopeResponse, int, int]:
     response_data, pos = read_compact_nullable_bytes(buf, pos)
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -56,7 +56,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EnvelopeResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return EnvelopeResponse(response_data, error_code), pos
+    return EnvelopeResponse(response_data, error_code), pos, 0
 
 
 ENCODE = {

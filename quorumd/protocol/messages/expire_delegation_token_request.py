@@ -55,14 +55,14 @@ def encode_v2(message: ExpireDelegationTokenRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ExpireDelegationTokenRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ExpireDelegationTokenRequest, int, int]:
     hmac, pos = read_bytes(buf, pos)
     (expiry_time_period_ms,) = UNPACK_q(buf, pos)
     pos += 8
-    return ExpireDelegationTokenRequest(hmac, expiry_time_period_ms), pos
+    return ExpireDelegationTokenRequest(hmac, expiry_time_period_ms), pos, 0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[ExpireDelegationTokenRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[ExpireDelegationTokenRequest, int, int]:
     hmac, pos = read_compact_bytes(buf, pos)
     (expiry_time_period_ms,) = UNPACK_q(buf, pos)
     pos += 8
@@ -70,7 +70,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ExpireDelegationTokenRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ExpireDelegationTokenRequest(hmac, expiry_time_period_ms), pos
+    return ExpireDelegationTokenRequest(hmac, expiry_time_period_ms), pos, 0
 
 
 ENCODE = {

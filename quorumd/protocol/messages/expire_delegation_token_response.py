@@ -61,20 +61,20 @@ def encode_v2(message: ExpireDelegationTokenResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ExpireDelegationTokenResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ExpireDelegationTokenResponse, int, int]:
     error_code, expiry_timestamp_ms, throttle_time_ms = UNPACK_hqi(buf, pos)
     pos += 14
-    return ExpireDelegationTokenResponse(error_code, expiry_timestamp_ms, throttle_time_ms), pos
+    return ExpireDelegationTokenResponse(error_code, expiry_timestamp_ms, throttle_time_ms), pos, 0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[ExpireDelegationTokenResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[ExpireDelegationTokenResponse, int, int]:
     error_code, expiry_timestamp_ms, throttle_time_ms = UNPACK_hqi(buf, pos)
     pos += 14
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ExpireDelegationTokenResponse(error_code, expiry_timestamp_ms, throttle_time_ms), pos
+    return ExpireDelegationTokenResponse(error_code, expiry_timestamp_ms, throttle_time_ms), pos, 0
 
 
 ENCODE = {

@@ -48,7 +48,7 @@ def encode_v0(message: FeatureLevelRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[FeatureLevelRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[FeatureLevelRecord, int, int]:
     name, pos = read_compact_string(buf, pos)
     (feature_level,) = UNPACK_h(buf, pos)
     pos += 2
@@ -56,7 +56,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FeatureLevelRecord, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return FeatureLevelRecord(name, feature_level), pos
+    return FeatureLevelRecord(name, feature_level), pos, 0
 
 
 ENCODE = {

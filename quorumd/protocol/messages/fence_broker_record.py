@@ -48,14 +48,14 @@ def encode_v0(message: FenceBrokerRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[FenceBrokerRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[FenceBrokerRecord, int, int]:
     id, epoch = UNPACK_iq(buf, pos)
     pos += 12
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return FenceBrokerRecord(id, epoch), pos
+    return FenceBrokerRecord(id, epoch), pos, 0
 
 
 ENCODE = {

@@ -111,7 +111,7 @@ def encode_v0(message: FetchQuorumRecordsRequest, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int, int]:
     epoch_token: int = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (
@@ -153,7 +153,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsRequest, int]:
         high_watermark,
         read_round,
         epoch_token,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

@@ -181,7 +181,7 @@ def encode_v0(message: FetchQuorumRecordsResponse, out: bytearray) -> None:
             write_tag(out, 1, snapshot_id_payload)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
     snapshot_id: SnapshotId = SnapshotId()
@@ -246,7 +246,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int]:
         records,
         node_endpoints,
         snapshot_id,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -653,7 +653,7 @@ def encode_v18(message: FetchRequest, out: bytearray) -> None:
             write_tag(out, 1, replica_state_payload)
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     (
         replica_id,
@@ -702,10 +702,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         [],
         "",
-    ), pos
+    ), pos, memory
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     (
         replica_id,
@@ -759,13 +759,13 @@ def decode_v5(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         [],
         "",
-    ), pos
+    ), pos, memory
 
 
 decode_v6 = decode_v5
 
 
-def decode_v7(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v7(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     (
         replica_id,
@@ -835,13 +835,13 @@ def decode_v7(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         forgotten_topics_data,
         "",
-    ), pos
+    ), pos, memory
 
 
 decode_v8 = decode_v7
 
 
-def decode_v9(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v9(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     (
         replica_id,
@@ -912,13 +912,13 @@ def decode_v9(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         forgotten_topics_data,
         "",
-    ), pos
+    ), pos, memory
 
 
 decode_v10 = decode_v9
 
 
-def decode_v11(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v11(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     (
         replica_id,
@@ -990,10 +990,10 @@ def decode_v11(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         forgotten_topics_data,
         rack_id,
-    ), pos
+    ), pos, memory
 
 
-def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     cluster_id: str | None = None
     (
@@ -1091,10 +1091,10 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         forgotten_topics_data,
         rack_id,
-    ), pos
+    ), pos, memory
 
 
-def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     cluster_id: str | None = None
     (
@@ -1194,13 +1194,13 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         forgotten_topics_data,
         rack_id,
-    ), pos
+    ), pos, memory
 
 
 decode_v14 = decode_v13
 
 
-def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
@@ -1308,13 +1308,13 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         forgotten_topics_data,
         rack_id,
-    ), pos
+    ), pos, memory
 
 
 decode_v16 = decode_v15
 
 
-def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
@@ -1432,10 +1432,10 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         forgotten_topics_data,
         rack_id,
-    ), pos
+    ), pos, memory
 
 
-def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
+def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     memory = 0
     cluster_id: str | None = None
     replica_state: ReplicaState = ReplicaState()
@@ -1557,7 +1557,7 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int]:
         topics,
         forgotten_topics_data,
         rack_id,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -666,7 +666,7 @@ encode_v17 = encode_v16
 encode_v18 = encode_v16
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[FetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -722,10 +722,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
         0,
         responses,
         [],
-    ), pos
+    ), pos, memory
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[FetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -782,13 +782,13 @@ def decode_v5(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
         0,
         responses,
         [],
-    ), pos
+    ), pos, memory
 
 
 decode_v6 = decode_v5
 
 
-def decode_v7(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
+def decode_v7(buf: bytes, pos: int) -> tuple[FetchResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
@@ -845,7 +845,7 @@ def decode_v7(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
         session_id,
         responses,
         [],
-    ), pos
+    ), pos, memory
 
 
 decode_v8 = decode_v7
@@ -857,7 +857,7 @@ decode_v9 = decode_v7
 decode_v10 = decode_v7
 
 
-def decode_v11(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
+def decode_v11(buf: bytes, pos: int) -> tuple[FetchResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
@@ -916,10 +916,10 @@ def decode_v11(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
         session_id,
         responses,
         [],
-    ), pos
+    ), pos, memory
 
 
-def decode_v12(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
+def decode_v12(buf: bytes, pos: int) -> tuple[FetchResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
@@ -1027,10 +1027,10 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
         session_id,
         responses,
         [],
-    ), pos
+    ), pos, memory
 
 
-def decode_v13(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
+def decode_v13(buf: bytes, pos: int) -> tuple[FetchResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
     pos += 10
@@ -1139,7 +1139,7 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
         session_id,
         responses,
         [],
-    ), pos
+    ), pos, memory
 
 
 decode_v14 = decode_v13
@@ -1148,7 +1148,7 @@ decode_v14 = decode_v13
 decode_v15 = decode_v13
 
 
-def decode_v16(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
+def decode_v16(buf: bytes, pos: int) -> tuple[FetchResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
     throttle_time_ms, error_code, session_id = UNPACK_ihi(buf, pos)
@@ -1287,7 +1287,7 @@ def decode_v16(buf: bytes, pos: int) -> tuple[FetchResponse, int]:
         session_id,
         responses,
         node_endpoints,
-    ), pos
+    ), pos, memory
 
 
 decode_v17 = decode_v16

@@ -214,7 +214,7 @@ def encode_v1(message: FetchSnapshotRequest, out: bytearray) -> None:
             write_tag(out, 10000, PACK_q(message.epoch_token))
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int, int]:
     memory = 0
     cluster_id: str | None = None
     epoch_token: int = 0
@@ -281,10 +281,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
         max_bytes,
         topics,
         epoch_token,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int, int]:
     memory = 0
     cluster_id: str | None = None
     epoch_token: int = 0
@@ -361,7 +361,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int]:
         max_bytes,
         topics,
         epoch_token,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -275,7 +275,7 @@ def encode_v1(message: FetchSnapshotResponse, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -346,10 +346,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
         error_code,
         topics,
         [],
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
@@ -444,7 +444,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotResponse, int]:
         error_code,
         topics,
         node_endpoints,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -95,22 +95,22 @@ encode_v5 = encode_v4
 encode_v6 = encode_v4
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int, int]:
     key, pos = read_string(buf, pos)
-    return FindCoordinatorRequest(key, 0, []), pos
+    return FindCoordinatorRequest(key, 0, []), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int, int]:
     key, pos = read_string(buf, pos)
     (key_type,) = UNPACK_b(buf, pos)
     pos += 1
-    return FindCoordinatorRequest(key, key_type, []), pos
+    return FindCoordinatorRequest(key, key_type, []), pos, 0
 
 
 decode_v2 = decode_v1
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int, int]:
     key, pos = read_compact_string(buf, pos)
     (key_type,) = UNPACK_b(buf, pos)
     pos += 1
@@ -118,10 +118,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return FindCoordinatorRequest(key, key_type, []), pos
+    return FindCoordinatorRequest(key, key_type, []), pos, 0
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int, int]:
     memory = 0
     (key_type,) = UNPACK_b(buf, pos)
     pos += 1
@@ -137,7 +137,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return FindCoordinatorRequest("", key_type, coordinator_keys), pos
+    return FindCoordinatorRequest("", key_type, coordinator_keys), pos, memory
 
 
 decode_v5 = decode_v4

@@ -182,7 +182,7 @@ encode_v5 = encode_v4
 encode_v6 = encode_v4
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int, int]:
     error_code, node_id = UNPACK_hi(buf, pos)
     pos += 6
     host, pos = read_string(buf, pos)
@@ -196,10 +196,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int]:
         host,
         port,
         [],
-    ), pos
+    ), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_nullable_string(buf, pos)
@@ -216,13 +216,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int]:
         host,
         port,
         [],
-    ), pos
+    ), pos, 0
 
 
 decode_v2 = decode_v1
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -243,10 +243,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int]:
         host,
         port,
         [],
-    ), pos
+    ), pos, 0
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -287,7 +287,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int]:
         "",
         0,
         coordinators,
-    ), pos
+    ), pos, memory
 
 
 decode_v5 = decode_v4

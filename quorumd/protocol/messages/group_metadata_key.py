@@ -37,9 +37,9 @@ def encode_v0(message: GroupMetadataKey, out: bytearray) -> None:
     write_string(out, message.group)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[GroupMetadataKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[GroupMetadataKey, int, int]:
     group, pos = read_string(buf, pos)
-    return GroupMetadataKey(group), pos
+    return GroupMetadataKey(group), pos, 0
 
 
 ENCODE = {

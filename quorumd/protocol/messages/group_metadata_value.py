@@ -216,7 +216,7 @@ def encode_v4(message: GroupMetadataValue, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int, int]:
     memory = 0
     protocol_type, pos = read_string(buf, pos)
     (generation,) = UNPACK_i(buf, pos)
@@ -253,10 +253,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
         leader,
         -1,
         members,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int, int]:
     memory = 0
     protocol_type, pos = read_string(buf, pos)
     (generation,) = UNPACK_i(buf, pos)
@@ -293,10 +293,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
         leader,
         -1,
         members,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int, int]:
     memory = 0
     protocol_type, pos = read_string(buf, pos)
     (generation,) = UNPACK_i(buf, pos)
@@ -335,10 +335,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
         leader,
         current_state_timestamp,
         members,
-    ), pos
+    ), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int, int]:
     memory = 0
     protocol_type, pos = read_string(buf, pos)
     (generation,) = UNPACK_i(buf, pos)
@@ -378,10 +378,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
         leader,
         current_state_timestamp,
         members,
-    ), pos
+    ), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int, int]:
     memory = 0
     protocol_type, pos = read_compact_string(buf, pos)
     (generation,) = UNPACK_i(buf, pos)
@@ -429,7 +429,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[GroupMetadataValue, int]:
         leader,
         current_state_timestamp,
         members,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -86,7 +86,7 @@ def encode_v4(message: HeartbeatRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[HeartbeatRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[HeartbeatRequest, int, int]:
     group_id, pos = read_string(buf, pos)
     (generation_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -96,7 +96,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[HeartbeatRequest, int]:
         generation_id,
         member_id,
         None,
-    ), pos
+    ), pos, 0
 
 
 decode_v1 = decode_v0
@@ -105,7 +105,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[HeartbeatRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[HeartbeatRequest, int, int]:
     group_id, pos = read_string(buf, pos)
     (generation_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -116,10 +116,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[HeartbeatRequest, int]:
         generation_id,
         member_id,
         group_instance_id,
-    ), pos
+    ), pos, 0
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[HeartbeatRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[HeartbeatRequest, int, int]:
     group_id, pos = read_compact_string(buf, pos)
     (generation_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -134,7 +134,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[HeartbeatRequest, int]:
         generation_id,
         member_id,
         group_instance_id,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

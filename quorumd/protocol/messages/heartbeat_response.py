@@ -68,16 +68,16 @@ def encode_v4(message: HeartbeatResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[HeartbeatResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[HeartbeatResponse, int, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    return HeartbeatResponse(0, error_code), pos
+    return HeartbeatResponse(0, error_code), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[HeartbeatResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[HeartbeatResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    return HeartbeatResponse(throttle_time_ms, error_code), pos
+    return HeartbeatResponse(throttle_time_ms, error_code), pos, 0
 
 
 decode_v2 = decode_v1
@@ -86,14 +86,14 @@ decode_v2 = decode_v1
 decode_v3 = decode_v1
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[HeartbeatResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[HeartbeatResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return HeartbeatResponse(throttle_time_ms, error_code), pos
+    return HeartbeatResponse(throttle_time_ms, error_code), pos, 0
 
 
 ENCODE = {

@@ -128,7 +128,7 @@ def encode_v1(message: IncrementalAlterConfigsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 7)
     memory += 193 * count
@@ -153,10 +153,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int
         resources.append(AlterConfigsResource(alter_configs_resource_resource_type, alter_configs_resource_resource_name, alter_configs_resource_configs))
     (validate_only,) = UNPACK_t(buf, pos)
     pos += 1
-    return IncrementalAlterConfigsRequest(resources, validate_only), pos
+    return IncrementalAlterConfigsRequest(resources, validate_only), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 4)
     memory += 193 * count
@@ -193,10 +193,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return IncrementalAlterConfigsRequest(resources, validate_only), pos
+    return IncrementalAlterConfigsRequest(resources, validate_only), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[IncrementalAlterConfigsRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[IncrementalAlterConfigsRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 7)
     memory += 193 * count
@@ -218,15 +218,15 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Incr
             pos += 1
             alterable_config_value, pos = read_nullable_string(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_config_operation, alterable_config_value))
-            yield
+            yield memory
         resources.append(AlterConfigsResource(alter_configs_resource_resource_type, alter_configs_resource_resource_name, alter_configs_resource_configs))
-        yield
+        yield memory
     (validate_only,) = UNPACK_t(buf, pos)
     pos += 1
-    return IncrementalAlterConfigsRequest(resources, validate_only), pos
+    return IncrementalAlterConfigsRequest(resources, validate_only), pos, memory
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[IncrementalAlterConfigsRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[IncrementalAlterConfigsRequest, int, int]]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 4)
     memory += 193 * count
@@ -252,20 +252,20 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Incr
             else:
                 pos = skip_tagged_fields(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_config_operation, alterable_config_value))
-            yield
+            yield memory
         if buf[pos] == 0:
             pos += 1
         else:
             pos = skip_tagged_fields(buf, pos)
         resources.append(AlterConfigsResource(alter_configs_resource_resource_type, alter_configs_resource_resource_name, alter_configs_resource_configs))
-        yield
+        yield memory
     (validate_only,) = UNPACK_t(buf, pos)
     pos += 1
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return IncrementalAlterConfigsRequest(resources, validate_only), pos
+    return IncrementalAlterConfigsRequest(resources, validate_only), pos, memory
 
 
 ENCODE = {

@@ -105,7 +105,7 @@ def encode_v1(message: IncrementalAlterConfigsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -127,10 +127,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, in
             alter_configs_resource_response_resource_type,
             alter_configs_resource_response_resource_name,
         ))
-    return IncrementalAlterConfigsResponse(throttle_time_ms, responses), pos
+    return IncrementalAlterConfigsResponse(throttle_time_ms, responses), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -160,7 +160,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, in
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return IncrementalAlterConfigsResponse(throttle_time_ms, responses), pos
+    return IncrementalAlterConfigsResponse(throttle_time_ms, responses), pos, memory
 
 
 def encode_in_steps_v0(message: IncrementalAlterConfigsResponse, out: bytearray) -> Generator[None, None, None]:

@@ -93,7 +93,7 @@ encode_v4 = encode_v3
 encode_v5 = encode_v3
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[InitProducerIdRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[InitProducerIdRequest, int, int]:
     transactional_id, pos = read_nullable_string(buf, pos)
     (transaction_timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -102,13 +102,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[InitProducerIdRequest, int]:
         transaction_timeout_ms,
         -1,
         -1,
-    ), pos
+    ), pos, 0
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[InitProducerIdRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[InitProducerIdRequest, int, int]:
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     (transaction_timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -121,10 +121,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[InitProducerIdRequest, int]:
         transaction_timeout_ms,
         -1,
         -1,
-    ), pos
+    ), pos, 0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[InitProducerIdRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[InitProducerIdRequest, int, int]:
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     transaction_timeout_ms, producer_id, producer_epoch = UNPACK_iqh(buf, pos)
     pos += 14
@@ -137,7 +137,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[InitProducerIdRequest, int]:
         transaction_timeout_ms,
         producer_id,
         producer_epoch,
-    ), pos
+    ), pos, 0
 
 
 decode_v4 = decode_v3

@@ -79,7 +79,7 @@ encode_v4 = encode_v2
 encode_v5 = encode_v2
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[InitProducerIdResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[InitProducerIdResponse, int, int]:
     (
         throttle_time_ms,
         error_code,
@@ -92,13 +92,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[InitProducerIdResponse, int]:
         error_code,
         producer_id,
         producer_epoch,
-    ), pos
+    ), pos, 0
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[InitProducerIdResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[InitProducerIdResponse, int, int]:
     (
         throttle_time_ms,
         error_code,
@@ -115,7 +115,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[InitProducerIdResponse, int]:
         error_code,
         producer_id,
         producer_epoch,
-    ), pos
+    ), pos, 0
 
 
 decode_v3 = decode_v2

@@ -198,7 +198,7 @@ def encode_v8(message: JoinGroupRequest, out: bytearray) -> None:
 encode_v9 = encode_v8
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     (session_timeout_ms,) = UNPACK_i(buf, pos)
@@ -223,10 +223,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
         protocol_type,
         protocols,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     session_timeout_ms, rebalance_timeout_ms = UNPACK_ii(buf, pos)
@@ -251,7 +251,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
         protocol_type,
         protocols,
         None,
-    ), pos
+    ), pos, memory
 
 
 decode_v2 = decode_v1
@@ -263,7 +263,7 @@ decode_v3 = decode_v1
 decode_v4 = decode_v1
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     session_timeout_ms, rebalance_timeout_ms = UNPACK_ii(buf, pos)
@@ -289,10 +289,10 @@ def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
         protocol_type,
         protocols,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
     session_timeout_ms, rebalance_timeout_ms = UNPACK_ii(buf, pos)
@@ -326,13 +326,13 @@ def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
         protocol_type,
         protocols,
         None,
-    ), pos
+    ), pos, memory
 
 
 decode_v7 = decode_v6
 
 
-def decode_v8(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
+def decode_v8(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
     session_timeout_ms, rebalance_timeout_ms = UNPACK_ii(buf, pos)
@@ -367,7 +367,7 @@ def decode_v8(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int]:
         protocol_type,
         protocols,
         reason,
-    ), pos
+    ), pos, memory
 
 
 decode_v9 = decode_v8

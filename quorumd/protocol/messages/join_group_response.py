@@ -249,7 +249,7 @@ def encode_v9(message: JoinGroupResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int, int]:
     memory = 0
     error_code, generation_id = UNPACK_hi(buf, pos)
     pos += 6
@@ -275,13 +275,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
         False,
         member_id,
         members,
-    ), pos
+    ), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code, generation_id = UNPACK_ihi(buf, pos)
     pos += 10
@@ -307,7 +307,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
         False,
         member_id,
         members,
-    ), pos
+    ), pos, memory
 
 
 decode_v3 = decode_v2
@@ -316,7 +316,7 @@ decode_v3 = decode_v2
 decode_v4 = decode_v2
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code, generation_id = UNPACK_ihi(buf, pos)
     pos += 10
@@ -343,10 +343,10 @@ def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
         False,
         member_id,
         members,
-    ), pos
+    ), pos, memory
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code, generation_id = UNPACK_ihi(buf, pos)
     pos += 10
@@ -381,10 +381,10 @@ def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
         False,
         member_id,
         members,
-    ), pos
+    ), pos, memory
 
 
-def decode_v7(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
+def decode_v7(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code, generation_id = UNPACK_ihi(buf, pos)
     pos += 10
@@ -420,13 +420,13 @@ def decode_v7(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
         False,
         member_id,
         members,
-    ), pos
+    ), pos, memory
 
 
 decode_v8 = decode_v7
 
 
-def decode_v9(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
+def decode_v9(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code, generation_id = UNPACK_ihi(buf, pos)
     pos += 10
@@ -464,7 +464,7 @@ def decode_v9(buf: bytes, pos: int) -> tuple[JoinGroupResponse, int]:
         skip_assignment,
         member_id,
         members,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -48,14 +48,14 @@ def encode_v0(message: KRaftVersionRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[KRaftVersionRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[KRaftVersionRecord, int, int]:
     version, kraft_version = UNPACK_hh(buf, pos)
     pos += 4
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return KRaftVersionRecord(version, kraft_version), pos
+    return KRaftVersionRecord(version, kraft_version), pos, 0
 
 
 ENCODE = {

@@ -121,7 +121,7 @@ def encode_v1(message: LeaderChangeMessage, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int, int]:
     memory = 0
     version, leader_id = UNPACK_hi(buf, pos)
     pos += 6
@@ -160,10 +160,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
         leader_id,
         voters,
         granting_voters,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int, int]:
     memory = 0
     version, leader_id = UNPACK_hi(buf, pos)
     pos += 6
@@ -202,7 +202,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[LeaderChangeMessage, int]:
         leader_id,
         voters,
         granting_voters,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -126,10 +126,10 @@ def encode_v5(message: LeaveGroupRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
     group_id, pos = read_string(buf, pos)
     member_id, pos = read_string(buf, pos)
-    return LeaveGroupRequest(group_id, member_id, []), pos
+    return LeaveGroupRequest(group_id, member_id, []), pos, 0
 
 
 decode_v1 = decode_v0
@@ -138,7 +138,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     count, pos = read_count(buf, pos, 4)
@@ -150,10 +150,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
         member_identity_member_id, pos = read_string(buf, pos)
         member_identity_group_instance_id, pos = read_nullable_string(buf, pos)
         members.append(MemberIdentity(member_identity_member_id, member_identity_group_instance_id, None))
-    return LeaveGroupRequest(group_id, "", members), pos
+    return LeaveGroupRequest(group_id, "", members), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
@@ -173,10 +173,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return LeaveGroupRequest(group_id, "", members), pos
+    return LeaveGroupRequest(group_id, "", members), pos, memory
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 4)
@@ -197,7 +197,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return LeaveGroupRequest(group_id, "", members), pos
+    return LeaveGroupRequest(group_id, "", members), pos, memory
 
 
 ENCODE = {

@@ -130,22 +130,22 @@ def encode_v4(message: LeaveGroupResponse, out: bytearray) -> None:
 encode_v5 = encode_v4
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    return LeaveGroupResponse(0, error_code, []), pos
+    return LeaveGroupResponse(0, error_code, []), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    return LeaveGroupResponse(throttle_time_ms, error_code, []), pos
+    return LeaveGroupResponse(throttle_time_ms, error_code, []), pos, 0
 
 
 decode_v2 = decode_v1
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -160,10 +160,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
         (member_response_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         members.append(MemberResponse(member_response_member_id, member_response_group_instance_id, member_response_error_code))
-    return LeaveGroupResponse(throttle_time_ms, error_code, members), pos
+    return LeaveGroupResponse(throttle_time_ms, error_code, members), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -186,7 +186,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return LeaveGroupResponse(throttle_time_ms, error_code, members), pos
+    return LeaveGroupResponse(throttle_time_ms, error_code, members), pos, memory
 
 
 decode_v5 = decode_v4

@@ -52,12 +52,12 @@ def encode_v0(message: LegacyOffsetCommitKey, out: bytearray) -> None:
     out += PACK_i(message.partition)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[LegacyOffsetCommitKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[LegacyOffsetCommitKey, int, int]:
     group, pos = read_string(buf, pos)
     topic, pos = read_string(buf, pos)
     (partition,) = UNPACK_i(buf, pos)
     pos += 4
-    return LegacyOffsetCommitKey(group, topic, partition), pos
+    return LegacyOffsetCommitKey(group, topic, partition), pos, 0
 
 
 ENCODE = {

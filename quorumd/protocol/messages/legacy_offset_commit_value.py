@@ -52,13 +52,13 @@ def encode_v0(message: LegacyOffsetCommitValue, out: bytearray) -> None:
     out += PACK_q(message.commit_timestamp)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[LegacyOffsetCommitValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[LegacyOffsetCommitValue, int, int]:
     (offset,) = UNPACK_q(buf, pos)
     pos += 8
     metadata, pos = read_string(buf, pos)
     (commit_timestamp,) = UNPACK_q(buf, pos)
     pos += 8
-    return LegacyOffsetCommitValue(offset, metadata, commit_timestamp), pos
+    return LegacyOffsetCommitValue(offset, metadata, commit_timestamp), pos, 0
 
 
 ENCODE = {

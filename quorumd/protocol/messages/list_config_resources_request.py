@@ -50,15 +50,15 @@ def encode_v1(message: ListConfigResourcesRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ListConfigResourcesRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ListConfigResourcesRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListConfigResourcesRequest([]), pos
+    return ListConfigResourcesRequest([]), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ListConfigResourcesRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ListConfigResourcesRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 9 * count
@@ -70,7 +70,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListConfigResourcesRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListConfigResourcesRequest(resource_types), pos
+    return ListConfigResourcesRequest(resource_types), pos, memory
 
 
 ENCODE = {

@@ -94,7 +94,7 @@ def encode_v1(message: ListConfigResourcesResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ListConfigResourcesResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ListConfigResourcesResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -114,10 +114,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListConfigResourcesResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources), pos
+    return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ListConfigResourcesResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ListConfigResourcesResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -139,7 +139,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListConfigResourcesResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources), pos
+    return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources), pos, memory
 
 
 ENCODE = {

@@ -82,8 +82,8 @@ def encode_v5(message: ListGroupsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
-    return ListGroupsRequest([], []), pos
+def decode_v0(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int, int]:
+    return ListGroupsRequest([], []), pos, 0
 
 
 decode_v1 = decode_v0
@@ -92,15 +92,15 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListGroupsRequest([], []), pos
+    return ListGroupsRequest([], []), pos, 0
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -114,10 +114,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListGroupsRequest(states_filter, []), pos
+    return ListGroupsRequest(states_filter, []), pos, memory
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -139,7 +139,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListGroupsRequest(states_filter, types_filter), pos
+    return ListGroupsRequest(states_filter, types_filter), pos, memory
 
 
 ENCODE = {

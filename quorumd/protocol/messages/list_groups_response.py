@@ -147,7 +147,7 @@ def encode_v5(message: ListGroupsResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -165,10 +165,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
             "",
             "",
         ))
-    return ListGroupsResponse(0, error_code, groups), pos
+    return ListGroupsResponse(0, error_code, groups), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -186,13 +186,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
             "",
             "",
         ))
-    return ListGroupsResponse(throttle_time_ms, error_code, groups), pos
+    return ListGroupsResponse(throttle_time_ms, error_code, groups), pos, memory
 
 
 decode_v2 = decode_v1
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -218,10 +218,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListGroupsResponse(throttle_time_ms, error_code, groups), pos
+    return ListGroupsResponse(throttle_time_ms, error_code, groups), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -248,10 +248,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListGroupsResponse(throttle_time_ms, error_code, groups), pos
+    return ListGroupsResponse(throttle_time_ms, error_code, groups), pos, memory
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -279,7 +279,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListGroupsResponse(throttle_time_ms, error_code, groups), pos
+    return ListGroupsResponse(throttle_time_ms, error_code, groups), pos, memory
 
 
 ENCODE = {

@@ -211,7 +211,7 @@ def encode_v10(message: ListOffsetsRequest, out: bytearray) -> None:
 encode_v11 = encode_v10
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -237,10 +237,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
         0,
         topics,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
@@ -266,13 +266,13 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
         isolation_level,
         topics,
         0,
-    ), pos
+    ), pos, memory
 
 
 decode_v3 = decode_v2
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
@@ -298,13 +298,13 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
         isolation_level,
         topics,
         0,
-    ), pos
+    ), pos, memory
 
 
 decode_v5 = decode_v4
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
@@ -342,7 +342,7 @@ def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
         isolation_level,
         topics,
         0,
-    ), pos
+    ), pos, memory
 
 
 decode_v7 = decode_v6
@@ -354,7 +354,7 @@ decode_v8 = decode_v6
 decode_v9 = decode_v6
 
 
-def decode_v10(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
+def decode_v10(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
@@ -394,7 +394,7 @@ def decode_v10(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int]:
         isolation_level,
         topics,
         timeout_ms,
-    ), pos
+    ), pos, memory
 
 
 decode_v11 = decode_v10

@@ -190,7 +190,7 @@ encode_v10 = encode_v6
 encode_v11 = encode_v6
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 185 * count
@@ -220,10 +220,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
                 -1,
             ))
         topics.append(ListOffsetsTopicResponse(list_offsets_topic_response_name, list_offsets_topic_response_partitions))
-    return ListOffsetsResponse(0, topics), pos
+    return ListOffsetsResponse(0, topics), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -255,13 +255,13 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
                 -1,
             ))
         topics.append(ListOffsetsTopicResponse(list_offsets_topic_response_name, list_offsets_topic_response_partitions))
-    return ListOffsetsResponse(throttle_time_ms, topics), pos
+    return ListOffsetsResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v3 = decode_v2
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -294,13 +294,13 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
                 list_offsets_partition_response_leader_epoch,
             ))
         topics.append(ListOffsetsTopicResponse(list_offsets_topic_response_name, list_offsets_topic_response_partitions))
-    return ListOffsetsResponse(throttle_time_ms, topics), pos
+    return ListOffsetsResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v5 = decode_v4
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -345,7 +345,7 @@ def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListOffsetsResponse(throttle_time_ms, topics), pos
+    return ListOffsetsResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v7 = decode_v6

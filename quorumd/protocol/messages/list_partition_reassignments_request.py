@@ -81,7 +81,7 @@ def encode_v0(message: ListPartitionReassignmentsRequest, out: bytearray) -> Non
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsRequest, int, int]:
     memory = 0
     topics: list[ListPartitionReassignmentsTopics] | None = None
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -109,10 +109,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsRequest, 
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListPartitionReassignmentsRequest(timeout_ms, topics), pos
+    return ListPartitionReassignmentsRequest(timeout_ms, topics), pos, memory
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[ListPartitionReassignmentsRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[ListPartitionReassignmentsRequest, int, int]]:
     memory = 0
     topics: list[ListPartitionReassignmentsTopics] | None = None
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -136,12 +136,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[List
             else:
                 pos = skip_tagged_fields(buf, pos)
             topics.append(ListPartitionReassignmentsTopics(list_partition_reassignments_topics_name, list_partition_reassignments_topics_partition_indexes))
-            yield
+            yield memory
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ListPartitionReassignmentsRequest(timeout_ms, topics), pos
+    return ListPartitionReassignmentsRequest(timeout_ms, topics), pos, memory
 
 
 ENCODE = {

@@ -124,7 +124,7 @@ def encode_v0(message: ListPartitionReassignmentsResponse, out: bytearray) -> No
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -186,7 +186,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsResponse,
         error_code,
         error_message,
         topics,
-    ), pos
+    ), pos, memory
 
 
 def encode_in_steps_v0(message: ListPartitionReassignmentsResponse, out: bytearray) -> Generator[None, None, None]:

@@ -93,7 +93,7 @@ def encode_v2(message: ListTransactionsRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -118,10 +118,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
         producer_id_filters,
         -1,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -148,10 +148,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
         producer_id_filters,
         duration_filter,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 1)
     memory += 65 * count
@@ -179,7 +179,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int]:
         producer_id_filters,
         duration_filter,
         transactional_id_pattern,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

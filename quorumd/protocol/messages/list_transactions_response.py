@@ -100,7 +100,7 @@ encode_v1 = encode_v0
 encode_v2 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -136,7 +136,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsResponse, int]:
         error_code,
         unknown_state_filters,
         transaction_states,
-    ), pos
+    ), pos, memory
 
 
 decode_v1 = decode_v0

@@ -228,7 +228,7 @@ encode_v12 = encode_v11
 encode_v13 = encode_v11
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 113 * count
@@ -243,10 +243,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
         True,
         False,
         False,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 2)
@@ -263,7 +263,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
         True,
         False,
         False,
-    ), pos
+    ), pos, memory
 
 
 decode_v2 = decode_v1
@@ -272,7 +272,7 @@ decode_v2 = decode_v1
 decode_v3 = decode_v1
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 2)
@@ -291,7 +291,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
         allow_auto_topic_creation,
         False,
         False,
-    ), pos
+    ), pos, memory
 
 
 decode_v5 = decode_v4
@@ -303,7 +303,7 @@ decode_v6 = decode_v4
 decode_v7 = decode_v4
 
 
-def decode_v8(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+def decode_v8(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 2)
@@ -322,10 +322,10 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
         allow_auto_topic_creation,
         include_cluster_authorized_operations,
         include_topic_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
-def decode_v9(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+def decode_v9(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 2)
@@ -352,10 +352,10 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
         allow_auto_topic_creation,
         include_cluster_authorized_operations,
         include_topic_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
-def decode_v10(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+def decode_v10(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 18)
@@ -384,10 +384,10 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
         allow_auto_topic_creation,
         include_cluster_authorized_operations,
         include_topic_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
-def decode_v11(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
+def decode_v11(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 18)
@@ -416,7 +416,7 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataRequest, int]:
         allow_auto_topic_creation,
         False,
         include_topic_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
 decode_v12 = decode_v11
@@ -425,7 +425,7 @@ decode_v12 = decode_v11
 decode_v13 = decode_v11
 
 
-def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
+def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     count, pos = read_count(buf, pos, 2)
     memory += 113 * count
@@ -435,16 +435,16 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
     for _ in range(count):
         metadata_request_topic_name, pos = read_string(buf, pos)
         topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
-        yield
+        yield memory
     return MetadataRequest(
         topics,
         True,
         False,
         False,
-    ), pos
+    ), pos, memory
 
 
-def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
+def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 2)
@@ -456,13 +456,13 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
         for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
-            yield
+            yield memory
     return MetadataRequest(
         topics,
         True,
         False,
         False,
-    ), pos
+    ), pos, memory
 
 
 decode_in_steps_v2 = decode_in_steps_v1
@@ -471,7 +471,7 @@ decode_in_steps_v2 = decode_in_steps_v1
 decode_in_steps_v3 = decode_in_steps_v1
 
 
-def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
+def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 2)
@@ -483,7 +483,7 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
         for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
-            yield
+            yield memory
     (allow_auto_topic_creation,) = UNPACK_t(buf, pos)
     pos += 1
     return MetadataRequest(
@@ -491,7 +491,7 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
         allow_auto_topic_creation,
         False,
         False,
-    ), pos
+    ), pos, memory
 
 
 decode_in_steps_v5 = decode_in_steps_v4
@@ -503,7 +503,7 @@ decode_in_steps_v6 = decode_in_steps_v4
 decode_in_steps_v7 = decode_in_steps_v4
 
 
-def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
+def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_nullable_count(buf, pos, 2)
@@ -515,7 +515,7 @@ def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
         for _ in range(count):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
-            yield
+            yield memory
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = UNPACK_ttt(buf, pos)
     pos += 3
     return MetadataRequest(
@@ -523,10 +523,10 @@ def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
         allow_auto_topic_creation,
         include_cluster_authorized_operations,
         include_topic_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
-def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
+def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 2)
@@ -542,7 +542,7 @@ def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
             else:
                 pos = skip_tagged_fields(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
-            yield
+            yield memory
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = UNPACK_ttt(buf, pos)
     pos += 3
     if buf[pos] == 0:
@@ -554,10 +554,10 @@ def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[None, None, tuple[Meta
         allow_auto_topic_creation,
         include_cluster_authorized_operations,
         include_topic_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
-def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
+def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 18)
@@ -575,7 +575,7 @@ def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[None, None, tuple[Met
             else:
                 pos = skip_tagged_fields(buf, pos)
             topics.append(MetadataRequestTopic(KafkaUuid(metadata_request_topic_topic_id), metadata_request_topic_name))
-            yield
+            yield memory
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = UNPACK_ttt(buf, pos)
     pos += 3
     if buf[pos] == 0:
@@ -587,10 +587,10 @@ def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[None, None, tuple[Met
         allow_auto_topic_creation,
         include_cluster_authorized_operations,
         include_topic_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
-def decode_in_steps_v11(buf: bytes, pos: int) -> Generator[None, None, tuple[MetadataRequest, int]]:
+def decode_in_steps_v11(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
     count, pos = read_compact_nullable_count(buf, pos, 18)
@@ -608,7 +608,7 @@ def decode_in_steps_v11(buf: bytes, pos: int) -> Generator[None, None, tuple[Met
             else:
                 pos = skip_tagged_fields(buf, pos)
             topics.append(MetadataRequestTopic(KafkaUuid(metadata_request_topic_topic_id), metadata_request_topic_name))
-            yield
+            yield memory
     allow_auto_topic_creation, include_topic_authorized_operations = UNPACK_tt(buf, pos)
     pos += 2
     if buf[pos] == 0:
@@ -620,7 +620,7 @@ def decode_in_steps_v11(buf: bytes, pos: int) -> Generator[None, None, tuple[Met
         allow_auto_topic_creation,
         False,
         include_topic_authorized_operations,
-    ), pos
+    ), pos, memory
 
 
 decode_in_steps_v12 = decode_in_steps_v11

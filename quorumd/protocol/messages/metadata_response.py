@@ -630,7 +630,7 @@ def encode_v13(message: MetadataResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 10)
     memory += 193 * count
@@ -703,10 +703,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         -2147483648,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 12)
     memory += 249 * count
@@ -784,10 +784,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         -2147483648,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 12)
     memory += 249 * count
@@ -866,10 +866,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         -2147483648,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -950,13 +950,13 @@ def decode_v3(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         -2147483648,
         0,
-    ), pos
+    ), pos, memory
 
 
 decode_v4 = decode_v3
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -1043,13 +1043,13 @@ def decode_v5(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         -2147483648,
         0,
-    ), pos
+    ), pos, memory
 
 
 decode_v6 = decode_v5
 
 
-def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -1141,10 +1141,10 @@ def decode_v7(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         -2147483648,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -1240,10 +1240,10 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         cluster_authorized_operations,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -1355,10 +1355,10 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         cluster_authorized_operations,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -1470,10 +1470,10 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         cluster_authorized_operations,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -1583,10 +1583,10 @@ def decode_v11(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         -2147483648,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -1696,10 +1696,10 @@ def decode_v12(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         -2147483648,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
+def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -1811,7 +1811,7 @@ def decode_v13(buf: bytes, pos: int) -> tuple[MetadataResponse, int]:
         topics,
         -2147483648,
         error_code,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -26,12 +26,12 @@ def encode_v0(message: NoOpRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[NoOpRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[NoOpRecord, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return NoOpRecord(), pos
+    return NoOpRecord(), pos, 0
 
 
 ENCODE = {

@@ -52,12 +52,12 @@ def encode_v0(message: OffsetCommitKey, out: bytearray) -> None:
     out += PACK_i(message.partition)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[OffsetCommitKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[OffsetCommitKey, int, int]:
     group, pos = read_string(buf, pos)
     topic, pos = read_string(buf, pos)
     (partition,) = UNPACK_i(buf, pos)
     pos += 4
-    return OffsetCommitKey(group, topic, partition), pos
+    return OffsetCommitKey(group, topic, partition), pos, 0
 
 
 ENCODE = {

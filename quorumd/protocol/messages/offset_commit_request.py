@@ -253,7 +253,7 @@ def encode_v10(message: OffsetCommitRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
@@ -291,7 +291,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
         None,
         retention_time_ms,
         topics,
-    ), pos
+    ), pos, memory
 
 
 decode_v3 = decode_v2
@@ -300,7 +300,7 @@ decode_v3 = decode_v2
 decode_v4 = decode_v2
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
@@ -336,10 +336,10 @@ def decode_v5(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
         None,
         -1,
         topics,
-    ), pos
+    ), pos, memory
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
@@ -375,10 +375,10 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
         None,
         -1,
         topics,
-    ), pos
+    ), pos, memory
 
 
-def decode_v7(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
+def decode_v7(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
@@ -415,10 +415,10 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
         group_instance_id,
         -1,
         topics,
-    ), pos
+    ), pos, memory
 
 
-def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
+def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
@@ -467,13 +467,13 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
         group_instance_id,
         -1,
         topics,
-    ), pos
+    ), pos, memory
 
 
 decode_v9 = decode_v8
 
 
-def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
+def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
@@ -523,7 +523,7 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int]:
         group_instance_id,
         -1,
         topics,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -165,7 +165,7 @@ def encode_v10(message: OffsetCommitResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 193 * count
@@ -184,10 +184,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
             pos += 6
             offset_commit_response_topic_partitions.append(OffsetCommitResponsePartition(offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code))
         topics.append(OffsetCommitResponseTopic(offset_commit_response_topic_name, ZERO_UUID, offset_commit_response_topic_partitions))
-    return OffsetCommitResponse(0, topics), pos
+    return OffsetCommitResponse(0, topics), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -208,7 +208,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
             pos += 6
             offset_commit_response_topic_partitions.append(OffsetCommitResponsePartition(offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code))
         topics.append(OffsetCommitResponseTopic(offset_commit_response_topic_name, ZERO_UUID, offset_commit_response_topic_partitions))
-    return OffsetCommitResponse(throttle_time_ms, topics), pos
+    return OffsetCommitResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v4 = decode_v3
@@ -223,7 +223,7 @@ decode_v6 = decode_v3
 decode_v7 = decode_v3
 
 
-def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
+def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -256,13 +256,13 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return OffsetCommitResponse(throttle_time_ms, topics), pos
+    return OffsetCommitResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v9 = decode_v8
 
 
-def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
+def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -296,7 +296,7 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return OffsetCommitResponse(throttle_time_ms, topics), pos
+    return OffsetCommitResponse(throttle_time_ms, topics), pos, memory
 
 
 ENCODE = {

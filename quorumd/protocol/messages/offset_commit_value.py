@@ -114,7 +114,7 @@ def encode_v4(message: OffsetCommitValue, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int, int]:
     (offset,) = UNPACK_q(buf, pos)
     pos += 8
     metadata, pos = read_string(buf, pos)
@@ -127,10 +127,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int]:
         commit_timestamp,
         -1,
         ZERO_UUID,
-    ), pos
+    ), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int, int]:
     (offset,) = UNPACK_q(buf, pos)
     pos += 8
     metadata, pos = read_string(buf, pos)
@@ -143,13 +143,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int]:
         commit_timestamp,
         expire_timestamp,
         ZERO_UUID,
-    ), pos
+    ), pos, 0
 
 
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int, int]:
     offset, leader_epoch = UNPACK_qi(buf, pos)
     pos += 12
     metadata, pos = read_string(buf, pos)
@@ -162,10 +162,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int]:
         commit_timestamp,
         -1,
         ZERO_UUID,
-    ), pos
+    ), pos, 0
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int, int]:
     topic_id: KafkaUuid = ZERO_UUID
     offset, leader_epoch = UNPACK_qi(buf, pos)
     pos += 12
@@ -192,7 +192,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[OffsetCommitValue, int]:
         commit_timestamp,
         -1,
         topic_id,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

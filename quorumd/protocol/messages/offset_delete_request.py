@@ -84,7 +84,7 @@ def encode_v0(message: OffsetDeleteRequest, out: bytearray) -> None:
             out += PACK_i(offset_delete_request_partition.partition_index)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     count, pos = read_count(buf, pos, 6)
@@ -104,7 +104,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteRequest, int]:
             pos += 4
             offset_delete_request_topic_partitions.append(OffsetDeleteRequestPartition(offset_delete_request_partition_partition_index))
         topics.append(OffsetDeleteRequestTopic(offset_delete_request_topic_name, offset_delete_request_topic_partitions))
-    return OffsetDeleteRequest(group_id, topics), pos
+    return OffsetDeleteRequest(group_id, topics), pos, memory
 
 
 ENCODE = {

@@ -101,7 +101,7 @@ def encode_v0(message: OffsetDeleteResponse, out: bytearray) -> None:
             )
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteResponse, int, int]:
     memory = 0
     error_code, throttle_time_ms = UNPACK_hi(buf, pos)
     pos += 6
@@ -122,7 +122,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteResponse, int]:
             pos += 6
             offset_delete_response_topic_partitions.append(OffsetDeleteResponsePartition(offset_delete_response_partition_partition_index, offset_delete_response_partition_error_code))
         topics.append(OffsetDeleteResponseTopic(offset_delete_response_topic_name, offset_delete_response_topic_partitions))
-    return OffsetDeleteResponse(error_code, throttle_time_ms, topics), pos
+    return OffsetDeleteResponse(error_code, throttle_time_ms, topics), pos, memory
 
 
 ENCODE = {

@@ -280,7 +280,7 @@ def encode_v10(message: OffsetFetchRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     count, pos = read_count(buf, pos, 6)
@@ -302,10 +302,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
         topics,
         [],
         False,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_string(buf, pos)
@@ -329,7 +329,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
         topics,
         [],
         False,
-    ), pos
+    ), pos, memory
 
 
 decode_v3 = decode_v2
@@ -341,7 +341,7 @@ decode_v4 = decode_v2
 decode_v5 = decode_v2
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
@@ -373,10 +373,10 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
         topics,
         [],
         False,
-    ), pos
+    ), pos, memory
 
 
-def decode_v7(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
+def decode_v7(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
@@ -410,10 +410,10 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
         topics,
         [],
         require_stable,
-    ), pos
+    ), pos, memory
 
 
-def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
+def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 201 * count
@@ -463,10 +463,10 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
         [],
         groups,
         require_stable,
-    ), pos
+    ), pos, memory
 
 
-def decode_v9(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
+def decode_v9(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 8)
     memory += 289 * count
@@ -519,10 +519,10 @@ def decode_v9(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
         [],
         groups,
         require_stable,
-    ), pos
+    ), pos, memory
 
 
-def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
+def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 8)
     memory += 289 * count
@@ -576,7 +576,7 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int]:
         [],
         groups,
         require_stable,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

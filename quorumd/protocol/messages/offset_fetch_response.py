@@ -343,7 +343,7 @@ def encode_v10(message: OffsetFetchResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 185 * count
@@ -376,10 +376,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
         topics,
         0,
         [],
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 185 * count
@@ -414,10 +414,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
         topics,
         error_code,
         [],
-    ), pos
+    ), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -454,13 +454,13 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
         topics,
         error_code,
         [],
-    ), pos
+    ), pos, memory
 
 
 decode_v4 = decode_v3
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -497,10 +497,10 @@ def decode_v5(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
         topics,
         error_code,
         [],
-    ), pos
+    ), pos, memory
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -549,13 +549,13 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
         topics,
         error_code,
         [],
-    ), pos
+    ), pos, memory
 
 
 decode_v7 = decode_v6
 
 
-def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
+def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -616,13 +616,13 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
         [],
         0,
         groups,
-    ), pos
+    ), pos, memory
 
 
 decode_v9 = decode_v8
 
 
-def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
+def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -684,7 +684,7 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int]:
         [],
         0,
         groups,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -134,7 +134,7 @@ def encode_v4(message: OffsetForLeaderEpochRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 185 * count
@@ -153,10 +153,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int]:
             pos += 12
             offset_for_leader_topic_partitions.append(OffsetForLeaderPartition(offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch))
         topics.append(OffsetForLeaderTopic(offset_for_leader_topic_topic, offset_for_leader_topic_partitions))
-    return OffsetForLeaderEpochRequest(-2, topics), pos
+    return OffsetForLeaderEpochRequest(-2, topics), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int, int]:
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -177,10 +177,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int]:
             pos += 12
             offset_for_leader_topic_partitions.append(OffsetForLeaderPartition(offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch))
         topics.append(OffsetForLeaderTopic(offset_for_leader_topic_topic, offset_for_leader_topic_partitions))
-    return OffsetForLeaderEpochRequest(replica_id, topics), pos
+    return OffsetForLeaderEpochRequest(replica_id, topics), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int, int]:
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
@@ -213,7 +213,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return OffsetForLeaderEpochRequest(replica_id, topics), pos
+    return OffsetForLeaderEpochRequest(replica_id, topics), pos, memory
 
 
 ENCODE = {

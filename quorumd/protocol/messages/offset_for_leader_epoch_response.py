@@ -129,7 +129,7 @@ def encode_v4(message: OffsetForLeaderEpochResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -160,13 +160,13 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int]:
                 epoch_end_offset_end_offset,
             ))
         topics.append(OffsetForLeaderTopicResult(offset_for_leader_topic_result_topic, offset_for_leader_topic_result_partitions))
-    return OffsetForLeaderEpochResponse(throttle_time_ms, topics), pos
+    return OffsetForLeaderEpochResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v3 = decode_v2
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -209,7 +209,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return OffsetForLeaderEpochResponse(throttle_time_ms, topics), pos
+    return OffsetForLeaderEpochResponse(throttle_time_ms, topics), pos, memory
 
 
 ENCODE = {

@@ -295,7 +295,7 @@ def encode_v2(message: PartitionChangeRecord, out: bytearray) -> None:
             write_tag(out, 10000, original_replicas_payload)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int, int]:
     memory = 0
     isr: list[int] | None = None
     leader: int = -2
@@ -375,10 +375,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
         None,
         None,
         original_replicas,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int, int]:
     memory = 0
     isr: list[int] | None = None
     leader: int = -2
@@ -469,10 +469,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
         None,
         None,
         original_replicas,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int, int]:
     memory = 0
     isr: list[int] | None = None
     leader: int = -2
@@ -581,7 +581,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionChangeRecord, int]:
         eligible_leader_replicas,
         last_known_elr,
         original_replicas,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

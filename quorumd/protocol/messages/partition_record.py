@@ -237,7 +237,7 @@ def encode_v2(message: PartitionRecord, out: bytearray) -> None:
             write_tag(out, 10000, original_replicas_payload)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int, int]:
     memory = 0
     leader_recovery_state: int = 0
     original_replicas: list[int] | None = None
@@ -305,10 +305,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
         None,
         None,
         original_replicas,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int, int]:
     memory = 0
     leader_recovery_state: int = 0
     original_replicas: list[int] | None = None
@@ -384,10 +384,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
         None,
         None,
         original_replicas,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int, int]:
     memory = 0
     leader_recovery_state: int = 0
     eligible_leader_replicas: list[int] | None = None
@@ -481,7 +481,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[PartitionRecord, int]:
         eligible_leader_replicas,
         last_known_elr,
         original_replicas,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

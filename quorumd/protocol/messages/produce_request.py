@@ -183,7 +183,7 @@ def encode_v13(message: ProduceRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[ProduceRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[ProduceRequest, int, int]:
     memory = 0
     transactional_id, pos = read_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
@@ -211,7 +211,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ProduceRequest, int]:
         acks,
         timeout_ms,
         topic_data,
-    ), pos
+    ), pos, memory
 
 
 decode_v4 = decode_v3
@@ -229,7 +229,7 @@ decode_v7 = decode_v3
 decode_v8 = decode_v3
 
 
-def decode_v9(buf: bytes, pos: int) -> tuple[ProduceRequest, int]:
+def decode_v9(buf: bytes, pos: int) -> tuple[ProduceRequest, int, int]:
     memory = 0
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
@@ -269,7 +269,7 @@ def decode_v9(buf: bytes, pos: int) -> tuple[ProduceRequest, int]:
         acks,
         timeout_ms,
         topic_data,
-    ), pos
+    ), pos, memory
 
 
 decode_v10 = decode_v9
@@ -281,7 +281,7 @@ decode_v11 = decode_v9
 decode_v12 = decode_v9
 
 
-def decode_v13(buf: bytes, pos: int) -> tuple[ProduceRequest, int]:
+def decode_v13(buf: bytes, pos: int) -> tuple[ProduceRequest, int, int]:
     memory = 0
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
@@ -322,7 +322,7 @@ def decode_v13(buf: bytes, pos: int) -> tuple[ProduceRequest, int]:
         acks,
         timeout_ms,
         topic_data,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

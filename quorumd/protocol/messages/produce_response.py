@@ -403,7 +403,7 @@ def encode_v13(message: ProduceResponse, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 193 * count
@@ -438,13 +438,13 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
         responses.append(TopicProduceResponse(topic_produce_response_name, ZERO_UUID, topic_produce_response_partition_responses))
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return ProduceResponse(responses, throttle_time_ms, []), pos
+    return ProduceResponse(responses, throttle_time_ms, []), pos, memory
 
 
 decode_v4 = decode_v3
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 193 * count
@@ -480,7 +480,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
         responses.append(TopicProduceResponse(topic_produce_response_name, ZERO_UUID, topic_produce_response_partition_responses))
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return ProduceResponse(responses, throttle_time_ms, []), pos
+    return ProduceResponse(responses, throttle_time_ms, []), pos, memory
 
 
 decode_v6 = decode_v5
@@ -489,7 +489,7 @@ decode_v6 = decode_v5
 decode_v7 = decode_v5
 
 
-def decode_v8(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
+def decode_v8(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
     count, pos = read_count(buf, pos, 6)
     memory += 193 * count
@@ -536,10 +536,10 @@ def decode_v8(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
         responses.append(TopicProduceResponse(topic_produce_response_name, ZERO_UUID, topic_produce_response_partition_responses))
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    return ProduceResponse(responses, throttle_time_ms, []), pos
+    return ProduceResponse(responses, throttle_time_ms, []), pos, memory
 
 
-def decode_v9(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
+def decode_v9(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 3)
     memory += 193 * count
@@ -602,10 +602,10 @@ def decode_v9(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ProduceResponse(responses, throttle_time_ms, []), pos
+    return ProduceResponse(responses, throttle_time_ms, []), pos, memory
 
 
-def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
+def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
     count, pos = read_compact_count(buf, pos, 3)
@@ -713,7 +713,7 @@ def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return ProduceResponse(responses, throttle_time_ms, node_endpoints), pos
+    return ProduceResponse(responses, throttle_time_ms, node_endpoints), pos, memory
 
 
 decode_v11 = decode_v10
@@ -722,7 +722,7 @@ decode_v11 = decode_v10
 decode_v12 = decode_v10
 
 
-def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
+def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
     count, pos = read_compact_count(buf, pos, 18)
@@ -831,7 +831,7 @@ def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int]:
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return ProduceResponse(responses, throttle_time_ms, node_endpoints), pos
+    return ProduceResponse(responses, throttle_time_ms, node_endpoints), pos, memory
 
 
 ENCODE = {

@@ -53,14 +53,14 @@ def encode_v0(message: ProducerIdsRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ProducerIdsRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ProducerIdsRecord, int, int]:
     broker_id, broker_epoch, next_producer_id = UNPACK_iqq(buf, pos)
     pos += 20
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ProducerIdsRecord(broker_id, broker_epoch, next_producer_id), pos
+    return ProducerIdsRecord(broker_id, broker_epoch, next_producer_id), pos, 0
 
 
 ENCODE = {

@@ -349,7 +349,7 @@ def encode_v4(message: RegisterBrokerRecord, out: bytearray) -> None:
             write_tag(out, 1, cordoned_log_dirs_payload)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int, int]:
     memory = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
@@ -406,10 +406,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         False,
         [],
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int, int]:
     memory = 0
     broker_id, incarnation_id, broker_epoch = UNPACK_i16sq(buf, pos)
     pos += 28
@@ -466,10 +466,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         in_controlled_shutdown,
         [],
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int, int]:
     memory = 0
     (
         broker_id,
@@ -531,10 +531,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         in_controlled_shutdown,
         [],
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int, int]:
     memory = 0
     log_dirs: list[KafkaUuid] = []
     (
@@ -612,10 +612,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         in_controlled_shutdown,
         log_dirs,
         None,
-    ), pos
+    ), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int, int]:
     memory = 0
     log_dirs: list[KafkaUuid] = []
     cordoned_log_dirs: list[KafkaUuid] | None = None
@@ -704,7 +704,7 @@ def decode_v4(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int]:
         in_controlled_shutdown,
         log_dirs,
         cordoned_log_dirs,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

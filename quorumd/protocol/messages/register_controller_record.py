@@ -135,7 +135,7 @@ def encode_v0(message: RegisterControllerRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[RegisterControllerRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[RegisterControllerRecord, int, int]:
     memory = 0
     controller_id, incarnation_id, zk_migration_ready = UNPACK_i16st(buf, pos)
     pos += 21
@@ -183,7 +183,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RegisterControllerRecord, int]:
         zk_migration_ready,
         end_points,
         features,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -42,14 +42,14 @@ def encode_v0(message: RemoveAccessControlEntryRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[RemoveAccessControlEntryRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[RemoveAccessControlEntryRecord, int, int]:
     (id,) = UNPACK_16s(buf, pos)
     pos += 16
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return RemoveAccessControlEntryRecord(KafkaUuid(id)), pos
+    return RemoveAccessControlEntryRecord(KafkaUuid(id)), pos, 0
 
 
 ENCODE = {

@@ -38,13 +38,13 @@ def encode_v0(message: RemoveDelegationTokenRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[RemoveDelegationTokenRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[RemoveDelegationTokenRecord, int, int]:
     token_id, pos = read_compact_string(buf, pos)
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return RemoveDelegationTokenRecord(token_id), pos
+    return RemoveDelegationTokenRecord(token_id), pos, 0
 
 
 ENCODE = {

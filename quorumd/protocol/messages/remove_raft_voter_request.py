@@ -56,7 +56,7 @@ def encode_v0(message: RemoveRaftVoterRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[RemoveRaftVoterRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[RemoveRaftVoterRequest, int, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     voter_id, voter_directory_id = UNPACK_i16s(buf, pos)
     pos += 20
@@ -64,7 +64,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RemoveRaftVoterRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return RemoveRaftVoterRequest(cluster_id, voter_id, KafkaUuid(voter_directory_id)), pos
+    return RemoveRaftVoterRequest(cluster_id, voter_id, KafkaUuid(voter_directory_id)), pos, 0
 
 
 ENCODE = {

@@ -56,7 +56,7 @@ def encode_v0(message: RemoveRaftVoterResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[RemoveRaftVoterResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[RemoveRaftVoterResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -64,7 +64,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RemoveRaftVoterResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return RemoveRaftVoterResponse(throttle_time_ms, error_code, error_message), pos
+    return RemoveRaftVoterResponse(throttle_time_ms, error_code, error_message), pos, 0
 
 
 ENCODE = {

@@ -42,14 +42,14 @@ def encode_v0(message: RemoveTopicRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[RemoveTopicRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[RemoveTopicRecord, int, int]:
     (topic_id,) = UNPACK_16s(buf, pos)
     pos += 16
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return RemoveTopicRecord(KafkaUuid(topic_id)), pos
+    return RemoveTopicRecord(KafkaUuid(topic_id)), pos, 0
 
 
 ENCODE = {

@@ -48,7 +48,7 @@ def encode_v0(message: RemoveUserScramCredentialRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[RemoveUserScramCredentialRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[RemoveUserScramCredentialRecord, int, int]:
     name, pos = read_compact_string(buf, pos)
     (mechanism,) = UNPACK_b(buf, pos)
     pos += 1
@@ -56,7 +56,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[RemoveUserScramCredentialRecord, in
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return RemoveUserScramCredentialRecord(name, mechanism), pos
+    return RemoveUserScramCredentialRecord(name, mechanism), pos, 0
 
 
 ENCODE = {

@@ -69,7 +69,7 @@ def encode_v2(message: RequestHeader, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[RequestHeader, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[RequestHeader, int, int]:
     request_api_key, request_api_version, correlation_id = UNPACK_hhi(buf, pos)
     pos += 8
     client_id, pos = read_nullable_string(buf, pos)
@@ -78,10 +78,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[RequestHeader, int]:
         request_api_version,
         correlation_id,
         client_id,
-    ), pos
+    ), pos, 0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[RequestHeader, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[RequestHeader, int, int]:
     request_api_key, request_api_version, correlation_id = UNPACK_hhi(buf, pos)
     pos += 8
     client_id, pos = read_nullable_string(buf, pos)
@@ -94,7 +94,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[RequestHeader, int]:
         request_api_version,
         correlation_id,
         client_id,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

@@ -45,20 +45,20 @@ def encode_v1(message: ResponseHeader, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ResponseHeader, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ResponseHeader, int, int]:
     (correlation_id,) = UNPACK_i(buf, pos)
     pos += 4
-    return ResponseHeader(correlation_id), pos
+    return ResponseHeader(correlation_id), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[ResponseHeader, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[ResponseHeader, int, int]:
     (correlation_id,) = UNPACK_i(buf, pos)
     pos += 4
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ResponseHeader(correlation_id), pos
+    return ResponseHeader(correlation_id), pos, 0
 
 
 ENCODE = {

@@ -47,21 +47,21 @@ def encode_v2(message: SaslAuthenticateRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[SaslAuthenticateRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[SaslAuthenticateRequest, int, int]:
     auth_bytes, pos = read_bytes(buf, pos)
-    return SaslAuthenticateRequest(auth_bytes), pos
+    return SaslAuthenticateRequest(auth_bytes), pos, 0
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[SaslAuthenticateRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[SaslAuthenticateRequest, int, int]:
     auth_bytes, pos = read_compact_bytes(buf, pos)
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return SaslAuthenticateRequest(auth_bytes), pos
+    return SaslAuthenticateRequest(auth_bytes), pos, 0
 
 
 ENCODE = {

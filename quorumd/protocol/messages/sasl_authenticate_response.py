@@ -80,7 +80,7 @@ def encode_v2(message: SaslAuthenticateResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[SaslAuthenticateResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[SaslAuthenticateResponse, int, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     error_message, pos = read_nullable_string(buf, pos)
@@ -90,10 +90,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[SaslAuthenticateResponse, int]:
         error_message,
         auth_bytes,
         0,
-    ), pos
+    ), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[SaslAuthenticateResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[SaslAuthenticateResponse, int, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     error_message, pos = read_nullable_string(buf, pos)
@@ -105,10 +105,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[SaslAuthenticateResponse, int]:
         error_message,
         auth_bytes,
         session_lifetime_ms,
-    ), pos
+    ), pos, 0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[SaslAuthenticateResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[SaslAuthenticateResponse, int, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -124,7 +124,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[SaslAuthenticateResponse, int]:
         error_message,
         auth_bytes,
         session_lifetime_ms,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

@@ -40,9 +40,9 @@ def encode_v0(message: SaslHandshakeRequest, out: bytearray) -> None:
 encode_v1 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[SaslHandshakeRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[SaslHandshakeRequest, int, int]:
     mechanism, pos = read_string(buf, pos)
-    return SaslHandshakeRequest(mechanism), pos
+    return SaslHandshakeRequest(mechanism), pos, 0
 
 
 decode_v1 = decode_v0

@@ -55,7 +55,7 @@ def encode_v0(message: SaslHandshakeResponse, out: bytearray) -> None:
 encode_v1 = encode_v0
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[SaslHandshakeResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[SaslHandshakeResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -67,7 +67,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[SaslHandshakeResponse, int]:
     for _ in range(count):
         mechanisms_element, pos = read_string(buf, pos)
         mechanisms.append(mechanisms_element)
-    return SaslHandshakeResponse(error_code, mechanisms), pos
+    return SaslHandshakeResponse(error_code, mechanisms), pos, memory
 
 
 decode_v1 = decode_v0

@@ -41,14 +41,14 @@ def encode_v0(message: SnapshotFooterRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[SnapshotFooterRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[SnapshotFooterRecord, int, int]:
     (version,) = UNPACK_h(buf, pos)
     pos += 2
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return SnapshotFooterRecord(version), pos
+    return SnapshotFooterRecord(version), pos, 0
 
 
 ENCODE = {

@@ -48,14 +48,14 @@ def encode_v0(message: SnapshotHeaderRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[SnapshotHeaderRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[SnapshotHeaderRecord, int, int]:
     version, last_contained_log_timestamp = UNPACK_hq(buf, pos)
     pos += 10
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return SnapshotHeaderRecord(version, last_contained_log_timestamp), pos
+    return SnapshotHeaderRecord(version, last_contained_log_timestamp), pos, 0
 
 
 ENCODE = {

@@ -156,7 +156,7 @@ def encode_v5(message: SyncGroupRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     (generation_id,) = UNPACK_i(buf, pos)
@@ -179,7 +179,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
         None,
         None,
         assignments,
-    ), pos
+    ), pos, memory
 
 
 decode_v1 = decode_v0
@@ -188,7 +188,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
     (generation_id,) = UNPACK_i(buf, pos)
@@ -212,10 +212,10 @@ def decode_v3(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
         None,
         None,
         assignments,
-    ), pos
+    ), pos, memory
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
     (generation_id,) = UNPACK_i(buf, pos)
@@ -247,10 +247,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
         None,
         None,
         assignments,
-    ), pos
+    ), pos, memory
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
     (generation_id,) = UNPACK_i(buf, pos)
@@ -284,7 +284,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int]:
         protocol_type,
         protocol_name,
         assignments,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -102,7 +102,7 @@ def encode_v5(message: SyncGroupResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int, int]:
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
     assignment, pos = read_bytes(buf, pos)
@@ -112,10 +112,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int]:
         None,
         None,
         assignment,
-    ), pos
+    ), pos, 0
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     assignment, pos = read_bytes(buf, pos)
@@ -125,7 +125,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int]:
         None,
         None,
         assignment,
-    ), pos
+    ), pos, 0
 
 
 decode_v2 = decode_v1
@@ -134,7 +134,7 @@ decode_v2 = decode_v1
 decode_v3 = decode_v1
 
 
-def decode_v4(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int]:
+def decode_v4(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     assignment, pos = read_compact_bytes(buf, pos)
@@ -148,10 +148,10 @@ def decode_v4(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int]:
         None,
         None,
         assignment,
-    ), pos
+    ), pos, 0
 
 
-def decode_v5(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int]:
+def decode_v5(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     protocol_type, pos = read_compact_nullable_string(buf, pos)
@@ -167,7 +167,7 @@ def decode_v5(buf: bytes, pos: int) -> tuple[SyncGroupResponse, int]:
         protocol_type,
         protocol_name,
         assignment,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

@@ -49,7 +49,7 @@ def encode_v0(message: TopicRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[TopicRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[TopicRecord, int, int]:
     name, pos = read_compact_string(buf, pos)
     (topic_id,) = UNPACK_16s(buf, pos)
     pos += 16
@@ -57,7 +57,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[TopicRecord, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return TopicRecord(name, KafkaUuid(topic_id)), pos
+    return TopicRecord(name, KafkaUuid(topic_id)), pos, 0
 
 
 ENCODE = {

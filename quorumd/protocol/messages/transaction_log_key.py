@@ -37,9 +37,9 @@ def encode_v0(message: TransactionLogKey, out: bytearray) -> None:
     write_string(out, message.transactional_id)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[TransactionLogKey, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[TransactionLogKey, int, int]:
     transactional_id, pos = read_string(buf, pos)
-    return TransactionLogKey(transactional_id), pos
+    return TransactionLogKey(transactional_id), pos, 0
 
 
 ENCODE = {

@@ -191,7 +191,7 @@ def encode_v1(message: TransactionLogValue, out: bytearray) -> None:
             write_tag(out, 3, PACK_h(message.next_producer_epoch))
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[TransactionLogValue, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[TransactionLogValue, int, int]:
     memory = 0
     transaction_partitions: list[PartitionsSchema] | None = None
     (
@@ -230,10 +230,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[TransactionLogValue, int]:
         transaction_last_update_timestamp_ms,
         transaction_start_timestamp_ms,
         0,
-    ), pos
+    ), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[TransactionLogValue, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[TransactionLogValue, int, int]:
     memory = 0
     previous_producer_id: int = -1
     next_producer_id: int = -1
@@ -302,7 +302,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[TransactionLogValue, int]:
         transaction_last_update_timestamp_ms,
         transaction_start_timestamp_ms,
         client_transaction_version,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -247,7 +247,7 @@ def encode_v6(message: TxnOffsetCommitRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int, int]:
     memory = 0
     transactional_id, pos = read_string(buf, pos)
     group_id, pos = read_string(buf, pos)
@@ -285,13 +285,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
         "",
         None,
         topics,
-    ), pos
+    ), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int, int]:
     memory = 0
     transactional_id, pos = read_string(buf, pos)
     group_id, pos = read_string(buf, pos)
@@ -329,10 +329,10 @@ def decode_v2(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
         "",
         None,
         topics,
-    ), pos
+    ), pos, memory
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int, int]:
     memory = 0
     transactional_id, pos = read_compact_string(buf, pos)
     group_id, pos = read_compact_string(buf, pos)
@@ -384,7 +384,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
         member_id,
         group_instance_id,
         topics,
-    ), pos
+    ), pos, memory
 
 
 decode_v4 = decode_v3
@@ -393,7 +393,7 @@ decode_v4 = decode_v3
 decode_v5 = decode_v3
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int, int]:
     memory = 0
     transactional_id, pos = read_compact_string(buf, pos)
     group_id, pos = read_compact_string(buf, pos)
@@ -446,7 +446,7 @@ def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int]:
         member_id,
         group_instance_id,
         topics,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -149,7 +149,7 @@ def encode_v6(message: TxnOffsetCommitResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -170,7 +170,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int]:
             pos += 6
             txn_offset_commit_response_topic_partitions.append(TxnOffsetCommitResponsePartition(txn_offset_commit_response_partition_partition_index, txn_offset_commit_response_partition_error_code))
         topics.append(TxnOffsetCommitResponseTopic(txn_offset_commit_response_topic_name, ZERO_UUID, txn_offset_commit_response_topic_partitions))
-    return TxnOffsetCommitResponse(throttle_time_ms, topics), pos
+    return TxnOffsetCommitResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v1 = decode_v0
@@ -179,7 +179,7 @@ decode_v1 = decode_v0
 decode_v2 = decode_v0
 
 
-def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int]:
+def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -212,7 +212,7 @@ def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return TxnOffsetCommitResponse(throttle_time_ms, topics), pos
+    return TxnOffsetCommitResponse(throttle_time_ms, topics), pos, memory
 
 
 decode_v4 = decode_v3
@@ -221,7 +221,7 @@ decode_v4 = decode_v3
 decode_v5 = decode_v3
 
 
-def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int]:
+def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -255,7 +255,7 @@ def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return TxnOffsetCommitResponse(throttle_time_ms, topics), pos
+    return TxnOffsetCommitResponse(throttle_time_ms, topics), pos, memory
 
 
 ENCODE = {

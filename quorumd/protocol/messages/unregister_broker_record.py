@@ -48,14 +48,14 @@ def encode_v0(message: UnregisterBrokerRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[UnregisterBrokerRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[UnregisterBrokerRecord, int, int]:
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return UnregisterBrokerRecord(broker_id, broker_epoch), pos
+    return UnregisterBrokerRecord(broker_id, broker_epoch), pos, 0
 
 
 ENCODE = {

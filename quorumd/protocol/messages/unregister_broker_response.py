@@ -55,7 +55,7 @@ def encode_v0(message: UnregisterBrokerResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[UnregisterBrokerResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[UnregisterBrokerResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -63,7 +63,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UnregisterBrokerResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return UnregisterBrokerResponse(throttle_time_ms, error_code, error_message), pos
+    return UnregisterBrokerResponse(throttle_time_ms, error_code, error_message), pos, 0
 
 
 ENCODE = {

@@ -41,14 +41,14 @@ def encode_v0(message: UnregisterControllerRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[UnregisterControllerRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[UnregisterControllerRequest, int, int]:
     (controller_id,) = UNPACK_i(buf, pos)
     pos += 4
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return UnregisterControllerRequest(controller_id), pos
+    return UnregisterControllerRequest(controller_id), pos, 0
 
 
 ENCODE = {

@@ -119,7 +119,7 @@ def encode_v1(message: UpdateFeaturesRequest, out: bytearray) -> None:
 encode_v2 = encode_v1
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int, int]:
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -146,10 +146,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return UpdateFeaturesRequest(timeout_ms, feature_updates, False), pos
+    return UpdateFeaturesRequest(timeout_ms, feature_updates, False), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int, int]:
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -178,7 +178,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return UpdateFeaturesRequest(timeout_ms, feature_updates, validate_only), pos
+    return UpdateFeaturesRequest(timeout_ms, feature_updates, validate_only), pos, memory
 
 
 decode_v2 = decode_v1

@@ -106,7 +106,7 @@ def encode_v2(message: UpdateFeaturesResponse, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -135,13 +135,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesResponse, int]:
         error_code,
         error_message,
         results,
-    ), pos
+    ), pos, memory
 
 
 decode_v1 = decode_v0
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[UpdateFeaturesResponse, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[UpdateFeaturesResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
@@ -154,7 +154,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[UpdateFeaturesResponse, int]:
         error_code,
         error_message,
         [],
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

@@ -132,7 +132,7 @@ def encode_v0(message: UpdateRaftVoterRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[UpdateRaftVoterRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[UpdateRaftVoterRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     current_leader_epoch, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
@@ -170,7 +170,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateRaftVoterRequest, int]:
         KafkaUuid(voter_directory_id),
         listeners,
         kraft_version_feature,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -101,7 +101,7 @@ def encode_v0(message: UpdateRaftVoterResponse, out: bytearray) -> None:
         out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[UpdateRaftVoterResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[UpdateRaftVoterResponse, int, int]:
     current_leader: CurrentLeader = CurrentLeader()
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
@@ -131,7 +131,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateRaftVoterResponse, int]:
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return UpdateRaftVoterResponse(throttle_time_ms, error_code, current_leader), pos
+    return UpdateRaftVoterResponse(throttle_time_ms, error_code, current_leader), pos, 0
 
 
 ENCODE = {

@@ -72,7 +72,7 @@ def encode_v0(message: UserScramCredentialRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[UserScramCredentialRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[UserScramCredentialRecord, int, int]:
     name, pos = read_compact_string(buf, pos)
     (mechanism,) = UNPACK_b(buf, pos)
     pos += 1
@@ -92,7 +92,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UserScramCredentialRecord, int]:
         stored_key,
         server_key,
         iterations,
-    ), pos
+    ), pos, 0
 
 
 ENCODE = {

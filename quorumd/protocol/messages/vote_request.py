@@ -188,7 +188,7 @@ def encode_v2(message: VoteRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[VoteRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     count, pos = read_compact_count(buf, pos, 3)
@@ -235,10 +235,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return VoteRequest(cluster_id, -1, topics), pos
+    return VoteRequest(cluster_id, -1, topics), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[VoteRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
@@ -289,10 +289,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return VoteRequest(cluster_id, voter_id, topics), pos
+    return VoteRequest(cluster_id, voter_id, topics), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[VoteRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
@@ -344,7 +344,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[VoteRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return VoteRequest(cluster_id, voter_id, topics), pos
+    return VoteRequest(cluster_id, voter_id, topics), pos, memory
 
 
 ENCODE = {

@@ -184,7 +184,7 @@ def encode_v1(message: VoteResponse, out: bytearray) -> None:
 encode_v2 = encode_v1
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[VoteResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
@@ -229,10 +229,10 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return VoteResponse(error_code, topics, []), pos
+    return VoteResponse(error_code, topics, []), pos, memory
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[VoteResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
     (error_code,) = UNPACK_h(buf, pos)
@@ -301,7 +301,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[VoteResponse, int]:
                 pos = end
             if pos != end:
                 raise wrong_tag_size(tag, pos, end)
-    return VoteResponse(error_code, topics, node_endpoints), pos
+    return VoteResponse(error_code, topics, node_endpoints), pos, memory
 
 
 decode_v2 = decode_v1

@@ -195,7 +195,7 @@ def encode_v0(message: VotersRecord, out: bytearray) -> None:
             write_tag(out, 10001, target_voters_payload)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int, int]:
     memory = 0
     cluster_id: str | None = None
     target_voters: list[TargetVoter] | None = None
@@ -273,7 +273,7 @@ def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int]:
         voters,
         cluster_id,
         target_voters,
-    ), pos
+    ), pos, memory
 
 
 ENCODE = {

@@ -138,7 +138,7 @@ def encode_v2(message: WriteTxnMarkersRequest, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 17)
     memory += 257 * count
@@ -184,10 +184,10 @@ def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return WriteTxnMarkersRequest(markers), pos
+    return WriteTxnMarkersRequest(markers), pos, memory
 
 
-def decode_v2(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int]:
+def decode_v2(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 18)
     memory += 257 * count
@@ -233,7 +233,7 @@ def decode_v2(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return WriteTxnMarkersRequest(markers), pos
+    return WriteTxnMarkersRequest(markers), pos, memory
 
 
 ENCODE = {

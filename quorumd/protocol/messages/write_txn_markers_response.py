@@ -117,7 +117,7 @@ def encode_v1(message: WriteTxnMarkersResponse, out: bytearray) -> None:
 encode_v2 = encode_v1
 
 
-def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersResponse, int]:
+def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersResponse, int, int]:
     memory = 0
     count, pos = read_compact_count(buf, pos, 10)
     memory += 161 * count
@@ -161,7 +161,7 @@ def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersResponse, int]:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return WriteTxnMarkersResponse(markers), pos
+    return WriteTxnMarkersResponse(markers), pos, memory
 
 
 decode_v2 = decode_v1

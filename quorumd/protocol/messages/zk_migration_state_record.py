@@ -43,14 +43,14 @@ def encode_v0(message: ZkMigrationStateRecord, out: bytearray) -> None:
     out.append(0)
 
 
-def decode_v0(buf: bytes, pos: int) -> tuple[ZkMigrationStateRecord, int]:
+def decode_v0(buf: bytes, pos: int) -> tuple[ZkMigrationStateRecord, int, int]:
     (zk_migration_state,) = UNPACK_b(buf, pos)
     pos += 1
     if buf[pos] == 0:
         pos += 1
     else:
         pos = skip_tagged_fields(buf, pos)
-    return ZkMigrationStateRecord(zk_migration_state), pos
+    return ZkMigrationStateRecord(zk_migration_state), pos, 0
 
 
 ENCODE = {

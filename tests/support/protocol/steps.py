@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def run_steps(steps: Generator[None, None, T]) -> tuple[int, T]:
+def run_steps(steps: Generator[object, None, T]) -> tuple[int, T]:
     """Return the number of steps, and the result."""
     taken = 0
     while True:

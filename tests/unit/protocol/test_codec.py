@@ -328,7 +328,8 @@ def test_unknown_tagged_fields_are_skipped() -> None:
 
 def test_message_within_other_bytes() -> None:
     data = b"before" + encode(VOTE, 0) + b"after"
-    assert decode_prefix(vote_request.VoteRequest, 0, data, 6) == (VOTE, len(data) - 5)
+    message, end, _ = decode_prefix(vote_request.VoteRequest, 0, data, 6)
+    assert (message, end) == (VOTE, len(data) - 5)
     assert decode(vote_request.VoteRequest, 0, data[:-5], 6) == VOTE
 
 

@@ -9,7 +9,7 @@ import pytest
 from quorumd.errors import MalformedMessage
 from quorumd.protocol.apis import APIS, ApiKey
 from quorumd.protocol.codec import encode
-from quorumd.protocol.connection import Request, ServerConnection
+from quorumd.protocol.connection import DECODED_BYTES, Request, ServerConnection
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.create_topics_response import CreateTopicsResponse
 
@@ -40,7 +40,10 @@ def test_request_is_whole_once_all_steps_are_done() -> None:
     assert taken >= len(TOPICS)
     assert request.message == CreateTopicsRequest(TOPICS, 1000, False)
     assert connection.awaits_response(request)
+    assert connection.gathered_bytes == len(request.frame) + DECODED_BYTES + request.decoded_bytes
+    assert request.decoded_bytes > 100 * len(TOPICS)
     connection.respond(request, CreateTopicsResponse())
+    assert connection.gathered_bytes == 0
     assert not connection.awaits_response(request)
     assert connection.has_output
 
@@ -51,6 +54,7 @@ def test_malformed_request_ends_the_connection() -> None:
         connection.continue_decoding(broken, 7)
     assert isinstance(connection.fault, MalformedMessage)
     assert [connection.awaits_response(each) for each in (first, broken, last)] == [True, False, False]
+    assert connection.gathered_bytes == len(first.frame) + DECODED_BYTES
     with pytest.raises(MalformedMessage):
         connection.receive(b"")
 
