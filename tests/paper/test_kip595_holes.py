@@ -240,7 +240,7 @@ def test_hole_31_first_record_of_the_epoch_must_reach_a_majority() -> None:
     assert bench.engine.high_watermark == 4
 
 
-def test_hole_32_the_high_watermark_never_falls() -> None:
+def test_hole_32_the_high_watermark_never_decreases() -> None:
     bench = EngineHarness((1, 1, 1)).to_leader()
     bench.propose()
     bench.flush()
@@ -254,7 +254,7 @@ def test_hole_32_the_high_watermark_never_falls() -> None:
 
 class TestHole33:
     def test_truncation_is_by_epoch(self) -> None:
-        """To the local end of the epoch, where the leader's end of it is higher."""
+        """The replica has no record of epoch 3, so it keeps its log up to the end of epoch 2."""
         bench = EngineHarness((1, 1, 2, 4, 4), QuorumState(5)).to_follower(2)
         bench.respond(2, bench.records(diverging=OffsetAndEpoch(4, 3)))
         assert bench.log.epochs == [1, 1, 2]

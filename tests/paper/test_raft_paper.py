@@ -51,7 +51,7 @@ def test_5_1_request_of_a_stale_term_is_rejected(role: str) -> None:
         assert (bench.engine.role, bench.engine.epoch) == before
 
 
-def test_5_1_terms_never_fall() -> None:
+def test_5_1_terms_never_decrease() -> None:
     quorum, leader = elected(3)
     quorum.crash(leader)
     quorum.run_to_leader()
@@ -150,7 +150,7 @@ def test_5_2_split_votes_are_resolved(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_5_2_fetches_keep_the_leader_in_office(seed: int) -> None:
+def test_5_2_fetches_prevent_elections(seed: int) -> None:
     """The heartbeat of a pull protocol."""
     quorum, leader = elected(seed)
     epoch = quorum.nodes[leader].engine.epoch

@@ -17,7 +17,7 @@ CONSUMER = ReplicaKey(NO_NODE)
 
 
 def leader() -> EngineHarness:
-    """Leader of epoch 4 with the log [1, 1, 3, 4], all committed."""
+    """The leader of epoch 4 with the log [1, 1, 3, 4], which is committed."""
     bench = EngineHarness((1, 1, 3)).to_leader()
     assert bench.log.epochs == [1, 1, 3, 4]
     return bench
@@ -41,14 +41,14 @@ def park(bench: EngineHarness, name: str, **fields: Any) -> Effects:
         ({"replica": CONSUMER, "epoch": 3}, ErrorCode.FENCED_LEADER_EPOCH),
     ],
 )
-def test_refused(fields: dict[str, Any], error: ErrorCode) -> None:
+def test_invalid_fetch_is_rejected(fields: dict[str, Any], error: ErrorCode) -> None:
     bench = leader()
     response = bench.deliver(bench.fetch_of(2, **fields))
     assert (response.error, response.leader_id, response.epoch) == (error, 1, 4)
     assert response.read_start_offset == -1
 
 
-def test_below_the_log_start() -> None:
+def test_fetch_below_the_log_start_is_out_of_range() -> None:
     bench = leader()
     bench.log.batches = bench.log.batches[1:]
     bench.log.start_offset = 1
@@ -56,7 +56,7 @@ def test_below_the_log_start() -> None:
 
 
 @pytest.mark.parametrize("role", [r for r in Role if r is not Role.LEADER])
-def test_non_leader_names_the_leader(role: Role) -> None:
+def test_non_leader_returns_the_leader(role: Role) -> None:
     bench = EngineHarness()
     go = {
         Role.UNATTACHED: lambda: bench,
@@ -87,7 +87,9 @@ def test_non_leader_names_the_leader(role: Role) -> None:
         (2, 0, OffsetAndEpoch(0, 0)),
     ],
 )
-def test_positions(offset: int, last_epoch: int, diverging: OffsetAndEpoch | None) -> None:
+def test_diverging_epoch_is_returned_unless_the_log_is_a_prefix(
+    offset: int, last_epoch: int, diverging: OffsetAndEpoch | None
+) -> None:
     bench = leader()
     request = bench.fetch_of(3, offset, 0, last_epoch=last_epoch)
     response = bench.deliver(request)

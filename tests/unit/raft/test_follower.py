@@ -17,7 +17,7 @@ from tests.support.text import shows
 
 
 def follower(*epochs: int, epoch: int = 5) -> EngineHarness:
-    """Follows node 2 in `epoch`, its first fetch under way."""
+    """A follower of node 2 in `epoch`, with its first fetch in flight."""
     return EngineHarness(epochs or (1, 1, 3), QuorumState(epoch)).to_follower(2)
 
 
@@ -142,7 +142,7 @@ class TestDivergence:
         assert shows(refused.reason, "offset 3", "high watermark 4")
         assert effects.truncate_to is None
         assert effects.fatal is None
-        assert bench.engine.leader_id == NO_NODE, "it leaves such a leader"
+        assert bench.engine.leader_id == NO_NODE, "it stops following such a leader"
         assert bench.log.epochs == [1, 1, 3, 3, 5]
 
     def test_divergence_without_truncation_fetches_again_after_backoff(self) -> None:
@@ -213,7 +213,7 @@ class TestLosingTheLeader:
         assert (bench.engine.leader_id, bench.engine.epoch) == (3, 8)
         assert bench.requests(FetchRequest)[3].epoch == 8
 
-    def test_newer_epoch_without_leader(self) -> None:
+    def test_newer_epoch_without_leader_is_entered(self) -> None:
         bench = follower()
         bench.respond(2, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, NO_NODE, 8))
         assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, 8)
@@ -237,7 +237,7 @@ class TestLosingTheLeader:
 
 
 class TestNotFollower:
-    def test_records_are_taken_and_the_vote_is_discarded(self) -> None:
+    def test_records_are_appended_and_the_replica_is_not_a_voter(self) -> None:
         bench = follower()
         response = bench.records(Batch(3, 4, 5, b"a"))
         response.error = ErrorCode.NOT_FOLLOWER
@@ -247,7 +247,7 @@ class TestNotFollower:
         bench.respond(2, bench.records())
         assert not bench.engine.is_voter
 
-    def test_until_the_log_records_the_voter(self) -> None:
+    def test_lasts_until_the_log_has_the_voter(self) -> None:
         bench = follower()
         response = bench.records()
         response.error = ErrorCode.NOT_FOLLOWER
@@ -256,7 +256,7 @@ class TestNotFollower:
         assert bench.engine.is_voter
 
 
-class TestBegin:
+class TestBeginQuorumEpoch:
     @pytest.mark.parametrize(
         ("leader", "epoch", "error", "follows"),
         [
@@ -268,7 +268,9 @@ class TestBegin:
             (-1, 6, ErrorCode.INVALID_REQUEST, 2),
         ],
     )
-    def test_at_a_follower(self, leader: int, epoch: int, error: ErrorCode, follows: int) -> None:
+    def test_only_the_known_or_a_newer_leader_is_accepted(
+        self, leader: int, epoch: int, error: ErrorCode, follows: int
+    ) -> None:
         bench = follower()
         assert bench.engine.accepts_leader(RequestReceived("", begin(leader, epoch)), bench.now) == (
             error is ErrorCode.NONE
@@ -296,13 +298,13 @@ class TestBegin:
         bench.deliver(begin(2, 5))
         assert bench.state == QuorumState(5, 2, key(2))
 
-    def test_leader_refuses_a_second_one(self) -> None:
+    def test_leader_rejects_a_second_leader_of_its_epoch(self) -> None:
         bench = EngineHarness().to_leader()
         assert bench.deliver(begin(2, bench.engine.epoch)).error is ErrorCode.INVALID_REQUEST
         assert bench.engine.is_leader
 
 
-class TestEnd:
+class TestEndQuorumEpoch:
     def test_first_successor_campaigns_immediately(self) -> None:
         bench = follower()
         assert bench.deliver(end(2, 5, 1, 3)).error is ErrorCode.NONE
@@ -320,15 +322,15 @@ class TestEnd:
         assert bench.engine._replica.state.fetch_deadline == bench.now + delay
         assert bench.deliver(vote(5, (9, 5), candidate=3, pre=True)).granted
 
-    def test_unattached_voter_takes_leader_and_epoch_from_it(self) -> None:
+    def test_unattached_voter_adopts_leader_and_epoch(self) -> None:
         bench = EngineHarness((1, 1, 3), QuorumState(5))
         bench.deliver(end(2, 7, 3, 1))
         assert (bench.engine.role, bench.engine.leader_id, bench.engine.epoch) == (Role.FOLLOWER, 2, 7)
 
-    def test_of_another_leader_of_the_epoch(self) -> None:
+    def test_of_another_leader_is_rejected(self) -> None:
         assert follower().deliver(end(3, 5, 1)).error is ErrorCode.INVALID_REQUEST
 
-    def test_of_an_old_epoch(self) -> None:
+    def test_of_an_old_epoch_is_rejected(self) -> None:
         assert follower().deliver(end(2, 4, 1)).error is ErrorCode.FENCED_LEADER_EPOCH
 
     def test_running_pre_vote_continues(self) -> None:

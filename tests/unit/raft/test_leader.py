@@ -67,7 +67,7 @@ class TestHighWatermark:
         bench.deliver(bench.fetch_of(3))
         assert bench.engine.high_watermark == 2
 
-    def test_never_falls(self) -> None:
+    def test_never_decreases(self) -> None:
         bench = EngineHarness().to_leader()
         bench.propose()
         bench.propose()
@@ -166,8 +166,8 @@ class TestDirectoryIds:
         assert bench.log.end_offset == 2
 
 
-class TestLeaving:
-    def test_check_quorum(self) -> None:
+class TestResignation:
+    def test_leader_without_a_majority_resigns(self) -> None:
         bench = EngineHarness().to_leader()
         took_office = bench.now
         while bench.engine.is_leader:
@@ -227,7 +227,7 @@ class TestLeaving:
         bench.step(ShutdownRequested())
         assert bench.engine.handover_complete
 
-    def test_full_disk(self) -> None:
+    def test_leader_with_a_full_disk_resigns(self) -> None:
         bench = EngineHarness().to_leader()
         bench.step(StorageFull())
         assert bench.engine.role is Role.RESIGNED
@@ -286,7 +286,7 @@ class TestReads:
         assert bench.response_to("p", effects).read_round == 1
 
     def test_stock_voter_confirms_with_a_record_appended_after_the_read(self) -> None:
-        """Its fetches carry no read round."""
+        """The fetches of a stock voter have no read round."""
         bench = EngineHarness().to_leader()
         bench.deliver(bench.fetch_of(2, read_round=NO_READ_ROUND))
         assert bench.step(ReadRequested("r")).record_needed

@@ -1,4 +1,4 @@
-"""A replica notices that its leader lives, leaves or is another one; a leader that its voters live."""
+"""How a follower detects that its leader is alive, gone or replaced, and a leader that its voters are alive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.raft.single_engine import EngineHarness, accepted, begin, end
 
 
 def follower() -> EngineHarness:
-    """Follows node 2 in epoch 5, with a fetch in flight."""
+    """A follower of node 2 in epoch 5, with a fetch in flight."""
     return EngineHarness((1, 1, 3), QuorumState(5)).to_follower(2)
 
 
@@ -66,7 +66,7 @@ def test_response_to_end_quorum_epoch_shows_a_newer_epoch() -> None:
     assert (bench.engine.epoch, bench.engine.leader_id) == (epoch + 1, 3)
 
 
-def test_diverged_voter_keeps_its_leader_in_office() -> None:
+def test_fetch_of_a_diverged_voter_counts_for_check_quorum() -> None:
     bench = EngineHarness((1, 1, 3)).to_leader()
     assert bench.log.epochs == [1, 1, 3, 4]
     for _ in range(6):

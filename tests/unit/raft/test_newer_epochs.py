@@ -24,7 +24,7 @@ STRANGER = 9
 
 
 def follower(voters: VoterSet | None = None) -> EngineHarness:
-    """Follows node 2, which has just served a fetch."""
+    """A follower of node 2, which has just served a fetch."""
     bench = EngineHarness((1, 1, 3), QuorumState(EPOCH), voters=voters).to_follower(2)
     bench.respond(2, bench.records())
     assert bench.engine.contact_ms(bench.now) == 0
@@ -32,7 +32,7 @@ def follower(voters: VoterSet | None = None) -> EngineHarness:
 
 
 def leader() -> EngineHarness:
-    """Leads, and a majority has just fetched."""
+    """A leader from which a majority has just fetched."""
     return EngineHarness((1, 1, 3), QuorumState(EPOCH - 1)).to_leader()
 
 
@@ -56,7 +56,7 @@ KINDS = range(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make", [follower, leader])
 @pytest.mark.parametrize("ahead", [1, 5, MAX_EPOCH - EPOCH])
-def test_stranger_does_not_depose_a_live_leader(kind: int, make: object, ahead: int) -> None:
+def test_non_voter_does_not_depose_a_live_leader(kind: int, make: object, ahead: int) -> None:
     bench = follower() if make is follower else leader()
     before, role = bench.state, bench.engine.role
     effects = send(bench, requests(STRANGER, before.epoch + ahead)[kind])
@@ -80,14 +80,14 @@ def test_recorded_voter_deposes_a_live_leader(kind: int) -> None:
 
 
 def test_removed_voter_in_a_newer_epoch_still_counts() -> None:
-    """It can follow the leader only in a later epoch than its own."""
+    """The voter can follow the leader only in an epoch later than its own."""
     bench = follower()
     bench.history.append(2, VoterAssignment(voter_set(1, 2)))
     assert send(bench, vote(EPOCH + 1, (99, EPOCH), candidate=3)).refused is None
     assert bench.engine.epoch == EPOCH + 1
 
 
-def test_replaced_disk_of_a_voter_is_a_stranger() -> None:
+def test_voter_on_a_replaced_disk_is_not_a_recorded_voter() -> None:
     bench = follower()
     replaced = replace(vote(EPOCH + 1, (99, EPOCH)), candidate=key(3, incarnation=2))
     assert send(bench, replaced).refused is not None
@@ -110,7 +110,7 @@ def test_first_candidates_do_not_know_the_cluster_id() -> None:
     assert bench.engine.epoch == EPOCH + 1
 
 
-def test_stranger_is_a_candidate_once_the_leader_is_lost() -> None:
+def test_non_voter_is_a_candidate_once_the_leader_is_lost() -> None:
     """It may be a voter whose addition is not in this log (hole 10)."""
     bench = follower()
     bench.now += bench.settings.fetch_timeout_ms
@@ -118,7 +118,7 @@ def test_stranger_is_a_candidate_once_the_leader_is_lost() -> None:
     assert bench.engine.epoch == EPOCH + 1
 
 
-def test_strangers_raise_the_epoch_once_per_election_timeout() -> None:
+def test_non_voters_raise_the_epoch_once_per_election_timeout() -> None:
     bench = follower()
     bench.now += bench.settings.fetch_timeout_ms
     for step in range(1, 9):
@@ -132,7 +132,7 @@ def test_strangers_raise_the_epoch_once_per_election_timeout() -> None:
 
 
 @pytest.mark.parametrize("epoch", [EPOCH, EPOCH + 1])
-def test_stranger_is_not_a_leader_before_a_voter_names_it(epoch: int) -> None:
+def test_non_voter_is_not_followed_before_a_voter_reports_it(epoch: int) -> None:
     bench = EngineHarness((1, EPOCH), QuorumState(EPOCH))
     for announcement in requests(STRANGER, epoch)[2:]:
         assert bench.deliver(announcement).error is ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -145,7 +145,7 @@ def test_stranger_is_not_a_leader_before_a_voter_names_it(epoch: int) -> None:
     assert (bench.engine.epoch, bench.engine.leader_id) == (epoch, STRANGER)
 
 
-def test_leader_without_a_majority_yields_to_a_stranger() -> None:
+def test_leader_without_a_majority_yields_to_a_non_voter() -> None:
     bench = leader()
     bench.now += bench.settings.fetch_timeout_ms
     epoch = bench.engine.epoch + 1

@@ -78,7 +78,7 @@ class TestLeader:
 
     @pytest.mark.parametrize("is_directed", [True, False])
     def test_fetched_snapshot_does_not_mean_caught_up(self, is_directed: bool) -> None:
-        """Its earlier caught-up time would make it a voter."""
+        """A replica that counts as caught up may be added as a voter."""
         bench = leader_with_snapshot(start=2)
         end, epoch, caught_up = bench.log.end_offset, bench.engine.epoch, bench.now
         bench.deliver(bench.fetch_of(9, end, wait=0, last_epoch=epoch))
@@ -94,7 +94,7 @@ class TestLeader:
         (described,) = bench.engine.describe(bench.now).observers
         assert described.last_caught_up_ms_ago == bench.now - caught_up
 
-    def test_log_end_of_such_a_replica_is_unknown(self) -> None:
+    def test_log_end_of_a_directed_replica_is_unknown(self) -> None:
         bench = leader_with_snapshot(start=2)
         before = bench.engine.high_watermark
         bench.propose()
@@ -179,7 +179,7 @@ def piece(
 
 
 def follower(epochs: tuple[int, ...] = (1, 1), state: QuorumState | None = None) -> EngineHarness:
-    """It was directed to SNAPSHOT and requests its first chunk."""
+    """A follower that was directed to SNAPSHOT and has requested its first chunk."""
     bench = EngineHarness(epochs, state or QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
     bench.respond(2, reported(bench))
     return bench
@@ -210,7 +210,7 @@ class TestFetching:
         assert request_of(bench).position == 4
 
     def test_fetches_continue_while_the_snapshot_is_checked(self) -> None:
-        """A large one takes seconds: neither the leader nor this replica may time out meanwhile."""
+        """A check takes seconds if the snapshot is large: neither this replica nor its leader may time out."""
         bench = follower()
         effects = bench.respond(2, piece(bench, b"0123456789"))
         assert effects.snapshot_chunk == SnapshotChunk(SNAPSHOT, 0, b"0123456789", 10)
@@ -299,7 +299,7 @@ class TestFetching:
         assert list(bench.requests(FetchRequest)) == [2]
 
     def test_snapshot_below_high_watermark_is_refused(self) -> None:
-        """It must be detected before the snapshot is on disk: a restart would install it."""
+        """Otherwise the snapshot would be on disk, and a restart would install it."""
         bench = EngineHarness((1, 1), QuorumState(5), voters=voter_set(1, 2, 3)).to_follower(2)
         bench.respond(2, bench.records(Batch(2, 200, 2, b"x"), high_watermark=150))
         effects = bench.respond(2, reported(bench))

@@ -74,7 +74,7 @@ def test_without_peers_it_waits_for_discovery() -> None:
     assert list(bench.requests(FetchRequest)) == [5]
 
 
-def test_reported_leader() -> None:
+def test_reported_leader_of_a_newer_epoch_is_followed() -> None:
     bench = EngineHarness((1,), QuorumState(3))
     bench.step(LeaderReported(2, 2))
     assert bench.engine.role is Role.UNATTACHED
@@ -86,13 +86,13 @@ def test_reported_leader() -> None:
     assert (bench.engine.leader_id, bench.engine.epoch) == (3, 4)
 
 
-def test_reported_to_have_led_a_later_epoch() -> None:
+def test_own_id_reported_as_leader_raises_the_epoch() -> None:
     bench = EngineHarness((1,), QuorumState(3))
     bench.step(LeaderReported(1, 9))
     assert (bench.engine.role, bench.engine.epoch, bench.engine.leader_id) == (Role.UNATTACHED, 9, NO_NODE)
 
 
-def test_reported_leader_is_refollowed() -> None:
+def test_only_the_known_leader_of_the_epoch_is_followed_again() -> None:
     bench = EngineHarness((1,), QuorumState(3, 2), me=key(9))
     bench.now += 5000
     bench.fire()
