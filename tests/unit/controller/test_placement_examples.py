@@ -20,6 +20,12 @@ def test_first_partitions_are_on_different_brokers() -> None:
     assert first == {0, 1, 2, 3, 4}
 
 
+def test_broker_alone_in_its_rack_leads_first_as_often_as_others() -> None:
+    brokers = [a_broker(1, "a"), *(a_broker(number, "b") for number in (2, 3, 4))]
+    first = [Placement(brokers, 1, number.to_bytes(16, "big")).replicas_of(0)[0] for number in range(400)]
+    assert 80 <= first.count(1) <= 120
+
+
 def test_rack_of_one_broker_gets_a_replica_of_everything() -> None:
     brokers = [*(a_broker(number, "abc"[number % 2]) for number in range(6)), a_broker(6, "c")]
     placement = Placement(brokers, 3, SEED)

@@ -261,6 +261,12 @@ class TestOneVoter:
         request(bench, AddVoter(self.new()))
         assert newest_record(bench).current.by_id(4) == self.new()
 
+    def test_node_0_can_be_added(self) -> None:
+        bench = leader()
+        bench.deliver(bench.fetch_of(0))
+        request(bench, AddVoter(Voter(key(0), (endpoint(0),))))
+        assert 0 in newest_record(bench).current.ids
+
     def test_ack_when_durable_waits_for_flush_only(self) -> None:
         bench = self.caught_up()
         assert request(bench, AddVoter(self.new(), ack_when_committed=False)) == []
@@ -280,9 +286,15 @@ class TestOneVoter:
         assert refused(leader(), AddVoter(voter)) is ErrorCode.DUPLICATE_VOTER
 
     @pytest.mark.parametrize(
-        "voter", [Voter(key(4), ()), Voter(ReplicaKey(4, ZERO_UUID), (endpoint(4),))], ids=str
+        "voter",
+        [
+            Voter(key(4), ()),
+            Voter(ReplicaKey(4, ZERO_UUID), (endpoint(4),)),
+            Voter(ReplicaKey(-1, directory(4)), (endpoint(4),)),
+        ],
+        ids=str,
     )
-    def test_addition_must_name_directory_and_endpoints(self, voter: Voter) -> None:
+    def test_addition_must_name_id_directory_and_endpoints(self, voter: Voter) -> None:
         assert refused(self.caught_up(), AddVoter(voter)) is ErrorCode.INVALID_REQUEST
 
     def test_rejected_while_another_change_is_uncommitted(self) -> None:
