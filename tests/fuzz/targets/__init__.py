@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.targets import controller, files, node, pipeline, security, wire
+from tests.fuzz.targets import controller, files, node, pipeline, regexes, security, wire
 
 TARGETS = (
     *wire.TARGETS,
@@ -11,4 +11,5 @@ TARGETS = (
     *node.TARGETS,
     *security.TARGETS,
     *pipeline.TARGETS,
+    *regexes.TARGETS,
 )
