@@ -63,7 +63,8 @@ def load_client(path: str, environment: Mapping[str, str]) -> ClientProperties:
     except ValidationError as error:
         details = error.errors()[0]
         wrong = details.get("ctx", {}).get("wrong", details["msg"])
-        raise ConfigError(f"{path}: {details['loc'][0]}: {wrong}") from None
+        key = next(key for key, name in field_of_key.items() if name == details["loc"][0])
+        raise ConfigError(f"{path}: {key}: {wrong}") from None
     return _security(path, known.get(_PROTOCOL, "PLAINTEXT"), known.get(_MECHANISM, ""), fields)
 
 

@@ -31,8 +31,7 @@ PLACEHOLDERS = {
     "log_directories": "placeholder",
     "listeners": "PLAINTEXT://placeholder:1",
 }
-"""Values for required settings that are missing or invalid, so that dependencies of the other settings are checked
-too."""
+"""Values for required settings that are missing or invalid, so that the other settings are checked together too."""
 
 MAX_FILE_BYTES = 64 * 1024
 MAX_FAULTS = 20

@@ -122,8 +122,8 @@ class NodeFields(BaseModel):
         "max.connection.creation.rate",
         default=str(NO_RATE_LIMIT),
         about="Maximum number of connections accepted per second; further ones wait. The prefix "
-        "`listener.name.<name>.` limits one listener. If the node has several listeners, its own limit does not "
-        "apply to those of the quorum and of brokers.",
+        "`listener.name.<name>.` limits one listener. If the node has several listeners, the limit of the node does "
+        "not apply to those of the quorum and of brokers.",
     )
     connections_max_idle_ms: Annotated[int, duration("1s", "24h")] = setting(
         "connections.max.idle.ms",

@@ -48,8 +48,7 @@ class Providers:
     )
 
     def declare(self, properties: Iterable[Property]) -> list[tuple[Property, str, str]]:
-        """Process the declarations of providers. Returns each invalid property with the problem and the allowed
-        values."""
+        """Process the declarations of providers. Returns the invalid ones with the problem and the allowed values."""
         faults = []
         by_key = {given.key: given for given in properties}
         names = by_key.get(PROVIDERS_KEY)

@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 INTERNAL = "internal."
-"""Prefix of the keys that inject faults for tests of quorumd. Neither the documentation nor hints in errors have
-them."""
+"""Prefix of keys that inject faults for tests of quorumd. They are neither documented nor suggested in errors."""
 
 
 class Problem(NamedTuple):
-    """Settings that contradict each other. `fields` are the fields of the model that are involved; the first is
-    reported."""
+    """Settings that contradict each other. `fields` are the fields involved; the error names the key of the first."""
 
     fields: tuple[str, ...]
     wrong: str

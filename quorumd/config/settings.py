@@ -172,8 +172,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
         return names[0] if names and self.is_broker else self.listener.name
 
     def node_settings(self) -> NodeSettings:
-        """Convert to the settings of a Node. Raft's long polls take at most half of the fetch and request
-        timeouts."""
+        """Convert to the settings of a Node. Raft's long polls take at most half of the fetch or request timeout."""
         return NodeSettings(
             node_id=self.node_id,
             data_directory=abspath(self.data_directory),

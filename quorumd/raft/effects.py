@@ -68,8 +68,7 @@ class ControlBatch:
 
 @dataclass(frozen=True, slots=True)
 class RequestRefused:
-    """A refused request to elect or follow a leader, or a response that no correct leader sends; for logs and
-    metrics.
+    """A refused request to elect or follow a leader, or a response of a faulty leader; for logs and metrics.
 
     `kind`: "vote", "pre-vote", "BeginQuorumEpoch", "EndQuorumEpoch" or "response". `sender`: the node id in the
     request, or of the leader; `peer`: the address that it came from, "?" if unknown.

@@ -5,7 +5,7 @@ local one); KIP-996 (pre-votes); KIP-853 (directory ids). Membership is not a re
 change, the local log may not have it yet (hole 10). Further rules:
 
     * If this node's voter record, or the request, has another directory id for this node, the vote is rejected: that
-      voter was a disk that is gone, and may have voted from there (hole 40).
+      voter is another disk of this node, which may already have voted (hole 40).
     * A candidate without records bootstraps a quorum. Only a replica that may bootstrap one with it grants its vote
       (FoundingPermitted): both must be in this replica's set of founders, by directory id (hole 24). A blank replica
       does not even adopt the candidate's epoch, since an epoch indicates an existing quorum.

@@ -137,9 +137,11 @@ def handle_flush(replica: Replica, leader: Leader, event: FlushCompleted) -> Non
 
 
 def advance_high_watermark(replica: Replica, leader: Leader) -> None:
-    """Commit the records that a majority has flushed, once a record of this epoch is among them (Raft paper 5.4.2,
-    figure 8; hole 31). The local log counts up to its flushed end (hole 38), and only while this leader is a
-    voter."""
+    """Commit the records that a majority has flushed, once a record of this epoch is among them.
+
+    Raft paper 5.4.2 and figure 8 (hole 31). The local log counts up to its flushed end (hole 38), and only while this
+    leader is a voter.
+    """
     offsets = [progress.end_offset for progress in leader.voters.values()]
     if leader.in_voter_set:
         offsets.append(min(replica.flushed, replica.end.offset))

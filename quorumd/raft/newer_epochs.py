@@ -4,9 +4,9 @@ Epochs are saved and never decrease. A newer epoch therefore deposes a live lead
 an int32, no election would be possible. Requests need not be authenticated, so they are restricted:
 
     * A replica with a live leader enters a newer epoch only at the request of a voter recorded in its log that names
-      this cluster. A removed voter counts as recorded: if it is alone in a newer epoch, it can follow the leader
-      again only in a later one. The request of any other candidate or leader is refused until the leader is lost,
-      although it may be a voter that this replica's log does not have yet (hole 10).
+      this cluster or its own directory id. A removed voter counts as recorded: if it is alone in a newer epoch, it
+      can follow the leader again only in a later one. The request of any other candidate or leader is refused until
+      the leader is lost, although it may be a voter that this replica's log does not have yet (hole 10).
     * Also without a live leader, only a recorded voter can report itself or another node as leader, and other
       candidates raise the epoch at most once per election timeout, which leaves the voters time to elect a leader. A
       replica without voters in its log trusts the nodes that it was configured to find.

@@ -70,8 +70,7 @@ class ReadRounds:
         return bool(self.waiting) and self.waiting[-1].log_end >= log_end
 
     def confirm(self, confirmed_round: int, high_watermark: int) -> list[ReadReady]:
-        """Remove and return the reads of the rounds up to `confirmed_round`; none while the high watermark is
-        unknown.
+        """Remove and return the reads up to `confirmed_round`; none while the high watermark is unknown.
 
         A read that arrived while it was unknown must wait until everything below it is applied.
         """

@@ -319,8 +319,10 @@ class Replica:
         return grace_ms
 
     def election_backoff(self) -> float:
-        """Now + the wait after a failed election: 100 ms times a random integer below 2^failures, plus less than 50
-        ms, but at most `election_backoff_max_ms`."""
+        """Now + the wait after a failed election, at most `election_backoff_max_ms`.
+
+        The wait is 100 ms times a random integer below 2^failures, plus less than 50 ms.
+        """
         self.failed_elections += 1
         step = self.randrange(2 << min(20, self.failed_elections - 1))
         return self.now + min(100 * step + self.randrange(50), self.settings.election_backoff_max_ms)

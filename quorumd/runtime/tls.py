@@ -120,8 +120,7 @@ class TlsStream:
         on_established: Callable[[], None],
         on_failed: Callable[[str], None],
     ) -> None:
-        """Begin the handshake. The next `receive` returns data that arrived together with the end of the
-        handshake."""
+        """Begin the handshake. The next `receive` returns data that arrived together with its end."""
         self._transport, self._on_established, self._on_failed = transport, on_established, on_failed
         if self._mapper is not None:
             self._handshakes.admit(self)

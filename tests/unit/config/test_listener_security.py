@@ -158,20 +158,21 @@ def test_client_properties_have_tls_and_login(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("lines", "key"),
     [
-        "security.protocol=TLS\n",
-        "security.protocol=SASL_SSL\n",
-        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n",
-        "ssl.client.auth=perhaps\n",
-        "ssl.keystore.location=${file:/absent:x}\n",
+        ("security.protocol=TLS\n", "security.protocol"),
+        ("security.protocol=SASL_SSL\n", "sasl.mechanism"),
+        ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n", "sasl.jaas.config"),
+        ("ssl.client.auth=perhaps\n", "ssl.client.auth"),
+        ("ssl.keystore.location=${file:/absent:x}\n", "ssl.keystore.location"),
     ],
 )
-def test_wrong_client_properties_are_refused(tmp_path: Path, lines: str) -> None:
+def test_wrong_client_properties_are_refused(tmp_path: Path, lines: str, key: str) -> None:
     path = client(tmp_path, lines)
     with pytest.raises(ConfigError) as refused:
         load_client(path, {})
-    assert path in str(refused.value)
+    assert str(refused.value).startswith(f"{path}:")
+    assert key in str(refused.value)
     with pytest.raises(ConfigError):
         load_client(str(tmp_path / "absent"), {})
 
