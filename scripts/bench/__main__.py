@@ -3,6 +3,7 @@
     commit            committed writes of three quorumd daemons, a three-node etcd and the bare disk
     simulator         speed of the simulator
     tls               committed writes of daemons with TLS between nodes, and without
+    before            committed writes of this tree and of an earlier commit; only with --before or --only
     replacement       cost of replacing all voters for writes
     snapshots         a snapshot of a million configs
     controller        changes of partitions
@@ -56,6 +57,7 @@ from scripts.bench import (
     simulator,
     snapshots,
 )
+from scripts.bench.before import measure_before
 from scripts.bench.brokers import BrokerReport, measure_brokers
 from scripts.bench.controller import ControllerReport, measure_controller
 from scripts.bench.disk import measure_appends
@@ -63,6 +65,7 @@ from scripts.bench.etcd import EtcdCluster
 from scripts.bench.kafka_controllers import KafkaControllersReport, measure_kafka_controllers
 from scripts.bench.large_log import LargeLogReport, measure_large_log
 from scripts.bench.million import MillionReport, measure_million
+from scripts.bench.pairs import PairedReport
 from scripts.bench.partitions import PartitionReport, measure_partitions
 from scripts.bench.pipeline_audit import AuditReport, measure_audit
 from scripts.bench.pipeline_decode import DecodeReport, measure_decode
@@ -77,10 +80,11 @@ from scripts.bench.replacement import ReplacementReport, measure_replacements
 from scripts.bench.simulator import Load, SimulatorReport, measure_simulator
 from scripts.bench.snapshots import SnapshotReport, measure_snapshots
 from scripts.bench.summary import Level, Report, Run
-from scripts.bench.tls import TlsReport, measure_tls
+from scripts.bench.tls import measure_tls
 from scripts.log_generator import LogShape
 
 BUILD = Path("build/bench")
+INTERPRETED = "interpreted"
 COMPILED = Path("build/compiled")
 VALUE_BYTES = 200
 IN_FLIGHT = (1, 16, 64, 256)
@@ -88,6 +92,7 @@ CONNECTIONS = (1, 4, 16)
 TRIAL_SECONDS = 1.0
 COLD_STARTS = 3
 COMMIT, TLS, SIMULATOR, REPLACEMENT = "commit", "tls", "simulator", "replacement"
+BEFORE = "before"
 SNAPSHOTS = "snapshots"
 CONTROLLER, PARTITIONS, LARGE_LOG, BROKERS = "controller", "partitions", "large-log", "brokers"
 KAFKA_CONTROLLERS, MILLION = "kafka-controllers", "million"
@@ -97,6 +102,7 @@ PIPELINE_MILLION = "pipeline-million"
 PARTS = (
     COMMIT,
     TLS,
+    BEFORE,
     SIMULATOR,
     REPLACEMENT,
     SNAPSHOTS,
@@ -118,7 +124,7 @@ RESULTS = BUILD / "commit.json"
 
 AnyReport = (
     Report
-    | TlsReport
+    | PairedReport
     | SimulatorReport
     | ReplacementReport
     | SnapshotReport
@@ -195,12 +201,15 @@ class Plan(NamedTuple):
     sizes: Sizes
     audit_records: int | None
     audit_linked: bool
+    before: str = "HEAD"
+    is_compiled: bool = False
 
 
 @click.command()
 @click.option("--seconds", default=10.0, show_default=True, help="Length of one run of one system.")
 @click.option("--rounds", default=5, show_default=True, help="Runs of each load; medians are reported.")
 @click.option("--only", type=click.Choice(PARTS), multiple=True, help="Measure this part; may be repeated.")
+@click.option("--before", metavar="COMMIT", help="The commit of the part before. [default: HEAD]")
 @click.option("--require-targets", is_flag=True, help="Exit with 1 if a target was missed.")
 @click.option(
     "--interpreted", is_flag=True, help="Measure the sources instead of the output of `make compile`."
@@ -218,6 +227,7 @@ def main(
     seconds: float,
     rounds: int,
     only: tuple[str, ...],
+    before: str | None,
     require_targets: bool,
     interpreted: bool,
     audit_records: int | None,
@@ -229,7 +239,7 @@ def main(
     For a quick run use --seconds 3 --rounds 1.
     """
     console = Console(width=110)
-    parts = only or PARTS
+    parts = only or [part for part in PARTS if part != BEFORE or before]
     directory, results = (BUILD / "short", BUILD / "short.json") if short else (BUILD, RESULTS)
 
     def echo(text: str) -> None:
@@ -243,7 +253,15 @@ def main(
         if short:
             seconds, rounds = SHORT_SECONDS, 1
         plan = Plan(
-            directory, package, seconds, rounds, SHORT if short else Sizes(), audit_records, audit_linked
+            directory,
+            package,
+            seconds,
+            rounds,
+            SHORT if short else Sizes(),
+            audit_records,
+            audit_linked,
+            before or "HEAD",
+            package != INTERPRETED,
         )
         reports = [MEASURES[part](plan, echo) for part in MEASURES if part in parts]
     except BenchError as error:
@@ -283,7 +301,7 @@ def choose_package(directory: Path) -> str:
         raise BenchError(f"quorumd in {directory} does not start: {version.stderr}")
     if "(compiled)" in version.stdout:
         return "compiled, as pip install and the image give it"
-    return "interpreted"
+    return INTERPRETED
 
 
 def measure(
@@ -417,6 +435,15 @@ MEASURES: Mapping[str, Callable[[Plan, Callable[[str], None]], AnyReport]] = {
         plan.directory / PIPELINE_START, plan.package, echo, plan.sizes.starts
     ),
     TLS: lambda plan, echo: measure_tls(plan.directory / TLS, plan.package, plan.seconds, plan.rounds, echo),
+    BEFORE: lambda plan, echo: measure_before(
+        plan.directory / BEFORE,
+        plan.package,
+        plan.before,
+        plan.is_compiled,
+        plan.seconds,
+        plan.rounds,
+        echo,
+    ),
     COMMIT: lambda plan, echo: measure_commits(
         plan.directory / "tmp", plan.package, plan.seconds, plan.rounds, echo
     ),

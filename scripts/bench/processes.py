@@ -7,7 +7,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -37,13 +37,15 @@ def free_ports(count: int) -> list[int]:
 
 
 class Process:
-    """One child process with its output in a file."""
+    """One child process with its output in a file, in the environment of this one unless given."""
 
-    def __init__(self, command: list[str], output: Path) -> None:
+    def __init__(
+        self, command: list[str], output: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.name = output.stem
         self.output = output
         self._sink: IO[bytes] = output.open("ab")
-        self._child = subprocess.Popen(command, stdout=self._sink, stderr=subprocess.STDOUT)
+        self._child = subprocess.Popen(command, env=environment, stdout=self._sink, stderr=subprocess.STDOUT)
 
     @property
     def pid(self) -> int:

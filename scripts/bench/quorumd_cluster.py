@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,11 +38,20 @@ PROBE = "bench-probe"
 
 
 class QuorumdCluster:
-    """Format and start the nodes in `directory`; if `is_encrypted`, they speak mutual TLS to each other."""
+    """Format and start the nodes in `directory`; if `is_encrypted`, they speak mutual TLS to each other.
 
-    def __init__(self, directory: Path, *, is_encrypted: bool = False) -> None:
+    `environment`: of the nodes, that of this process unless given.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        is_encrypted: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._cluster = _format(directory, is_encrypted)
-        self.processes = _start(self._cluster)
+        self.processes = _start(self._cluster, environment)
         offset = CLIENTS_OFFSET if is_encrypted else 0
         self._addresses = [("127.0.0.1", node.port + offset) for node in self._cluster.nodes]
         wait_until("quorumd to elect a leader", self._has_leader, self.processes)
@@ -175,11 +184,12 @@ def _encrypt(cluster: LocalCluster) -> None:
         )
 
 
-def _start(cluster: LocalCluster) -> list[Process]:
+def _start(cluster: LocalCluster, environment: Mapping[str, str] | None = None) -> list[Process]:
     return [
         Process(
             [sys.executable, "-m", "quorumd", "start", "--config", str(node.config)],
             cluster.directory / f"quorumd-{node.id}.log",
+            environment,
         )
         for node in cluster.nodes
     ]

@@ -15,6 +15,7 @@ PARTS = (
     "simulator",
     "replacement",
     "tls",
+    "before",
     "snapshots",
     "kafka-controllers",
     "partitions",
