@@ -65,25 +65,23 @@ class PartitionIndex:
         return self.leader_counts.get(broker_id, 0)
 
     def update(
-        self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
+        self, tp: PartitionId, before: Partition | None, after: Partition, changes: list[UndoEntry]
     ) -> None:
-        """Update the index for a partition that is added (`before` is None), changed or removed (`after` is None)."""
-        if before is None or after is None:
-            difference = (after is not None) - (before is not None)
-            assign(self._numbers, "partitions", self._numbers["partitions"] + difference, changes)
+        """Update the index for a partition that is changed, or added if `before` is None."""
+        if before is None:
+            assign(self._numbers, "partitions", self._numbers["partitions"] + 1, changes)
         old_leader = before.leader if before is not None else None
-        new_leader = after.leader if after is not None else None
-        if old_leader != new_leader:
+        if old_leader != after.leader:
             self._adjust_leader_count(old_leader, -1, changes)
-            self._adjust_leader_count(new_leader, 1, changes)
-            _set_marked(self.leaderless, tp, new_leader == NO_LEADER, changes)
-        if before is None or after is None or before.isr != after.isr or before.elr != after.elr:
+            self._adjust_leader_count(after.leader, 1, changes)
+            _set_marked(self.leaderless, tp, after.leader == NO_LEADER, changes)
+        if before is None or before.isr != after.isr or before.elr != after.elr:
             self._update_brokers(tp, before, after, changes)
         self._update_candidates(tp, before, after, changes)
-        is_reassigning = after is not None and after.is_reassigning
+        is_reassigning = after.is_reassigning
         if is_reassigning != (before is not None and before.is_reassigning):
             _set_marked(self.reassigning, tp, is_reassigning, changes)
-        has_elr = after is not None and bool(after.elr)
+        has_elr = bool(after.elr)
         if has_elr != (before is not None and bool(before.elr)):
             _set_marked(self.with_elr, tp, has_elr, changes)
 
@@ -160,16 +158,16 @@ class PartitionIndex:
             remove_all(marks, marked, changes)
 
     def _update_candidates(
-        self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
+        self, tp: PartitionId, before: Partition | None, after: Partition, changes: list[UndoEntry]
     ) -> None:
         # Runs after `_update_brokers`, which interns the PartitionId.
         was_imbalanced = before is not None and not before.has_preferred_leader
-        is_imbalanced = after is not None and not after.has_preferred_leader
+        is_imbalanced = not after.has_preferred_leader
         if was_imbalanced != is_imbalanced:
             count = self._numbers["imbalanced"] + is_imbalanced - was_imbalanced
             assign(self._numbers, "imbalanced", count, changes)
         old = before.electable_preferred_leader if before is not None else NO_LEADER
-        new = after.electable_preferred_leader if after is not None else NO_LEADER
+        new = after.electable_preferred_leader
         if old == new:
             return
         if old != NO_LEADER:
@@ -190,10 +188,10 @@ class PartitionIndex:
             remove(self.leader_counts, leader, changes)
 
     def _update_brokers(
-        self, tp: PartitionId, before: Partition | None, after: Partition | None, changes: list[UndoEntry]
+        self, tp: PartitionId, before: Partition | None, after: Partition, changes: list[UndoEntry]
     ) -> None:
         old_brokers = before.isr + before.elr if before is not None else ()
-        new_brokers = after.isr + after.elr if after is not None else ()
+        new_brokers = after.isr + after.elr
         added_brokers = [broker_id for broker_id in new_brokers if broker_id not in old_brokers]
         if added_brokers and old_brokers:
             # Share one PartitionId among all brokers: otherwise there would be one per replica in the cluster.

@@ -34,8 +34,7 @@ def validate_topic_configs(
                 f"Unknown topic config {quoted(name)}; delete it, or use a name from Kafka's documentation."
             )
         values[name] = parse_value(name, definition, text)
-    if "min.compaction.lag.ms" in values or "max.compaction.lag.ms" in values:
-        _check_at_most(values, "min.compaction.lag.ms", "max.compaction.lag.ms")
+    _check_at_most(values, "min.compaction.lag.ms", "max.compaction.lag.ms")
     if values.get(REMOTE_STORAGE):
         _check_remote_storage(values, has_remote_storage)
     elif previous.get(REMOTE_STORAGE, "").lower() == "true" and not values.get(
@@ -80,7 +79,7 @@ def _check_retention(values: dict[str, Value], unit: str) -> None:
     if is_limited and local != SAME_AS_RETENTION and (local == UNLIMITED or local > retention):
         raise invalid_config(f"{local_name} is {local}: it must be at most {name}, which is {retention}.")
     effective = retention if local == SAME_AS_RETENTION else local
-    if lag > 0 and 0 <= effective < lag:
+    if 0 <= effective < lag:
         raise invalid_config(
             f"{lag_name} is {lag}: it must be at most the effective {local_name}, which is {effective}."
         )

@@ -137,6 +137,12 @@ def test_filter_selects_entities(some: SecurityController) -> None:
     assert describe(some, *both) == [{"client-id": "c", "user": "alice"}]
 
 
+def test_filter_selects_addresses(some: SecurityController) -> None:
+    address: Entity = {"ip": "10.0.0.1"}
+    alter(some, entry(address, set_to(3.0, "connection_creation_rate")))
+    assert describe(some, ComponentData("ip", 2, None)) == [address]
+
+
 @pytest.mark.parametrize(
     ("components", "error"),
     [

@@ -97,11 +97,11 @@ def test_removing_missing_state_is_ignored_or_rejected_as_in_kafka(record: Messa
     assert image.hash == 0
 
 
-def test_default_entity_differs_from_empty_name() -> None:
+def test_default_entity_differs_from_all_names() -> None:
     image = ClusterImage()
-    for name in (None, ""):
+    for name in (None, "", "alice"):
         image.apply(ClientQuotaRecord([EntityData("user", name)], "rate", 1.0), [])
-    assert len(list(snapshot_records(image))) == 2
+    assert len(list(snapshot_records(image))) == 3
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from quorumd.controller.controller import ControllerSettings
@@ -88,7 +90,12 @@ def test_prepared_growth_equals_a_planned_one(cluster: TopicHarness) -> None:
     plan = plan_create_partitions(cluster.controller, growth_request(9), 3, in_parts(preparation.result()))
     assert plan.records == []
     apply(cluster, plan)
-    assert len(cluster.topic("t").partitions) == 9
+    partitions = cluster.topic("t").partitions.values()
+    assert len(partitions) == 9
+    held = Counter(broker_id for partition in partitions for broker_id in partition.isr)
+    assert {
+        broker_id: cluster.controller.image.index.count_with_broker(broker_id) for broker_id in held
+    } == held
 
 
 def test_changed_brokers_restart_a_preparation(cluster: TopicHarness) -> None:
@@ -141,8 +148,9 @@ def test_growth_that_is_rejected_is_not_prepared(
     cluster: TopicHarness, count: int, validate_only: bool
 ) -> None:
     cluster.create(wanted("t", 2))
-    request = growth_request(count, validate_only=validate_only)
-    assert prepare_growth(cluster.controller, request).result() is None
+    preparation = prepare_growth(cluster.controller, growth_request(count, validate_only=validate_only))
+    assert preparation.is_done
+    assert preparation.result() is None
 
 
 def test_outdated_growth_is_planned_again(cluster: TopicHarness) -> None:

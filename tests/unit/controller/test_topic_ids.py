@@ -57,6 +57,28 @@ def test_page_of_many_topics_costs_as_much_as_of_few() -> None:
     assert calls_of_a_page(100) == calls_of_a_page(20 * MAX_STALE)
 
 
+class ComparedName(str):
+    """Counts how often names are compared."""
+
+    comparisons = 0
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        ComparedName.comparisons += 1
+        return str.__lt__(self, other)
+
+
+def test_names_are_not_sorted_again_for_each_page() -> None:
+    ids = TopicIds()
+    for number in range(3 * MAX_STALE):
+        assign(ids, ComparedName(f"{number:06}"), ZERO_UUID, [])
+    assert len(ids.names()) == 3 * MAX_STALE
+    ComparedName.comparisons = 0
+    assign(ids, ComparedName("000055-new"), ZERO_UUID, [])
+    assert next(ids.names_from("000055-")) == "000055-new"
+    assert ComparedName.comparisons < 100
+
+
 class Name(str):
     """A name that shows whether it is still held."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from crc32c import crc32c
 
@@ -208,11 +210,13 @@ def test_writes_are_synced_periodically(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("quorumd.log.snapshot_file._SYNC_BYTES", 500)
     disk = fresh_disk(1)
     writer = SnapshotWriter(disk, "log", ID, TIMESTAMP_MS, voters_record(1), "test")
-    syncs: list[int] = []
-    monkeypatch.setattr(type(writer._file), "sync", lambda file: syncs.append(1))
+    synced: list[int] = [0]
+    monkeypatch.setattr(type(writer._file), "sync", lambda file: synced.append(file.size()))
     for n in range(20):
         writer.write([config(f"c{n}")])
-    assert len(syncs) >= 3
+    distances = [end - begin for begin, end in pairwise(synced)]
+    assert len(distances) >= 3
+    assert all(500 <= distance < 700 for distance in distances)
 
 
 def test_file_that_becomes_shorter_while_it_is_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

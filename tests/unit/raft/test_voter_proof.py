@@ -95,6 +95,12 @@ def test_stock_voters_count_by_setting_or_authentication(permitted: bool, authen
     assert acknowledged(bench) == (permitted or authenticated)
 
 
+def test_only_a_leader_has_a_token() -> None:
+    bench = leader()
+    assert bench.engine.epoch_token == bench.token != NO_TOKEN
+    assert EngineHarness().to_follower().engine.epoch_token == NO_TOKEN
+
+
 def test_leader_without_tokens_counts_every_voter() -> None:
     bench = leader(RaftSettings(epoch_tokens=False))
     assert bench.token == NO_TOKEN
