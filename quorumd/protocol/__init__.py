@@ -1,26 +1,26 @@
-"""Kafka's wire and record formats, pure: no sockets, no files.
+"""Kafka's wire and record formats, without I/O.
 
     primitives            varints, compact strings, tagged fields; MalformedMessage for invalid bytes
     wire                  the base class of generated messages
     messages/             generated from schemas/ by scripts/generate_messages.py, one module per message
     codec                 encode(message, version) -> bytes and decode(cls, version, data) -> message; an error is a
                           MalformedMessage that names message, version and offset
-    apis                  supported API keys, names, version ranges, which are forwardable
-    routes                the handler of each request, its origin, and its response
-    response_errors       the error codes of a response; responses with an error only
-    throttle_time         the throttle time of an encoded response
+    apis                  the known APIs: keys, names, version ranges, which are forwardable
+    routes                the handler of each API, the origin of a request and the session that it responds through
+    response_errors       the error codes in a response; responses with nothing but an error
+    throttle_time         the throttle time in an encoded response
     config_resource_type  the types of resources that have configs
     endpoint_type         the types of endpoints that DescribeCluster lists (KIP-919)
     framing               length-prefixed frames with a maximum size
     connection            ServerConnection and ClientConnection: headers, correlation ids, order
-    handshake             version negotiation
+    handshake             version negotiation and authentication by SASL, for clients
     record_batch          RecordBatch v2: encode, headers, CRC-32C, records
-    known_records         check of unknown record types and versions without decoding
+    known_records         check for unknown record types and versions, without decoding
     json_values           messages as JSON
     control_record        keys and values of control records 2 to 6
     metadata_record       frames of metadata records: (frame version, API key, version, body)
     coordinator_record    records of __consumer_offsets and __transaction_state
-    layouts               the same layouts declared with construct: a readable description and an oracle of tests
+    layouts               the layouts of batches, records and indexes, declared with construct: a test oracle
 
 Departures from the KIP-595 draft and additions to Kafka's messages are listed in docs/decisions.md; docs/protocol.md
 has the tables of APIs, records and private fields.

@@ -1,7 +1,7 @@
 """The APIs that the generated messages cover: keys, names, version ranges, header versions, message classes.
 
-A node's request router decides which of them the node serves. A message's module is imported when its class is
-first used: importing all of them would cost a daemon memory and start-up time.
+A node's request router decides which of them the node serves. A message's module is imported when its class is first
+used, since importing all of them would cost a daemon memory and startup time.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ FORWARDABLE: Final = frozenset(
         ApiKey.EXPIRE_DELEGATION_TOKEN,
     }
 )
-"""APIs whose requests a node may wrap into an Envelope for the leader, as Kafka's brokers do (KIP-590).
+"""APIs whose requests a node may forward to the leader in an Envelope, as Kafka's brokers do (KIP-590).
 
 Requests that brokers send for themselves are not forwarded: registration, heartbeats, AlterPartition,
 AllocateProducerIds and AssignReplicasToDirs go straight to the leader. (Kafka allows AllocateProducerIds in an
-Envelope too; no broker uses that.)
+Envelope too, but no broker sends it.)
 """
 
 
@@ -90,10 +90,10 @@ RAFT_FETCH_VERSION: Final = 12
 
 
 class Api(NamedTuple):
-    """One API, with every version that a schema describes.
+    """One API and the versions that its schema describes.
 
-    `flexible_from` is the first version with compact encoding and the newer headers, None if there is none.
-    `private` APIs are used between quorumd nodes only; Kafka has no such key.
+    `flexible_from`: the first flexible version (KIP-482), None if there is none. `forwardable`: whether it is in
+    FORWARDABLE. `private`: whether the API is quorumd's own, with a key that Kafka does not have.
     """
 
     key: int
@@ -122,7 +122,7 @@ def api(key: int) -> Api:
     try:
         return APIS[key]
     except KeyError:
-        raise UnsupportedVersion(f"API key {key} is not known") from None
+        raise UnsupportedVersion(f"unknown API key {key}") from None
 
 
 @cache
@@ -143,17 +143,17 @@ def record_class(api_key: int) -> type[Message]:
     try:
         name = messages.RECORDS[api_key]
     except KeyError:
-        raise UnsupportedVersion(f"metadata record {api_key} is not known") from None
+        raise UnsupportedVersion(f"unknown metadata record type {api_key}") from None
     return _message_class(name)
 
 
 def request_header_version(key: int, version: int) -> int:
-    """Return 2, with tagged fields, for flexible versions of the API, else 1."""
+    """Return the version of the request header: 2, with tagged fields, for flexible versions of the API, else 1."""
     return 2 if api(key).is_flexible(version) else 1
 
 
 def response_header_version(key: int, version: int) -> int:
-    """Return 1, with tagged fields, for flexible versions of the API, else 0.
+    """Return the version of the response header: 1, with tagged fields, for flexible versions of the API, else 0.
 
     Always 0 for ApiVersions (KIP-511): a client reads that response before it knows the server's versions.
     """

@@ -1,7 +1,7 @@
-"""Encoding and decoding of messages, with one kind of error per direction.
+"""Encoding and decoding of messages, with errors that name the message and version.
 
-The input is `bytes`: slice a frame out once, decoding from a memoryview is slower. Fields of type bytes
-and records are slices of it. Positions in errors count from the start of `data`, not from `position`.
+The input is `bytes`, since decoding from a memoryview is slower: slice a frame out once. Fields of type bytes and
+records are slices of it. Positions in errors count from the start of `data`, not from `position`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def encode_into(message: Message, version: int, out: bytearray) -> None:
-    """Encode as `encode` does, and append to `out`, which is unchanged if this raises. Raises the errors of
-    `encode`."""
+    """Encode a message as `encode` does, but append it to `out`, which is unchanged after an error. Raises the errors
+    of `encode`."""
     start = len(out)
     try:
         encoder = message.ENCODE[version]
@@ -46,9 +46,9 @@ def encode_into(message: Message, version: int, out: bytearray) -> None:
 
 
 def encode_in_steps(message: Message, version: int, out: bytearray) -> Generator[None, None, None]:
-    """Encode as `encode_into` does, one step per array element, for messages with ENCODE_IN_STEPS.
+    """Encode as `encode_into` does, one step per array element, a message with ENCODE_IN_STEPS.
 
-    Raises the errors of `encode`; `out` must be discarded then.
+    Raises the errors of `encode`, after which `out` must be discarded.
     """
     try:
         yield from message.ENCODE_IN_STEPS[version](message, out)
@@ -61,8 +61,8 @@ def encode_in_steps(message: Message, version: int, out: bytearray) -> Generator
 def decode(message_class: type[M], version: int, data: bytes, position: int = 0) -> M:
     """Decode the message that fills `data` from `position` to its end.
 
-    Raises MalformedMessage, naming message, version and byte, for anything else, and UnsupportedVersion if
-    the version is unknown.
+    Raises MalformedMessage for anything else, with the position of the fault, MessageTooLarge if its elements would
+    take too much memory (`primitives.check_memory`), UnsupportedVersion if the version is unknown.
     """
     try:
         message: M
@@ -77,8 +77,11 @@ def decode(message_class: type[M], version: int, data: bytes, position: int = 0)
 
 
 def decode_prefix(message_class: type[M], version: int, data: bytes, position: int = 0) -> tuple[M, int, int]:
-    """Decode a message that more bytes may follow; return it, the position after it, and the memory of its array
-    elements, which may need forty times their bytes (estimated, in bytes). Raises the errors of `decode`."""
+    """Decode a message that may be followed by more bytes. Raises the errors of `decode`.
+
+    Returns the message, the position after it, and the estimated memory of its array elements in bytes, which may be
+    forty times their encoded size.
+    """
     try:
         return message_class.DECODE[version](data, position)
     except (KeyError, MalformedMessage, IndexError, struct.error) as error:
@@ -88,9 +91,9 @@ def decode_prefix(message_class: type[M], version: int, data: bytes, position: i
 def decode_in_steps(
     message_class: type[Message], version: int, data: bytes, position: int
 ) -> Generator[int, None, tuple[Any, int, int]]:
-    """Decode as `decode_prefix` does, one step per array element, for messages with DECODE_IN_STEPS.
+    """Decode as `decode_prefix` does, one step per array element, a message with DECODE_IN_STEPS.
 
-    Yields the memory of the arrays whose counts are read."""
+    Yields the memory of the arrays whose counts have been read. Raises the errors of `decode`."""
     try:
         return (yield from message_class.DECODE_IN_STEPS[version](data, position))
     except (MalformedMessage, IndexError, struct.error) as error:
@@ -103,9 +106,11 @@ def _decoding_error(message_class: type[M], version: int, data: bytes, error: Ex
     name = f"{message_class.NAME} v{version}"
     if isinstance(error, MalformedMessage):
         return type(error)(f"{name}: {error}")
-    return MalformedMessage(f"{name}: the bytes end at byte {len(data)}, before the message does")
+    return MalformedMessage(f"{name}: the data ends at byte {len(data)}, before the end of the message")
 
 
 def _unknown_version(message_class: type[Message], version: int) -> UnsupportedVersion:
     first, last = message_class.MIN_VERSION, message_class.MAX_VERSION
-    return UnsupportedVersion(f"{message_class.NAME} v{version} is not known: versions {first} to {last} are")
+    return UnsupportedVersion(
+        f"{message_class.NAME} v{version} is unknown; known versions: {first} to {last}"
+    )

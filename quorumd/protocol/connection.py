@@ -1,17 +1,17 @@
-"""Both ends of one connection, pure: received bytes become requests or responses, and those become bytes to send.
+"""Both ends of one connection, without I/O: received bytes become requests or responses, which become bytes to send.
 
 A frame is a header and a message. Request header: API key, API version, correlation id, client id, and tagged
 fields if that API version is flexible. Response header: correlation id, and tagged fields if flexible; never for
 ApiVersions, whose response a client reads before it knows the server's versions.
 
     server = ServerConnection(max_request_bytes, supported)
-    for request in server.receive(data):            MalformedMessage: log it and close the connection; the same
+    for request in server.receive(data):            on MalformedMessage, log it and close the connection; likewise
                                                     if `server.fault` is set, once these requests have responses
-        while not request.is_whole:                 a large one is decoded in steps
+        while not request.is_whole:                 a large request is decoded in steps
             server.continue_decoding(request, steps)
         ...                                         now or later, in any order:
         server.respond(request, response)
-    transport.write(server.take_output())           once per tick: responses, in the order of the requests
+    transport.write(server.take_output())           once per tick: the responses, in the order of the requests
 
     client = ClientConnection(client_id)            see `handshake` for the version
     correlation_id, data = client.request(message, version)
@@ -57,7 +57,7 @@ VersionRanges = Mapping[int, tuple[int, int]]
 """API key -> (lowest, highest) supported version."""
 
 CLIENT_SOFTWARE_NAME = "quorumd"
-"""Software name of quorumd's nodes and clients (KIP-511): a peer with this name also learns the private APIs."""
+"""Software name of quorumd's nodes and clients (KIP-511). Only peers with this name are sent the private APIs."""
 
 _REQUEST_HEAD = Struct(">hhih")
 """API key, API version, correlation id, length of the client id."""
@@ -68,20 +68,19 @@ _RESPONSE_START = Struct(">ii")
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2)
 _MAX_CORRELATION_ID = 0x7FFF_FFFF
 LARGE_REQUEST = 4 * 1024
-"""A node decodes requests above this frame size in steps: in one step they would take milliseconds."""
+"""Frame size in bytes above which a node decodes requests in steps: in one step they could take milliseconds."""
 DECODED_BYTES = 1024
-"""Memory of a small request besides its frame."""
-ALL = 1 << 31
+"""Estimated memory of a small request besides its frame, in bytes."""
+UNLIMITED = 1 << 31
 
 
 class Request(Generic[M_co]):
     """One received request.
 
-    `frame` holds header and message as received, without the size prefix, and the message begins at
-    `body_offset`: forwarding needs both. `connection` is None for a request from inside an Envelope.
-    `response_frame` is the encoded response while it waits for those of earlier requests. `message` is empty until
-    a large request is decoded completely (`continue_decoding`). `decoded_bytes`: memory of the array elements
-    whose counts are decoded.
+    `frame`: header and message as received, without the size prefix. `body_offset`: the position of the message in
+    it. `connection`: None for a request from inside an Envelope. `response_frame`: the encoded response while it
+    waits for earlier ones. `message`: has default values until the request is whole (`continue_decoding`).
+    `decoded_bytes`: estimated memory of the array elements whose counts are decoded.
     """
 
     __slots__ = (
@@ -122,20 +121,20 @@ class Request(Generic[M_co]):
         self.decoding: Generator[int, None, tuple[Any, int, int]] | None = None
 
     def release_frame(self) -> None:
-        """Give up the received bytes before the response; they no longer count as pending."""
+        """Release the received bytes before the response is sent; they no longer count as pending."""
         if self.connection is not None:
             self.connection.pending_bytes -= len(self.frame)
         self.frame = b""
 
     @property
     def is_whole(self) -> bool:
-        """Whether `message` is decoded."""
+        """Whether `message` is decoded completely."""
         return self.decoding is None
 
     def continue_decoding(self, steps: int) -> int:
         """Decode up to `steps` more array elements of a request that is not whole; return the number decoded.
 
-        Raises MalformedMessage.
+        Raises MalformedMessage or MessageTooLarge.
         """
         decoding = self.decoding
         assert decoding is not None
@@ -163,11 +162,13 @@ def _response_route(api_key: int, version: int) -> tuple[type[Message], bool]:
     return response_class(api_key), response_header_version(api_key, version) == 1
 
 
-def read_request(frame: bytes, supported: VersionRanges, max_whole_bytes: int = ALL) -> Request[Message]:
+def read_request(
+    frame: bytes, supported: VersionRanges, max_whole_bytes: int = UNLIMITED
+) -> Request[Message]:
     """Read the request in a frame, or in the `request_data` of an Envelope.
 
-    A frame of more than `max_whole_bytes` may give a request that is not whole. Raises UnsupportedVersion for an API
-    or version that is not in `supported`, MalformedMessage for bytes that are not a request.
+    If the frame has more than `max_whole_bytes`, the request may not be whole. Raises UnsupportedVersion for an API
+    or version that is not in `supported`, MalformedMessage for bytes that are not a request, MessageTooLarge.
     """
     try:
         api_key, version, correlation_id, client_id_size = _REQUEST_HEAD.unpack_from(frame)
@@ -210,7 +211,7 @@ def encode_response(request: Request[Message], response: Message) -> bytes:
 
 
 def encode_response_in_steps(request: Request[Message], response: Message) -> Generator[None, None, bytes]:
-    """Encode like `encode_response`, one step per array element, for responses with ENCODE_IN_STEPS."""
+    """Encode as `encode_response` does, one step per array element, a response with ENCODE_IN_STEPS."""
     out = bytearray(SIZE.pack(request.correlation_id))
     if _response_route(request.api_key, request.api_version)[1]:
         out.append(0)
@@ -219,7 +220,7 @@ def encode_response_in_steps(request: Request[Message], response: Message) -> Ge
 
 
 def _write_response(request: Request[Message], response: Message, out: bytearray) -> None:
-    """Append a response frame to `out`, which is unchanged if this raises."""
+    """Append a response frame to `out`, which is unchanged after an error."""
     start = len(out)
     out += _RESPONSE_START.pack(0, request.correlation_id)
     if _response_route(request.api_key, request.api_version)[1]:
@@ -233,13 +234,14 @@ def _write_response(request: Request[Message], response: Message, out: bytearray
 
 
 class ServerConnection:
-    """The server's end. `supported` holds the APIs served and may be shared by all connections; `max_whole_bytes`
-    is that of `read_request`.
+    """The server's end of a connection. Responses are sent in the order of the requests, whatever that of `respond`.
 
-    Responses are sent in the order of the requests, as Kafka guarantees, in whatever order they are given.
+    `supported`: the APIs served; all connections may share it. `max_whole_bytes`: see `read_request`.
     """
 
-    def __init__(self, max_request_bytes: int, supported: VersionRanges, max_whole_bytes: int = ALL) -> None:
+    def __init__(
+        self, max_request_bytes: int, supported: VersionRanges, max_whole_bytes: int = UNLIMITED
+    ) -> None:
         self._frames = FrameReader(max_request_bytes)
         self._max_whole_bytes = max_whole_bytes
         self._supported = supported
@@ -251,14 +253,14 @@ class ServerConnection:
         """Size of the responses that wait for earlier ones."""
         self._output = bytearray()
         self.has_more = False
-        """Whether received bytes may hold more requests than `receive` has returned."""
+        """Whether the received bytes may contain requests that `receive` has not returned."""
         self.fault: MalformedMessage | None = None
-        """Why no request can be read after those already returned."""
+        """Why no request can be read after those already returned, None if one can."""
         self.reads_plain_tokens = False
         """Whether frames are SASL tokens without a header; each counts as a SaslAuthenticate request."""
 
     def serve(self, max_request_bytes: int, supported: VersionRanges) -> None:
-        """Read other requests from now on."""
+        """Accept these APIs and frames of up to `max_request_bytes` from now on."""
         self._frames.max_bytes = max_request_bytes
         self._supported = supported
 
@@ -269,28 +271,28 @@ class ServerConnection:
 
     @property
     def pending(self) -> int:
-        """Requests that wait for their response, or for that of an earlier request: for back-pressure."""
+        """Number of requests that wait for their response, or for that of an earlier request; for backpressure."""
         return len(self._pending)
 
     @property
     def gathered_bytes(self) -> int:
-        """Memory of incomplete requests, of those without a response, and of responses that wait for earlier ones."""
+        """Memory in bytes of incomplete requests, of those without a response, and of responses that wait."""
         request_bytes = self.pending_bytes + self._decoded_bytes + len(self._pending) * DECODED_BYTES
         return self._frames.buffered_bytes + request_bytes + self._waiting_bytes
 
     def close(self) -> None:
-        """Drop the requests: as they refer to the connection, both would need the garbage collector."""
+        """Drop the requests. They refer to the connection: a cycle that only the garbage collector would free."""
         for request in self._pending:
             request.connection = None
         self._pending.clear()
 
-    def receive(self, data: bytes, max_requests: int = ALL) -> list[Request[Message]]:
+    def receive(self, data: bytes, max_requests: int = UNLIMITED) -> list[Request[Message]]:
         """Return the requests that `data` completes, at most `max_requests`; see `has_more`.
 
-        Raises MalformedMessage, after which the connection must be closed, for bytes that are not a request, and
-        for an unsupported API or version: Kafka closes the connection as well. Requests before it in `data` are
-        returned first; then `fault` is set, and the next call raises it. A message that is too large gets its
-        response here, and so does ApiVersions of an unknown version: in version 0, with those versions (KIP-511).
+        Raises MalformedMessage, after which the connection must be closed, for bytes that are not a request, and for
+        an unsupported API or version, as Kafka does. If requests precede it in `data`, those are returned and `fault`
+        is set, which the next call raises. Two kinds of requests get an error response here: a message that is too
+        large, and an unknown version of ApiVersions, whose response has version 0 and the known ones (KIP-511).
         """
         if self.fault is not None:
             raise self.fault
@@ -337,9 +339,9 @@ class ServerConnection:
         self._decoded_bytes -= request.decoded_bytes
 
     def continue_decoding(self, request: Request[Message], steps: int) -> int:
-        """Continue as `Request.continue_decoding`.
+        """Continue as `Request.continue_decoding` does.
 
-        A malformed request sets `fault`: it and later ones get no response. One that is too large gets it here.
+        A malformed request sets `fault`; it and later ones get no response. One that is too large is rejected here.
         """
         counted = request.decoded_bytes
         try:
@@ -363,9 +365,9 @@ class ServerConnection:
         return request in self._pending and request.response_frame is None
 
     def respond(self, request: Request[Message], response: Message) -> None:
-        """Queue the response to a request of this connection, once.
+        """Queue the response to a request of this connection.
 
-        Raises the errors of `codec.encode`, with nothing queued, and ValueError for a request that has its response.
+        Raises the errors of `codec.encode`, with nothing queued, and ValueError if the request has a response.
         """
         if self._is_next(request):
             _write_response(request, response, self._output)
@@ -376,10 +378,7 @@ class ServerConnection:
             self._keep(request, response_frame)
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
-        """Queue a response whose header and message another node encoded for a forwarded request.
-
-        Its correlation id must be the request's, which holds if `frame` was forwarded.
-        """
+        """Queue a response whose header and message are encoded, with the correlation id of the request."""
         if self._is_next(request):
             self._output += SIZE.pack(len(response)) + response
             self._advance()
@@ -387,7 +386,7 @@ class ServerConnection:
             self._keep(request, SIZE.pack(len(response)) + response)
 
     def respond_nothing(self, request: Request[Message]) -> None:
-        """Complete a request that gets no response. Raises ValueError for a request that has its response."""
+        """Complete a request that gets no response. Raises ValueError if it already has one."""
         if self._is_next(request):
             self._advance()
         else:
@@ -403,7 +402,7 @@ class ServerConnection:
         if self._pending and self._pending[0] is request:
             return True
         if request.response_frame is not None or request not in self._pending:
-            raise ValueError(f"{request!r} already has its response, or belongs to another connection")
+            raise ValueError(f"{request!r} already has a response, or belongs to another connection")
         return False
 
     def _keep(self, request: Request[Message], response_frame: bytes | bytearray) -> None:
@@ -411,7 +410,7 @@ class ServerConnection:
         self._waiting_bytes += len(response_frame)
 
     def _advance(self) -> None:
-        """Drop the first request, which has its response, and release the responses that waited for it."""
+        """Drop the first request, which now has its response, and release the responses that waited for it."""
         pending = self._pending
         self._release(pending.popleft())
         while pending:
@@ -440,7 +439,7 @@ class ServerConnection:
 
 
 class ClientConnection:
-    """The client's end: any number of requests in flight, whose responses arrive in order."""
+    """The client's end of a connection: any number of requests in flight, whose responses arrive in order."""
 
     def __init__(self, client_id: str, max_response_bytes: int = 100 << 20) -> None:
         self._client_id = client_id.encode()
@@ -482,10 +481,10 @@ class ClientConnection:
             raise MalformedMessage(f"a frame of {len(frame)} bytes is too short for a response")
         (correlation_id,) = SIZE.unpack_from(frame)
         if not self._in_flight:
-            raise MalformedMessage(f"received response {correlation_id} without a request in flight")
+            raise MalformedMessage(f"received response {correlation_id}, but no request is in flight")
         expected, api_key, version = self._in_flight.popleft()
         if correlation_id != expected:
-            raise MalformedMessage(f"expected response {expected}, received {correlation_id}")
+            raise MalformedMessage(f"received response {correlation_id}, expected {expected}")
         message_class, is_flexible = _response_route(api_key, version)
         position = SIZE.size
         if is_flexible:
@@ -496,5 +495,5 @@ class ClientConnection:
                     f"the header of {message_class.NAME} v{version} is truncated"
                 ) from None
         elif api_key == ApiKey.API_VERSIONS and frame.startswith(_UNSUPPORTED_VERSION, position):
-            version = 0  # The server does not have the requested one.
+            version = 0  # The server does not support the requested version.
         return correlation_id, decode(message_class, version, frame, position)

@@ -1,8 +1,8 @@
-"""Control records, which the quorum writes into its log besides the metadata.
+"""Control records, which the quorum writes into its log in addition to the metadata.
 
-The key is int16 version 0 and int16 type. The value is the message without a prefix, always in its
-schema version 0: LeaderChange has a version 1, but every stock reader reads version 0. Types 0 and 1 belong
-to transactions, and a stock reader halts on an unknown type: only 2 to 6 may be in this log.
+The key is int16 version 0 and int16 type. The value is the message without a prefix, always in version 0 of its
+schema: LeaderChange has a version 1, but every stock reader reads version 0. Types 0 and 1 are those of transactions,
+and a stock reader halts on an unknown type, so only 2 to 6 may be in this log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY_VERSION = 0
 
 
 class ControlType(IntEnum):
-    """Types of Kafka since 3.0; the KIP-595 draft had other meanings for 2 and 3."""
+    """Kafka's types since 3.0; the KIP-595 draft uses 2 and 3 for other records."""
 
     LEADER_CHANGE = 2
     SNAPSHOT_HEADER = 3
@@ -48,9 +48,9 @@ _KEYS = {message_class: _KEY.pack(_KEY_VERSION, number) for number, message_clas
 
 
 def encode_control(message: ControlMessage) -> tuple[bytes, bytes]:
-    """Encode key and value of a control record, for `record_batch.encode_control_batch`.
+    """Encode a control record as (key, value), for `record_batch.encode_control_batch`.
 
-    Raises UnsupportedVersion for a field that version 0 cannot carry: directory ids in a LeaderChange.
+    Raises UnsupportedVersion for a field that version 0 cannot carry: the directory ids of a LeaderChange.
     """
     return _KEYS[type(message)], encode(message, VALUE_VERSION)
 
@@ -58,10 +58,10 @@ def encode_control(message: ControlMessage) -> tuple[bytes, bytes]:
 def control_type(key: bytes) -> int:
     """Read the type, known or not, from the key of a control record. Raises MalformedMessage."""
     if len(key) != _KEY.size:
-        raise MalformedMessage(f"the key of a control record has {_KEY.size} bytes, this one {len(key)}")
+        raise MalformedMessage(f"the key of a control record has {len(key)} bytes, expected {_KEY.size}")
     version, number = _KEY.unpack(key)
     if version != _KEY_VERSION:
-        raise MalformedMessage(f"the key of a control record has version {_KEY_VERSION}, this one {version}")
+        raise MalformedMessage(f"the key of a control record has version {version}, expected {_KEY_VERSION}")
     return int(number)
 
 
@@ -73,5 +73,5 @@ def decode_control(key: bytes, value: bytes) -> ControlMessage:
     number = control_type(key)
     message_class = _CLASSES.get(number)
     if message_class is None:
-        raise UnsupportedVersion(f"control record type {number} is not known: types 2 to 6 are")
+        raise UnsupportedVersion(f"unknown control record type {number}; known types: 2 to 6")
     return decode(message_class, VALUE_VERSION, value)

@@ -1,10 +1,9 @@
-"""Keys and values of the records of coordinators: of __consumer_offsets and __transaction_state.
+"""Keys and values of the records of coordinators, in __consumer_offsets and __transaction_state.
 
     key     int16 type of the record | key in its only version
     value   int16 version | value in that version; null is a tombstone
 
-Records of other coordinators (share and streams groups) raise UnsupportedVersion: a reader passes them over, as Kafka
-does.
+Records of other types (share and streams groups) raise UnsupportedVersion; readers skip them, as Kafka's do.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from quorumd.protocol.wire import Message
 GROUP: Final = "group"
 TRANSACTION: Final = "transaction"
 TOPICS: Final = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
-"""Coordinator -> the topic of its records."""
+"""The topic of a coordinator's records, by coordinator."""
 
 _PREFIX = Struct(">h")
 _KEY_VERSION = 0
@@ -52,13 +51,14 @@ def encode_value(value: Message, version: int) -> bytes:
 
 
 def decode_key(coordinator: str, key: bytes) -> Message:
-    """Decode the key of a record. Raises UnsupportedVersion for an unknown type, MalformedMessage."""
+    """Decode the key of a record. Raises UnsupportedVersion for an unknown type, MalformedMessage for invalid
+    bytes."""
     return decode(key_class(coordinator, _prefix(key)), _KEY_VERSION, key, _PREFIX.size)
 
 
 def decode_value(coordinator: str, key: Message, value: bytes) -> Message:
     """Decode the value of the record with this key. Raises UnsupportedVersion for an unknown version,
-    MalformedMessage."""
+    MalformedMessage for invalid bytes."""
     return decode(value_class(coordinator, _record_type(key)), _prefix(value), value, _PREFIX.size)
 
 
@@ -70,9 +70,7 @@ def _encode(message: Message, prefix: int, version: int) -> bytes:
 
 def _prefix(data: bytes) -> int:
     if len(data) < _PREFIX.size:
-        raise MalformedMessage(
-            f"a coordinator's record has {len(data)} bytes, too few for its type or version"
-        )
+        raise MalformedMessage(f"a coordinator record has {len(data)} bytes, too few for its type or version")
     (prefix,) = _PREFIX.unpack_from(data)
     return int(prefix)
 
@@ -86,7 +84,7 @@ def _class(coordinator: str, record_type: int, suffix: str) -> type[Message]:
     try:
         name = messages.COORDINATOR_RECORDS[coordinator][record_type] + suffix
     except KeyError:
-        raise UnsupportedVersion(f"{coordinator} record {record_type} is not known") from None
+        raise UnsupportedVersion(f"unknown {coordinator} record type {record_type}") from None
     module = import_module(f"quorumd.protocol.messages.{messages.MODULES[name]}")
     found: type[Message] = getattr(module, name)
     return found

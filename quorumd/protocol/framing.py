@@ -1,7 +1,7 @@
-"""Length-prefixed frames: every request and response is an int32 size and that many bytes.
+"""Length-prefixed frames: every request and response is an int32 size followed by that many bytes.
 
-The size is checked against a limit before anything is buffered, and no memory is reserved for bytes that have not
-arrived. The error for bytes of HTTP or TLS names that protocol.
+The size is checked against a limit before the frame is buffered, and no memory is reserved for bytes that have not
+arrived. If the bytes are those of HTTP or TLS, the error names that protocol.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from struct import Struct
 from quorumd.errors import MalformedMessage
 
 SIZE = Struct(">i")
-"""The prefix of a frame."""
+"""The size prefix of a frame."""
 
 REQUEST_LIMIT = "socket.request.max.bytes"
 
@@ -22,7 +22,7 @@ _TLS_HANDSHAKE = b"\x16\x03"
 class FrameReader:
     """Splits a stream that arrives in chunks into frames, without their size prefix.
 
-    `limit_name` is the setting that `max_bytes` comes from: the error for a larger frame names it.
+    `limit_name`: the setting of which `max_bytes` is the value, for the error for a larger frame.
     """
 
     __slots__ = ("_buffer", "_limit_name", "_needed", "buffered_bytes", "fault", "has_more", "max_bytes")
@@ -33,17 +33,17 @@ class FrameReader:
         self._buffer = bytearray()
         self._needed = SIZE.size
         self.buffered_bytes = 0
-        """Buffered bytes of an incomplete frame, or of frames that `feed` has not returned."""
+        """Number of buffered bytes, of an incomplete frame or of frames that `feed` has not returned."""
         self.has_more = False
-        """Whether the buffer may hold more frames than `feed` has returned."""
+        """Whether the buffer may contain frames that `feed` has not returned."""
         self.fault: MalformedMessage | None = None
-        """Why reading cannot continue."""
+        """Why reading cannot continue, None if it can."""
 
     def feed(self, data: bytes, max_frames: int = 1 << 31) -> list[bytes]:
         """Return the frames that `data` completes, in order, at most `max_frames`; the next call returns the others.
 
-        Raises MalformedMessage for a size that is negative or above the limit. Frames before it in `data` are
-        returned first; then `fault` is set, and the next call raises it.
+        Raises MalformedMessage for a size that is negative or above the limit. If frames precede it in `data`, those
+        are returned and `fault` is set, which the next call raises.
         """
         if self.fault is not None:
             raise self.fault
@@ -54,7 +54,7 @@ class FrameReader:
                 self.buffered_bytes = len(self._buffer)
                 return frames
             if self._needed > SIZE.size and max_frames:
-                # The frame that was incomplete may be large: it is copied only once.
+                # The frame that was incomplete may be large: copy it only once.
                 with memoryview(self._buffer) as view:
                     frames.append(bytes(view[SIZE.size : self._needed]))
                 del self._buffer[: self._needed]
@@ -93,4 +93,4 @@ class FrameReader:
             return f"received an HTTP message ({prefix!r}) on a listener for Kafka's protocol"
         if prefix.startswith(_TLS_HANDSHAKE):
             return "received a TLS handshake on a PLAINTEXT listener"
-        return f"frame size {size} is outside of 0 to {self.max_bytes} ({self._limit_name})"
+        return f"frame size {size} is not between 0 and {self.max_bytes} ({self._limit_name})"

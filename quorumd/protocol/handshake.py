@@ -1,4 +1,4 @@
-"""The first requests on a connection: version negotiation with ApiVersions, then authentication by SASL, if any.
+"""The first requests on a connection: version negotiation with ApiVersions, then SASL authentication, if configured.
 
 client = ClientConnection(client_id)
 handshake = Handshake(client)
@@ -24,7 +24,7 @@ from quorumd.protocol.messages.sasl_handshake_response import SaslHandshakeRespo
 from quorumd.protocol.wire import Message
 
 SASL_HANDSHAKE_VERSION = 1
-"""Version 0 is followed by tokens without Kafka's framing."""
+"""Version 1 is followed by SaslAuthenticate requests, version 0 by tokens without a request header (KIP-152)."""
 
 
 class SaslClient(Protocol):
@@ -35,15 +35,15 @@ class SaslClient(Protocol):
     """Whether the client expects no further token."""
 
     def evaluate(self, challenge: bytes) -> bytes:
-        """Return the next token; the first challenge is empty. Raises AuthenticationFailed if the server fails to
-        prove that it knows the client."""
+        """Return the next token; the first challenge is empty. Raises AuthenticationFailed if the server does not
+        prove that it has the client's credential."""
 
 
 class Handshake:
-    """Learns the API versions of the peer and proves who this side is.
+    """Learns the API versions of the peer and authenticates the client.
 
-    `peer_ranges` is empty until the peer's versions are known. `session_lifetime_ms`: how long the authentication is
-    valid, 0 without a limit. `new_sasl_client` begins an exchange, None without SASL.
+    `peer_ranges`: empty until the peer's versions are known. `session_lifetime_ms`: how long the authentication is
+    valid (KIP-368), 0 for no limit. `new_sasl_client()`: starts a SASL exchange; None without SASL.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Handshake:
         return self._connection.request(request, self._version)[1]
 
     def handle_response(self, response: Message) -> bytes | None:
-        """Return None once other requests may be sent, else the bytes to send next.
+        """Return the bytes to send next, None once other requests may be sent.
 
-        Raises UnsupportedVersion if both sides have no version of ApiVersions in common, AuthenticationFailed if one
-        side does not prove who it is, and MalformedMessage for any other error or response.
+        Raises UnsupportedVersion if the two sides have no version of ApiVersions in common, AuthenticationFailed if
+        one of them fails to authenticate, and MalformedMessage for any other error or response.
         """
         if self._sasl is not None:
             return self._handle_sasl_response(response, self._sasl)
@@ -83,7 +83,7 @@ class Handshake:
         return self.authenticate()
 
     def authenticate(self) -> bytes | None:
-        """Begin to authenticate, or to do so again; return the bytes to send, None without SASL."""
+        """Begin to authenticate, or to re-authenticate (KIP-368); return the bytes to send, None without SASL."""
         if self._new_sasl_client is None:
             return None
         self._sasl = self._new_sasl_client()
@@ -96,7 +96,7 @@ class Handshake:
                 offered = ", ".join(response.mechanisms) or "none"
                 error = ErrorCode.describe(response.error_code)
                 raise AuthenticationFailed(
-                    f"SASL mechanism {sasl.mechanism}: {error}; the peer has {offered}"
+                    f"SASL mechanism {sasl.mechanism}: {error}; the peer supports: {offered}"
                 )
             return self._send_token(sasl.evaluate(b""))
         if not isinstance(response, SaslAuthenticateResponse):
@@ -119,20 +119,20 @@ class Handshake:
         return self._connection.request(SaslAuthenticateRequest(token), version)[1]
 
     def _retry(self, versions: tuple[int, int]) -> bytes:
-        # Each retry uses a lower version than the refused one, so their number is bounded.
+        # Each retry uses a lower version than the rejected one, so their number is bounded.
         low, high = versions
         if not low <= min(high, self._version - 1):
             raise UnsupportedVersion(
-                f"the peer supports ApiVersions v{low} to v{high} but refuses v{self._version}"
+                f"the peer supports ApiVersions v{low} to v{high} but rejects v{self._version}"
             )
         self._version = min(high, self._version - 1)
         return self.begin()
 
 
 def choose_version(api_key: int, peer_ranges: VersionRanges) -> int | None:
-    """Return the highest version of an API that this code and the peer support; None if there is none.
+    """Return the highest version of an API that both sides support; None if there is none.
 
-    Raises UnsupportedVersion for an API that this code does not know.
+    Raises UnsupportedVersion for an unknown API.
     """
     own = api(api_key)
     low, high = peer_ranges.get(api_key, (0, -1))

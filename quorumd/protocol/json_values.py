@@ -1,4 +1,4 @@
-"""Messages as JSON values, for people who read a record or a response."""
+"""Messages as JSON values, to show records and responses to users."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _SECRETS: Final[dict[type[MessageStruct], frozenset[str]]] = {
 
 
 def plain(value: Any, secrets: bool = False) -> Any:
-    """Convert a message or a part of one to JSON-ready values: Kafka's field names, Uuids as Kafka prints them.
+    """Convert a message or a part of one to values for JSON: with Kafka's field names, UUIDs in Kafka's base64 form,
+    bytes in hexadecimal.
 
-    HIDDEN stands for a secret, as in Kafka's own tools, unless `secrets` is set.
+    HIDDEN replaces secrets, as in Kafka's tools, unless `secrets` is set.
     """
     if isinstance(value, MessageStruct):
         hidden = frozenset[str]() if secrets else _SECRETS.get(type(value), frozenset())

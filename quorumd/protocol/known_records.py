@@ -1,6 +1,6 @@
-"""Checks that every metadata record of a batch is known, without decoding the records.
+"""Check that every metadata record of a batch is known, without decoding the records.
 
-An unknown record cannot be applied: a node that appended it to its log could never continue.
+An unknown record cannot be applied, so a node that had appended it to its log could not continue.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from quorumd.protocol.metadata_record import FRAME_VERSION, decode_frame
 from quorumd.protocol.record_batch import BatchHeader, values
 
 _HEAD_SIZE = 3
-"""Bytes of frame version, type and version, of every known record."""
+"""Number of bytes of frame version, record type and version, each a varint of one byte in every known record."""
 
 
 @cache
@@ -27,7 +27,7 @@ def _known_heads() -> frozenset[bytes]:
 
 
 def check_known(data: bytes, header: BatchHeader) -> None:
-    """Check a data batch that is whole in `data`.
+    """Check the records of a data batch that is whole in `data`.
 
     Raises UnsupportedVersion for an unknown record type or version, MalformedMessage for bytes that are not a record;
     both name the offset.

@@ -1,8 +1,8 @@
 """Kafka's binary layouts other than messages, declared with construct.
 
-A readable description of the bytes that `record_batch`, `control_record` and the log's indexes read and write
-by hand, and the independent oracle that they are tested against. It is 50 times slower: inspection
-and tests import it, a running node never does.
+They describe the bytes that `record_batch`, `control_record` and the log's indexes read and write by hand, and are
+the independent oracle that those are tested against. They are 50 times slower: only inspection and tests use them,
+never a running node.
 
 All integers are big-endian. `Varint` is the zigzag varint of records, at most 64 bits.
 """

@@ -1,6 +1,6 @@
-"""Frames of metadata records: the values of data records, as every KRaft node reads them.
+"""Frames of metadata records: the values of the data records in the log, as in Kafka's.
 
-    uvarint 1 (version of the frame) | uvarint API key of the record | uvarint version | body in that version
+    uvarint frame version 1 | uvarint API key of the record | uvarint version of the record | body in that version
 
 A stock reader halts on an unknown frame version, key or version, and on bytes after the body.
 """
@@ -47,15 +47,17 @@ def decode_record(value: bytes) -> Message:
 
 
 def decode_frame(value: bytes) -> tuple[Message, int]:
-    """Decode like `decode_record`; also return the version of the record."""
+    """Decode as `decode_record` does; return the record and its version. Raises its errors."""
     try:
         frame_version, position = read_uvarint(value, 0)
         api_key, position = read_uvarint(value, position)
         version, position = read_uvarint(value, position)
     except IndexError:
-        raise MalformedMessage(f"a metadata record ends within its first {len(value)} bytes") from None
+        raise MalformedMessage(
+            f"a metadata record of {len(value)} bytes ends within its frame header"
+        ) from None
     if frame_version != FRAME_VERSION:
         raise MalformedMessage(
-            f"a metadata record has frame version {frame_version}, only {FRAME_VERSION} is known"
+            f"a metadata record has frame version {frame_version}, expected {FRAME_VERSION}"
         )
     return decode(record_class(api_key), version, value, position), version

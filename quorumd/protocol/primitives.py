@@ -1,12 +1,11 @@
 """Kafka's primitives: varints, strings, bytes, counts and tagged fields.
 
 Readers take `(buf, pos)` and return `(value, position after it)`. Invalid bytes raise `MalformedMessage`; bytes that
-end too early may raise IndexError or struct.error, which `codec` converts. A count or length beyond the remaining
-bytes is refused, and the memory of the elements of all arrays of a message is bounded before they are created: see
-`check_memory`.
+end too early may raise IndexError or struct.error, which `codec` converts. A count or length that exceeds the
+remaining bytes is an error, and the memory of the array elements of a message is limited before they are created (see
+`check_memory`).
 
-"Compact" is the encoding of flexible versions (KIP-482): a length is an unsigned varint of length + 1, or 0
-for null.
+"Compact" is the encoding of flexible versions (KIP-482): a length is an unsigned varint of length + 1, or 0 for null.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from typing import Final
 from quorumd.errors import MalformedMessage, MessageTooLarge, UnsupportedVersion
 
 MAX_STRING_BYTES: Final = 0x7FFF
-"""Longer strings are refused in both directions, as in Kafka, whose readers could not load them."""
+"""Longer strings are neither written nor read, as in Kafka, whose readers could not load them."""
 
 ALWAYS_ALLOWED_MEMORY: Final = 32 * 1024 * 1024
-"""Bytes that the array elements of any message may take, however small its encoding."""
-_MEMORY_OF_A_BYTE: Final = 4
-_MEMORY_OF_A_RESPONSE_BYTE: Final = 24
-"""Factor for responses: metadata of many partitions becomes objects of 17 times its encoded size."""
+"""Memory in bytes that the array elements of any message may take, however small its encoding."""
+_MEMORY_PER_BYTE: Final = 4
+_MEMORY_PER_RESPONSE_BYTE: Final = 24
+"""Factor for responses: the metadata of many partitions becomes objects of 17 times its encoded size."""
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -31,7 +30,7 @@ _MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def not_carried(field: str) -> UnsupportedVersion:
-    """The error for a field that is set (or null) in a version that cannot carry it."""
+    """The error for a field whose value a version cannot carry; `codec` adds the message and version."""
     return UnsupportedVersion(f"cannot carry this value of {field}")
 
 
@@ -39,7 +38,7 @@ def not_carried(field: str) -> UnsupportedVersion:
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
-    """An unsigned varint, at most 32 bits."""
+    """Write an unsigned varint of at most 32 bits."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -47,7 +46,7 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def read_uvarint(buf: bytes, pos: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits."""
+    """Read an unsigned varint of at most 32 bits."""
     byte = buf[pos]
     if byte < 0x80:
         return byte, pos + 1
@@ -64,7 +63,7 @@ def read_uvarint(buf: bytes, pos: int) -> tuple[int, int]:
 
 
 def write_varlong(out: bytearray, value: int) -> None:
-    """A signed (zigzag) varint of at most 64 bits; the 32-bit varints of records are the same bytes."""
+    """Write a signed (zigzag) varint of at most 64 bits; the 32-bit varints of records have the same bytes."""
     value = (value << 1 ^ value >> 63) & _MASK_64
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -73,7 +72,7 @@ def write_varlong(out: bytearray, value: int) -> None:
 
 
 def read_varlong(buf: bytes, pos: int) -> tuple[int, int]:
-    """A signed (zigzag) varint of at most 64 bits."""
+    """Read a signed (zigzag) varint of at most 64 bits."""
     value = 0
     for shift in range(0, 70, 7):
         byte = buf[pos]
@@ -92,25 +91,25 @@ def read_varlong(buf: bytes, pos: int) -> tuple[int, int]:
 def _take(buf: bytes, pos: int, length: int) -> tuple[bytes, int]:
     end = pos + length
     if end > len(buf):
-        raise MalformedMessage(f"{length} bytes are announced at byte {pos}, {len(buf) - pos} are left")
+        raise MalformedMessage(f"{length} bytes are declared at byte {pos}, only {len(buf) - pos} are left")
     return buf[pos:end], end
 
 
 def _bounded(buf: bytes, pos: int, count: int, element_size: int) -> int:
     if count * element_size > len(buf) - pos:
         raise MalformedMessage(
-            f"{count} elements of {element_size} bytes or more are announced at byte {pos}, "
-            f"{len(buf) - pos} bytes are left"
+            f"{count} elements of at least {element_size} bytes are declared at byte {pos}, "
+            f"only {len(buf) - pos} bytes are left"
         )
     return count
 
 
 def _null(pos: int) -> MalformedMessage:
-    return MalformedMessage(f"null or a negative length before byte {pos}, where neither is allowed")
+    return MalformedMessage(f"null or a negative length before byte {pos}, neither of which is allowed")
 
 
 def read_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
-    """The count of an array whose elements take `element_size` bytes or more."""
+    """Read the count of an array whose elements have at least `element_size` bytes."""
     (count,) = _INT32.unpack_from(buf, pos)
     pos += 4
     if count < 0:
@@ -119,7 +118,7 @@ def read_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
 
 
 def read_nullable_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
-    """As `read_count`; -1 for null."""
+    """Read a count as `read_count` does; -1 is null."""
     (count,) = _INT32.unpack_from(buf, pos)
     pos += 4
     if count < -1:
@@ -128,44 +127,44 @@ def read_nullable_count(buf: bytes, pos: int, element_size: int) -> tuple[int, i
 
 
 def read_compact_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
-    """The count of a compact array whose elements take `element_size` bytes or more."""
+    """Read the count of a compact array whose elements have at least `element_size` bytes."""
     count = buf[pos]
     pos += 1
     if count == 0:
         raise _null(pos)
     if count < 0x80 and (count - 1) * element_size <= len(buf) - pos:
-        return count - 1, pos  # nearly every count: saves a call
+        return count - 1, pos  # true for nearly every count: saves a call
     count, pos = read_uvarint(buf, pos - 1)
     return _bounded(buf, pos, count - 1, element_size), pos
 
 
 def read_compact_nullable_count(buf: bytes, pos: int, element_size: int) -> tuple[int, int]:
-    """As `read_compact_count`; -1 for null."""
+    """Read a count as `read_compact_count` does; -1 is null."""
     if buf[pos] == 0:
         return -1, pos + 1
     return read_compact_count(buf, pos, element_size)
 
 
 def check_memory(buf: bytes, memory: int) -> None:
-    """Check the memory that the array elements of a message take in all; generated decoders call this while counting,
-    with the memory per element of each array.
+    """Check the memory in bytes that all array elements of a message would take. Generated decoders call this with a
+    growing sum, before they create the elements of each array.
 
-    The shortest elements become objects of 40 times their size. More than ALWAYS_ALLOWED_MEMORY needs a message of
-    proportional size. Raises MessageTooLarge.
+    The shortest elements become objects of 40 times their size. The limit is ALWAYS_ALLOWED_MEMORY and a multiple of
+    the message's size. Raises MessageTooLarge.
     """
-    _check_memory(buf, memory, _MEMORY_OF_A_BYTE)
+    _check_memory(buf, memory, _MEMORY_PER_BYTE)
 
 
 def check_response_memory(buf: bytes, memory: int) -> None:
-    """As `check_memory`, for responses to this side's requests."""
-    _check_memory(buf, memory, _MEMORY_OF_A_RESPONSE_BYTE)
+    """Check the memory as `check_memory` does, with a higher limit, for responses to this side's requests."""
+    _check_memory(buf, memory, _MEMORY_PER_RESPONSE_BYTE)
 
 
 def _check_memory(buf: bytes, memory: int, factor: int) -> None:
     allowed = ALWAYS_ALLOWED_MEMORY + factor * len(buf)
     if memory > allowed:
         raise MessageTooLarge(
-            f"the array elements in {len(buf)} bytes would take {memory} bytes of memory, {allowed} are allowed"
+            f"the array elements in {len(buf)} bytes would take {memory} bytes of memory; the limit is {allowed}"
         )
 
 
@@ -175,14 +174,15 @@ def _check_memory(buf: bytes, memory: int, factor: int) -> None:
 def _encoded(value: str) -> bytes:
     data = value.encode()
     if len(data) > MAX_STRING_BYTES:
-        raise ValueError(f"a string of {len(data)} bytes is too long: at most {MAX_STRING_BYTES} fit")
+        raise ValueError(f"a string has {len(data)} bytes; the maximum is {MAX_STRING_BYTES}")
     return data
 
 
 def _text(buf: bytes, start: int, end: int) -> tuple[str, int]:
     if end > len(buf) or end - start > MAX_STRING_BYTES:
         raise MalformedMessage(
-            f"a string of {end - start} bytes is announced at byte {start}, {len(buf) - start} are left"
+            f"a string of {end - start} bytes is declared at byte {start}, but only {len(buf) - start} are left, "
+            f"and the maximum is {MAX_STRING_BYTES}"
         )
     try:
         return buf[start:end].decode(), end
@@ -191,14 +191,14 @@ def _text(buf: bytes, start: int, end: int) -> tuple[str, int]:
 
 
 def write_string(out: bytearray, value: str) -> None:
-    """A string of versions that are not flexible: int16 length."""
+    """Write a string of a version that is not flexible: with an int16 length."""
     data = _encoded(value)
     out += _INT16.pack(len(data))
     out += data
 
 
 def write_nullable_string(out: bytearray, value: str | None) -> None:
-    """As `write_string`; -1 for null."""
+    """Write a string as `write_string` does; null has length -1."""
     if value is None:
         out += b"\xff\xff"
     else:
@@ -206,7 +206,7 @@ def write_nullable_string(out: bytearray, value: str | None) -> None:
 
 
 def write_compact_string(out: bytearray, value: str) -> None:
-    """A string of flexible versions."""
+    """Write a string of a flexible version."""
     data = value.encode()
     if len(data) < 0x7F:
         out.append(len(data) + 1)
@@ -216,7 +216,7 @@ def write_compact_string(out: bytearray, value: str) -> None:
 
 
 def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
-    """As `write_compact_string`; 0 for null."""
+    """Write a string as `write_compact_string` does; null is 0."""
     if value is None:
         out.append(0)
     else:
@@ -248,7 +248,7 @@ def read_compact_string(buf: bytes, pos: int) -> tuple[str, int]:
         raise _null(pos)
     if length < 0x80:
         end = pos + length - 1
-        if end <= len(buf):  # nearly every string: saves a call
+        if end <= len(buf):  # true for nearly every string: saves a call
             try:
                 return buf[pos:end].decode(), end
             except UnicodeDecodeError:
@@ -267,17 +267,17 @@ def read_compact_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]
     return read_compact_string(buf, pos)
 
 
-# Bytes, also where a schema says "records"
+# Bytes, which are also the type "records" of schemas
 
 
 def write_bytes(out: bytearray, value: bytes) -> None:
-    """Bytes of versions that are not flexible: int32 length."""
+    """Write bytes of a version that is not flexible: with an int32 length."""
     out += _INT32.pack(len(value))
     out += value
 
 
 def write_nullable_bytes(out: bytearray, value: bytes | None) -> None:
-    """As `write_bytes`; -1 for null."""
+    """Write bytes as `write_bytes` does; null has length -1."""
     if value is None:
         out += b"\xff\xff\xff\xff"
     else:
@@ -285,13 +285,13 @@ def write_nullable_bytes(out: bytearray, value: bytes | None) -> None:
 
 
 def write_compact_bytes(out: bytearray, value: bytes) -> None:
-    """Bytes of flexible versions."""
+    """Write bytes of a flexible version."""
     write_uvarint(out, len(value) + 1)
     out += value
 
 
 def write_compact_nullable_bytes(out: bytearray, value: bytes | None) -> None:
-    """As `write_compact_bytes`; 0 for null."""
+    """Write bytes as `write_compact_bytes` does; null is 0."""
     if value is None:
         out.append(0)
     else:
@@ -332,7 +332,7 @@ def read_compact_nullable_bytes(buf: bytes, pos: int) -> tuple[bytes | None, int
     return _take(buf, pos, length - 1)
 
 
-# Tagged fields (KIP-482): a count, then (tag, size, value) each
+# Tagged fields (KIP-482): their count, then (tag, size, value) of each
 
 
 def write_tag(out: bytearray, tag: int, payload: bytes | bytearray) -> None:
@@ -353,20 +353,18 @@ def read_tag(buf: bytes, pos: int) -> tuple[int, int, int]:
     end = pos + size
     if end > len(buf):
         raise MalformedMessage(
-            f"tagged field {tag} announces {size} bytes at byte {pos}, {len(buf) - pos} are left"
+            f"tagged field {tag} declares {size} bytes at byte {pos}, only {len(buf) - pos} are left"
         )
     return tag, pos, end
 
 
 def wrong_tag_size(tag: int, pos: int, end: int) -> MalformedMessage:
-    """The error for a tagged field whose value does not end where its size says."""
-    return MalformedMessage(
-        f"tagged field {tag} announces an end at byte {end} but its value ends at byte {pos}"
-    )
+    """The error for a tagged field whose value, up to `pos`, does not have its declared size, up to `end`."""
+    return MalformedMessage(f"tagged field {tag} should end at byte {end}, but its value ends at byte {pos}")
 
 
 def skip_tagged_fields(buf: bytes, pos: int) -> int:
-    """Return the position after a section of tagged fields, none of which is known here."""
+    """Skip a section of tagged fields, none of which is known; return the position after it."""
     count, pos = read_uvarint(buf, pos)
     for _ in range(count):
         _, _, pos = read_tag(buf, pos)

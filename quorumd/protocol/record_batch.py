@@ -6,14 +6,14 @@ A batch is a header of 61 bytes and its records (`layouts` declares both):
     last offset delta i32 | base timestamp i64 | max timestamp i64 | producer id i64 | producer epoch i16
     base sequence i32 | count i32 | records
 
-The CRC covers everything after itself. Base offset, length and epoch lie before it, so that a leader could
-restamp a batch without touching the records. A record is:
+The CRC covers everything after itself. Base offset, length and epoch precede it, so that a leader can set them
+without another checksum. A record is:
 
     length varint | attributes i8 | timestamp delta varint | offset delta varint
     key length varint (-1 null) | key | value length varint (-1 null) | value | header count varint
 
-Varints of records are zigzag. The metadata log has no record headers and no compression: quorumd writes
-neither and refuses to read records that have them; the batch headers can still be read.
+The varints are zigzag. The metadata log has no record headers and no compression: quorumd writes neither, and reads
+only the batch headers of batches that have them.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from quorumd.protocol.primitives import read_varlong, write_varlong
 
 MAGIC = 2
 HEADER_SIZE = 61
-"""Bytes of a batch header."""
+"""In bytes."""
 RECORD_FRAMING_BYTES = 16
-"""Maximum overhead of a data record beyond its value, in batches of less than 8 MiB."""
+"""Maximum size of a data record without its value, in batches of less than 8 MiB."""
 
 COMPRESSION_MASK = 0x07
 CONTROL_BIT = 0x20
 COMPRESSION_NAMES = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 _LENGTH_END = 12
-"""Bytes of base offset and length, which the length field does not count."""
+"""Size of base offset and length, which the length field does not count."""
 _CRC_END = 21
 _MIN_LENGTH = HEADER_SIZE - _LENGTH_END
 _MIN_RECORD_BYTES = 7
 
 _HEADER = Struct(">qiibIhiqq14xi")
-"""Without the three producer fields, which mean nothing in this log."""
+"""Without the three producer fields, which the metadata log does not use."""
 _BEFORE_BODY = Struct(">qiibI")
 _BODY_START = Struct(">hiqqqhii")
 
@@ -61,16 +61,16 @@ def _varint(value: int) -> bytes:
 _VARINTS = tuple(_varint(value) for value in range(_CACHED))
 _NULL_KEY = b"\x01"
 _BEFORE_VALUE = [b"\x00\x00" + varint + _NULL_KEY for varint in _VARINTS]
-"""By offset delta: attributes 0, timestamp delta 0, the offset delta, key null."""
-_MOST_CACHED = 16 * 1024
-"""The table grows up to this number of records, when a batch has that many."""
+"""The bytes before a record's value, by offset delta: attributes 0, timestamp delta 0, the offset delta, null key."""
+_MAX_CACHED = 16 * 1024
+"""Maximum length of that table, which grows with the number of records in a batch."""
 
 
 class BatchHeader:
-    """A batch header. `position` and `size` are bytes within the data that it was read from.
+    """A batch header. `position`, `size`: of the batch, in bytes of the data that the header was read from.
 
-    Offsets: `base_offset` inclusive, `end_offset` exclusive. `count` is what the header claims; it equals
-    `end_offset - base_offset` in every batch of this log (`validate`). Timestamps are Unix milliseconds.
+    `base_offset` is inclusive, `end_offset` exclusive. `count`: the number of records according to the header; in
+    every batch of the metadata log it is `end_offset - base_offset` (`validate`). Timestamps are Unix milliseconds.
     """
 
     __slots__ = (
@@ -114,7 +114,7 @@ class BatchHeader:
 
     @property
     def compression(self) -> str:
-        """`none`, or the name of the codec."""
+        """The name of the codec, or `none`."""
         codec = self.attributes & COMPRESSION_MASK
         return COMPRESSION_NAMES.get(codec, f"unknown codec {codec}") if codec else "none"
 
@@ -127,7 +127,7 @@ class BatchHeader:
 
 
 class Record:
-    """One record. `key` and `value` are None where they are null."""
+    """One record. `key` and `value` are None if they are null. `timestamp_ms`: Unix milliseconds."""
 
     __slots__ = ("key", "offset", "timestamp_ms", "value")
 
@@ -142,7 +142,7 @@ class Record:
 
 
 class IncompleteBatch(MalformedMessage):
-    """The data ends inside a batch that is valid so far, which has at least `needed_bytes`."""
+    """The data ends inside a batch that is valid so far and has at least `needed_bytes` bytes."""
 
     def __init__(self, text: str, needed_bytes: int) -> None:
         super().__init__(text)
@@ -152,9 +152,9 @@ class IncompleteBatch(MalformedMessage):
 class Scan:
     """The result of `scan`: the batches of the valid prefix, its end, and why it ends there.
 
-    `fault` is "" if nothing follows, or only zeros (preallocated blocks). `incomplete` means that the data
-    ends inside a batch that is valid so far; it needs at least `needed_bytes` from `end`, so a caller that
-    reads a file in chunks continues from there and treats it as a fault only at the end of the file.
+    `fault` is "" if nothing follows, or only zeros (preallocated blocks). `incomplete`: whether the data ends inside
+    a batch that is valid so far and has at least `needed_bytes` bytes from `end`. A caller that reads a file in
+    chunks continues from there, and treats it as a fault only at the end of the file.
     """
 
     __slots__ = ("end", "fault", "headers", "needed_bytes")
@@ -171,21 +171,21 @@ class Scan:
 
 
 def size_of_records(values: Sequence[bytes]) -> int:
-    """Return the maximum size in a batch of data records with these values."""
+    """Return the maximum size that data records with these values have in a batch, in bytes."""
     return sum(map(len, values)) + RECORD_FRAMING_BYTES * len(values)
 
 
 def encode_batch(base_offset: int, epoch: int, timestamp_ms: int, values: Sequence[bytes]) -> bytes:
     """Encode a data batch of records with null keys, one per value, all with the same timestamp (Unix ms).
 
-    The values are whole metadata record frames. Raises ValueError without values: a batch is never empty.
+    The values are frames of metadata records. Raises ValueError without values, since a batch is never empty.
     """
     parts = [_body_start(0, len(values), timestamp_ms)]
     before_values = _before_values(len(values))
     for delta, value in enumerate(values):
         size = len(value)
-        # The tables save two function calls per record; 16 leaves room for the bytes around the value.
-        if size < _CACHED - 16 and delta < _MOST_CACHED:
+        # The tables save two function calls per record; 16 is more than the bytes around the value.
+        if size < _CACHED - 16 and delta < _MAX_CACHED:
             before_value = before_values[delta]
             value_size = _VARINTS[size]
             length = _VARINTS[len(before_value) + len(value_size) + size + 1]
@@ -215,11 +215,11 @@ def _body_start(attributes: int, count: int, timestamp_ms: int) -> bytes:
 
 
 def _before_values(count: int) -> list[bytes]:
-    """Return the bytes before the values of at least `count` records, or of _MOST_CACHED."""
+    """Return the bytes before the values of at least `count` records, or of _MAX_CACHED."""
     known = _BEFORE_VALUE
-    if len(known) < min(count, _MOST_CACHED):
-        # The zigzag forms have two or three groups of seven bits: `_varint` would take several times as long.
-        zigzag = [delta << 1 for delta in range(len(known), min(2 * count, _MOST_CACHED))]
+    if len(known) < min(count, _MAX_CACHED):
+        # Each zigzag form has two or three groups of seven bits; `_varint` would take several times as long.
+        zigzag = [delta << 1 for delta in range(len(known), min(2 * count, _MAX_CACHED))]
         known += [
             bytes((0, 0, value & 0x7F | 0x80, value >> 7, 1))
             if value < 1 << 14
@@ -244,9 +244,9 @@ def _seal(base_offset: int, epoch: int, body: bytes) -> bytes:
 
 
 def read_header(data: bytes, position: int) -> BatchHeader:
-    """Read the header of the batch at `position`; its records may lie beyond the end of `data`.
+    """Read the header of the batch at `position`; its records may be beyond the end of `data`.
 
-    Raises MalformedMessage if there is no batch header, IncompleteBatch if it is cut off.
+    Raises MalformedMessage if there is no batch header, IncompleteBatch if it is truncated.
     """
     if position + HEADER_SIZE > len(data):
         raise IncompleteBatch(
@@ -259,7 +259,7 @@ def read_header(data: bytes, position: int) -> BatchHeader:
     if magic != MAGIC or length < _MIN_LENGTH or base_offset < 0 or last_delta < 0 or count < 0:
         raise MalformedMessage(
             f"batch at position {position}: magic {magic}, length {length}, base offset {base_offset}, "
-            f"last offset delta {last_delta}, count {count} cannot be a header of a batch "
+            f"last offset delta {last_delta}, count {count} are not those of a batch "
             f"(magic is {MAGIC}, length at least {_MIN_LENGTH}, the others not negative)"
         )
     return BatchHeader(
@@ -277,9 +277,9 @@ def read_header(data: bytes, position: int) -> BatchHeader:
 
 
 def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
-    """Iterate over the headers of the whole batches from `start`, to the end of `data` or to trailing zeros.
+    """Iterate over the headers of the batches from `start` to the end of `data` or to trailing zeros.
 
-    The CRC is not checked. Raises MalformedMessage naming the position of anything else, IncompleteBatch for a
+    The CRCs are not checked. Raises MalformedMessage for anything else, with its position, and IncompleteBatch for a
     truncated last batch.
     """
     position = start
@@ -287,7 +287,7 @@ def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
         try:
             header = read_header(data, position)
         except MalformedMessage:
-            # Checked last, because it is the rare case: a blank header is malformed.
+            # Checked here, not before, because it is rare.
             if _is_blank(data, position):
                 return
             raise
@@ -302,18 +302,18 @@ def headers(data: bytes, start: int = 0) -> Iterator[BatchHeader]:
 
 
 def _is_blank(data: bytes, position: int) -> bool:
-    """Whether only zeros follow; a batch header is never all zeros, because of its magic."""
+    """Whether zeros follow instead of a batch header, which is never all zeros because of its magic."""
     return not any(data[position : position + HEADER_SIZE])
 
 
 def crc_is_valid(data: bytes, header: BatchHeader) -> bool:
-    """Whether the CRC of the batch, whole in `data`, matches; it does not cover base offset and epoch."""
+    """Whether the CRC of a batch that is whole in `data` matches; it does not cover base offset and epoch."""
     with memoryview(data) as view:
         return bool(crc32c(view[header.position + _CRC_END : header.position + header.size]) == header.crc)
 
 
 def _fault_in(data: bytes, header: BatchHeader, expected_offset: int | None, min_epoch: int) -> str:
-    """Return why the whole batch of `header` is invalid at `expected_offset` (None: anywhere), "" if it is valid."""
+    """Return why the batch is invalid at `expected_offset`, or at any offset if None; "" if it is valid."""
     if expected_offset is not None and header.base_offset != expected_offset:
         fault = f"offset {expected_offset} was expected"
     elif header.count != header.end_offset - header.base_offset:
@@ -330,9 +330,9 @@ def _fault_in(data: bytes, header: BatchHeader, expected_offset: int | None, min
 def validate(data: bytes, expected_offset: int | None = None) -> list[BatchHeader]:
     """Validate bytes received from another node and return their batch headers.
 
-    Valid: whole batches and nothing else, magic 2, the CRC of each matches, as many records as offsets,
-    offsets without a gap (from `expected_offset` if given), epochs that never decrease. The records
-    inside are covered by the CRC and not parsed. Raises MalformedMessage.
+    Valid bytes are whole batches and nothing else, with magic 2, matching CRCs, as many records as offsets, offsets
+    without a gap (from `expected_offset` if given) and epochs that never decrease. The records are covered by the CRC
+    and not parsed. Raises MalformedMessage.
     """
     scanned = scan(data, 0, expected_offset)
     if scanned.fault or scanned.end != len(data):
@@ -347,9 +347,10 @@ def scan(
     min_epoch: int = 0,
     only_structure: bool = False,
 ) -> Scan:
-    """Find the longest prefix of valid batches (as in `validate`) from `start`, for recovery; never raises.
+    """Find the longest prefix of valid batches, as in `validate`, from `start`. Raises nothing.
 
-    With `only_structure`, batches count as valid if their headers lead from one to the next.
+    `min_epoch`: the epoch of the batch before. With `only_structure`, batches are valid if their headers lead from
+    one to the next.
     """
     found: list[BatchHeader] = []
     position = start
@@ -371,13 +372,13 @@ def scan(
 def records(data: bytes, header: BatchHeader) -> Iterator[Record]:
     """Iterate over the records of one batch that is whole in `data`.
 
-    Raises MalformedMessage at the first malformed record, after yielding those before it, and immediately for a
+    Raises MalformedMessage for the first malformed record, after yielding those before it, and at once for a
     compressed batch.
     """
     if header.attributes & COMPRESSION_MASK:
         raise MalformedMessage(
-            f"batch at offset {header.base_offset} is compressed ({header.compression}); "
-            "the metadata log is not, its records cannot be read"
+            f"batch at offset {header.base_offset} is compressed ({header.compression}); records of the metadata log "
+            "are not compressed"
         )
     position = header.position + HEADER_SIZE
     end = header.position + header.size
@@ -401,20 +402,20 @@ def records(data: bytes, header: BatchHeader) -> Iterator[Record]:
 
 
 def values(data: bytes, header: BatchHeader) -> list[bytes]:
-    """Return the values of one data batch that is whole in `data`: the hot path of applying committed records.
+    """Return the values of one data batch that is whole in `data`; the hot path of applying committed records.
 
-    The value at index i has offset `header.base_offset + i`. Raises MalformedMessage as `records` does, and
-    for a null value, which no metadata record has.
+    The value at index i has offset `header.base_offset + i`. Raises MalformedMessage as `records` does, and for a
+    null value, which no metadata record has.
     """
     found: list[bytes] = []
     end = header.position + header.size
     position = header.position + HEADER_SIZE
     count = header.count
-    if count > _MOST_CACHED or header.attributes & COMPRESSION_MASK:
+    if count > _MAX_CACHED or header.attributes & COMPRESSION_MASK:
         return _values_slow_path(data, header)
     for before_value in _before_values(count)[:count]:
-        # Records as encode_batch writes them, one or two bytes per varint; all others take the slow path.
-        # Positions only grow, so one comparison after the loop detects a record that exceeds the end.
+        # Records as encode_batch writes them, with varints of one or two bytes; all others take the slow path.
+        # Positions only grow, so one comparison after the loop detects a record that extends beyond the end.
         try:
             length = data[position]
             if length >= 0x80:
@@ -449,8 +450,8 @@ def _values_slow_path(data: bytes, header: BatchHeader) -> list[bytes]:
     for index, record in enumerate(records(data, header)):
         if record.value is None or record.offset != header.base_offset + index:
             raise MalformedMessage(
-                f"batch at offset {header.base_offset}: record {index} of {header.count} has no value or "
-                f"offset {record.offset}"
+                f"batch at offset {header.base_offset}: record {index} of {header.count} has a null value, or its "
+                f"offset {record.offset} is not {header.base_offset + index}"
             )
         found.append(record.value)
     return found
@@ -460,7 +461,7 @@ def _read_record(data: bytes, position: int, end: int, header: BatchHeader) -> t
     length, position = read_varlong(data, position)
     stop = position + length
     if length < _MIN_RECORD_BYTES - 1 or stop > end:
-        raise MalformedMessage(f"length {length}")
+        raise MalformedMessage(f"invalid length {length}")
     timestamp_delta, position = read_varlong(data, position + 1)
     offset_delta, position = read_varlong(data, position)
     key_size, position = read_varlong(data, position)
@@ -477,5 +478,5 @@ def _read_record(data: bytes, position: int, end: int, header: BatchHeader) -> t
         raise MalformedMessage("its parts do not add up to its length, or it has record headers")
     offset = header.base_offset + offset_delta
     if not header.base_offset <= offset < header.end_offset:
-        raise MalformedMessage(f"offset delta {offset_delta}")
+        raise MalformedMessage(f"invalid offset delta {offset_delta}")
     return Record(offset, header.timestamp_ms + timestamp_delta, key, value), position + 1

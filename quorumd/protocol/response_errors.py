@@ -1,4 +1,4 @@
-"""The error codes in a response, at every level; responses with nothing but an error."""
+"""The error codes in a response, at every level, and responses with nothing but an error."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def errors_in(response: MessageStruct) -> list[Error]:
         for item in getattr(response, name) or ():
             if has_lists:
                 errors += errors_in(item)
-            # The controller looks at every item of every response, nearly all without an error: no call for those.
+            # The controller checks every item of every response; nearly all have no error, and save a call.
             elif getattr(item, item_code_name):
                 errors.append(_error(item, item_code_name))
     return errors
 
 
 def top_level_error(api_key: int, error: ErrorCode, text: str | None = None) -> Message:
-    """An otherwise empty response with the error, and with the text if there is a field for it.
+    """Return an otherwise empty response with the error, and with the text if the response has a field for it.
 
-    The responses of some APIs have errors only in their items; those stay without one.
+    The responses of some APIs have errors only in their items; such a response is returned without an error.
     """
     response = response_class(api_key)()
     for name, value in (("error_code", int(error)), ("error_message", text)):
@@ -56,11 +56,11 @@ def _error(struct: MessageStruct, code_name: str) -> Error:
 
 
 _Fields = tuple[str, tuple[tuple[str, str, bool], ...]]
-"""The name of the error code of a class, "" if it has none; its lists of items that may have one, with the name of
-theirs, and whether these have such lists too."""
+"""The name of the error code of a class, "" if it has none, and its lists of items that may have errors: (name of the
+list, name of the item's error code, whether items have such lists too)."""
 
 _FIELDS: Final[dict[type[MessageStruct], _Fields]] = {}
-"""By class, filled at the first response of each."""
+"""By class; filled when the first response of a class is checked."""
 
 
 def _error_fields(struct: type[MessageStruct]) -> _Fields:

@@ -1,4 +1,4 @@
-"""Handlers of requests: where a request comes from, where its response goes, and the handler of each API."""
+"""Routing of requests: the handler of an API, the origin of a request, and the session that it responds through."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Origin:
     host: str
     """The address of the client, as the hosts of ACLs are written; see `security.acls.java_host`."""
     number: int
-    """The number of the connection; newer connections have larger numbers."""
+    """The number of the connection; newer connections have higher numbers."""
     listener: str = ""
     """The name of the listener that the connection was accepted at."""
     principal: str = ANONYMOUS
-    """Who sends the requests, as `Type:Name`; see `ports.Transport.principal`."""
+    """The principal of the client, as `Type:Name`; see `ports.Transport.principal`."""
     token_authenticated: bool = False
-    """Whether the client used a delegation token: it must not create further ones."""
+    """Whether the client authenticated with a delegation token, and so must not create tokens."""
     is_controller_client: bool = False
     """Whether the client finds controllers itself (DescribeCluster, endpoint type 2)."""
     is_internal: bool = False
-    """Whether this process itself sends the requests, which need no rights."""
+    """Whether this process itself sends the requests, which need no authorization."""
     is_peer: bool = False
-    """Whether the connection has proven to be from a voter."""
+    """Whether the connection has been proven to be that of a voter."""
     comes_from_broker: bool = False
     """Whether a broker forwarded the request, after the checks that only brokers can make."""
 
@@ -47,14 +47,14 @@ class Session(Protocol):
     def respond(self, request: Request[Message], message: Message) -> None: ...
 
     def respond_immediately(self, request: Request[Message], message: Message) -> None:
-        """As `respond`, but send it without waiting for the end of the tick."""
+        """Respond as `respond` does, but send the response without waiting for the end of the tick."""
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
-        """As `respond`, with response header and message already encoded: by the leader, or in slices."""
+        """Respond as `respond` does, with header and message already encoded, by the leader or in slices."""
 
     def extend(self, message: Message, is_rest: bool = True) -> Session:
-        """Add to a response what this session adds on the way to the client; return the session that sends it as it
-        is, for a response that is encoded in slices. `is_rest`: whether no further part of the response follows."""
+        """Add to a response that is encoded in slices what this session adds to responses; return the session that
+        sends it unchanged. `is_rest`: whether no further part of the response follows."""
 
     def respond_nothing(self, request: Request[Message]) -> None:
         """Complete a request that gets no response (Produce with acks=0)."""
@@ -69,21 +69,22 @@ class Session(Protocol):
         """Close the connection without a response."""
 
     def respond_not_leader(self, request: Request[Message], message: Message) -> None:
-        """As `respond`, for a request without effect on a node that does not lead: another node may handle it."""
+        """Respond as `respond` does on a node that is not the leader and where the request has had no effect, so that
+        another node may handle it."""
 
 
 class SlicedTask(Protocol):
     """A long task that can pause after any step and continue in a later iteration of the event loop."""
 
     def advance(self, budget: int) -> int:
-        """Do up to `budget` units of work, at least one step; returns the number of units."""
+        """Do up to `budget` units of work, but at least one step; return the number of units."""
 
     @property
     def is_done(self) -> bool: ...
 
 
 Handler = Callable[[Session, Request[M]], None]
-"""Responds once through a method of the session, at once or later."""
+"""Responds exactly once, through a method of the session, immediately or later."""
 
 
 class Route:
@@ -94,6 +95,6 @@ class Route:
     def __init__(self, request_class: type[M], handler: Handler[M], min_version: int = 0) -> None:
         assert request_class.API_KEY is not None, f"{request_class.NAME} is not a request"
         self.api_key: int = request_class.API_KEY
-        # Requests are decoded by their API key, so a handler gets only messages of its class.
+        # Requests are decoded by their API key, so a handler receives only messages of its class.
         self.handler = cast("Handler[Message]", handler)
         self.min_version = max(min_version, request_class.MIN_VERSION)

@@ -1,4 +1,4 @@
-"""The throttle time in encoded responses, most of which begin with it (KIP-124)."""
+"""The throttle time in encoded responses; most messages begin with it (KIP-124)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_TAGS = 0
 
 
 def read_throttle_ms(api_key: int, version: int, response: bytes) -> int | None:
-    """Read the throttle time of a response, header included; None if the API does not begin with it."""
+    """Read the throttle time of an encoded response with its header; None if the message does not begin with one."""
     position = _position(api_key, version, response)
     if position is None:
         return None
@@ -24,7 +24,7 @@ def read_throttle_ms(api_key: int, version: int, response: bytes) -> int | None:
 
 
 def write_throttle_ms(api_key: int, version: int, response: bytes, throttle_ms: int) -> bytes:
-    """Return the response with another throttle time; unchanged if the API does not begin with it."""
+    """Return an encoded response with another throttle time; unchanged if the message does not begin with one."""
     position = _position(api_key, version, response)
     if position is None:
         return response
@@ -32,7 +32,7 @@ def write_throttle_ms(api_key: int, version: int, response: bytes, throttle_ms: 
 
 
 def _position(api_key: int, version: int, response: bytes) -> int | None:
-    if not _begins_with_it(api_key, version):
+    if not _begins_with_throttle_time(api_key, version):
         return None
     position = _CORRELATION_ID_BYTES
     if response_header_version(api_key, version) == 1:
@@ -43,8 +43,8 @@ def _position(api_key: int, version: int, response: bytes) -> int | None:
 
 
 @cache
-def _begins_with_it(api_key: int, version: int) -> bool:
-    """Whether the field is the first of the response in this version: by its place in an encoded one."""
+def _begins_with_throttle_time(api_key: int, version: int) -> bool:
+    """Whether this version of the response begins with its throttle time, found out by encoding one."""
     message = response_class(api_key)()
     if not hasattr(message, "throttle_time_ms"):
         return False

@@ -6,15 +6,15 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar, Final
 
 NOT_GIVEN: Final[list[Any]] = []
-"""Default of list parameters of generated classes, replaced by a new empty list. Never in a message."""
+"""Default of list parameters of generated classes, which replace it by a new empty list. Never in a message."""
 
 
 NEW_STRUCT: Final[Any] = object()
-"""Default of struct parameters for which None is null, replaced by a new struct. Never in a message."""
+"""Default of nullable struct parameters, which is replaced by a new struct; None is null. Never in a message."""
 
 
 class MessageStruct:
-    """Base of all generated classes: values with slots that compare and print by their fields."""
+    """Base of all generated classes. They have slots, and compare and print by their fields."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -31,11 +31,11 @@ class MessageStruct:
 class Message(MessageStruct):
     """Base of versioned messages: requests, responses, headers and records. `codec` encodes and decodes them.
 
-    API_KEY is None for headers and control records. RECORD_TYPE is that of a coordinator's record, in its key and its
-    value; None for everything else. FLEXIBLE_FROM is the first version with compact encoding
-    and tagged fields, None if there is none. DECODE_IN_STEPS is for requests that may be large, ENCODE_IN_STEPS for
-    responses that may be: generators that yield after each element of an array. Decoders also return the memory of
-    the elements of all arrays, estimated in bytes; those in steps yield as much of it as they know.
+    API_KEY: None for headers and control records. RECORD_TYPE: the type of a coordinator record, in its key and its
+    value; None for other messages. FLEXIBLE_FROM: the first flexible version (KIP-482), None if there is none.
+    DECODE_IN_STEPS, ENCODE_IN_STEPS: generators that yield after each element of an array, for requests and responses
+    that may be large. Decoders also return the estimated memory of the elements of all arrays in bytes; those in
+    steps yield as much of it as is known.
     """
 
     __slots__ = ()

@@ -16,7 +16,7 @@ from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.sessions.throttle import Throttle
 from quorumd.node.statistics import Histogram
 from quorumd.ports import Transport
-from quorumd.protocol.connection import ALL, Request, ServerConnection
+from quorumd.protocol.connection import UNLIMITED, Request, ServerConnection
 from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from quorumd.protocol.routes import Origin
 from quorumd.protocol.wire import Message
@@ -127,7 +127,7 @@ class ServerSession:
             return
         shares, connection = self._shares, self._connection
         is_peer = self.origin.is_peer
-        granted = 0 if self._queued else ALL if is_peer else shares.grant()
+        granted = 0 if self._queued else UNLIMITED if is_peer else shares.grant()
         # Decoding takes most of the time of some requests: it counts as time of this iteration.
         now = self._tick.begin()
         try:

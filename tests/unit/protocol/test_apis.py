@@ -101,7 +101,7 @@ def test_header_versions(key: int, version: int, request_header: int, response_h
 
 def test_unknown_keys_are_refused() -> None:
     for lookup in (apis.api, apis.request_class, apis.response_class, apis.record_class):
-        with pytest.raises(UnsupportedVersion, match="4711 is not known"):
+        with pytest.raises(UnsupportedVersion, match=r"unknown .* 4711"):
             lookup(4711)
 
 

@@ -68,12 +68,12 @@ def test_other_types_are_unknown(number: int) -> None:
 
 @pytest.mark.parametrize("key", [b"", b"\0\0\0", b"\0\0\0\2\0"])
 def test_key_of_another_size_is_malformed(key: bytes) -> None:
-    with pytest.raises(MalformedMessage, match=f"4 bytes, this one {len(key)}"):
+    with pytest.raises(MalformedMessage, match=f"{len(key)} bytes, expected 4"):
         decode_control(key, LEADER_CHANGE)
 
 
 def test_key_of_another_version_is_malformed() -> None:
-    with pytest.raises(MalformedMessage, match=r"version 0, .*\b1\b"):
+    with pytest.raises(MalformedMessage, match=r"version 1, .*\b0\b"):
         decode_control(b"\0\1\0\2", LEADER_CHANGE)
 
 

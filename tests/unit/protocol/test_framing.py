@@ -39,14 +39,14 @@ def test_frames_are_bytes_of_their_own() -> None:
 
 def test_frame_as_large_as_allowed_and_one_byte_more() -> None:
     assert FrameReader(5).feed(b"\0\0\0\5hello") == [b"hello"]
-    with pytest.raises(MalformedMessage, match=r"size 6 .*0 to 5 \(socket\.request\.max\.bytes\)"):
+    with pytest.raises(MalformedMessage, match=r"size 6 .*0 and 5 \(socket\.request\.max\.bytes\)"):
         FrameReader(5).feed(b"\0\0\0\6")
 
 
 def test_oversized_frame_is_rejected_by_its_size_field() -> None:
     reader = FrameReader(100, "some.limit")
     reader.feed(b"\0\0")
-    with pytest.raises(MalformedMessage, match=r"size 256 .*0 to 100 \(some\.limit\)"):
+    with pytest.raises(MalformedMessage, match=r"size 256 .*0 and 100 \(some\.limit\)"):
         reader.feed(b"\1\0\0")
     assert reader.buffered_bytes == 0
 

@@ -30,9 +30,9 @@ def test_every_version_of_every_record_is_known() -> None:
 @pytest.mark.parametrize(
     ("frame", "text"),
     [
-        (b"\x01\x63\x00\x00", "at offset 72: metadata record 99 is not known"),
-        (b"\x01\x84\x01\x00\x00", "at offset 72: metadata record 132 is not known"),
-        (b"\x01\x04\x07\x00", "at offset 72: ConfigRecord v7 is not known: versions 0 to 0 are"),
+        (b"\x01\x63\x00\x00", "at offset 72: unknown metadata record type 99"),
+        (b"\x01\x84\x01\x00\x00", "at offset 72: unknown metadata record type 132"),
+        (b"\x01\x04\x07\x00", "at offset 72: ConfigRecord v7 is unknown; known versions: 0 to 0"),
     ],
 )
 def test_record_of_a_later_version_is_reported_with_its_offset(frame: bytes, text: str) -> None:

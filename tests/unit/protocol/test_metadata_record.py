@@ -88,7 +88,7 @@ def test_overlong_varint_is_malformed() -> None:
 
 
 def test_unknown_record_is_distinguished_from_malformed() -> None:
-    with pytest.raises(UnsupportedVersion, match="metadata record 30"):
+    with pytest.raises(UnsupportedVersion, match="metadata record type 30"):
         decode_record(b"\x01\x1e\x00\x00")
     with pytest.raises(UnsupportedVersion, match="FeatureLevelRecord v9"):
         decode_record(b"\x01\x0c\x09\x00")

@@ -106,9 +106,9 @@ REFUSED: list[tuple[Callable[[bytes, int], tuple[Any, int]], str, str]] = [
     (primitives.read_bytes, "ffffffff", "null or a negative length"),
     (primitives.read_nullable_bytes, "fffffffe", "null or a negative length"),
     (primitives.read_compact_bytes, "00", "null or a negative length"),
-    (primitives.read_string, "0003c3a9", "3 bytes is announced at byte 2, 2 are left"),
-    (primitives.read_compact_string, "03c3", "2 bytes is announced at byte 1, 1 are left"),
-    (primitives.read_compact_bytes, "ffffffff0f", "4294967294 bytes are announced at byte 5, 0 are left"),
+    (primitives.read_string, "0003c3a9", "3 bytes is declared at byte 2, but only 2 are left"),
+    (primitives.read_compact_string, "03c3", "2 bytes is declared at byte 1, but only 1 are left"),
+    (primitives.read_compact_bytes, "ffffffff0f", "4294967294 bytes are declared at byte 5, only 0 are left"),
     (primitives.read_compact_string, "0361ff", "not UTF-8 at byte 2"),
     (primitives.read_string, "0002ffff", "not UTF-8 at byte 2"),
 ]

@@ -250,7 +250,7 @@ def test_record_of_a_later_version_is_an_error(disk: SimulatedDisk, log: ConfigL
     log.set_configs(0, 5)
     log.append(NoOpRecord())
     log.append_values(b"\1\x63\0\0")
-    with pytest.raises(CorruptLog, match=r"offset 8\b.*record 99\b"):
+    with pytest.raises(CorruptLog, match=r"offset 8\b.*record type 99\b"):
         build(disk, log.commit())
     assert snapshot_files(disk) == []
 

@@ -26,7 +26,7 @@ def test_log_with_a_record_of_a_later_version_is_rejected_unchanged(disk: Simula
     log.append_values(FUTURE)
     before = disk.contents()
     text = (
-        r"the log cannot be applied at offset 502: metadata record 99 is not known; run the version that wrote it "
+        r"the log cannot be applied at offset 502: unknown metadata record type 99; run the version that wrote it "
         r"here too\. Nothing was changed"
     )
     with pytest.raises(UnknownRecord, match=text):
@@ -42,7 +42,7 @@ def test_valid_log_without_snapshot_starts_at_offset_0(disk: SimulatedDisk) -> N
 
 def test_fetched_batches_with_unknown_records_are_rejected() -> None:
     validate_fetched(encode_batch(5, 1, 1, [b"\1\x04\0"]))
-    with pytest.raises(UnknownRecord, match=r"leader.* offset 5: .*record 99 "):
+    with pytest.raises(UnknownRecord, match=r"leader.* offset 5: .*record type 99\b"):
         validate_fetched(encode_batch(5, 1, 1, [FUTURE]))
     with pytest.raises(CorruptLog, match="at offset 6"):
         validate_fetched(encode_batch(5, 1, 1, [b"\1\x04\0", b"\2\x04\0"]))
