@@ -33,9 +33,10 @@ OWN_ADDRESS = Address("me", 9092, 77, DIRECTORY)
 
 
 class DiscoveryHarness(NodeParts):
-    """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server."""
+    """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server. `leader_id`: the leader
+    that it knows at its start."""
 
-    def __init__(self, cluster_id: str | None = OURS) -> None:
+    def __init__(self, cluster_id: str | None = OURS, leader_id: int = NO_NODE) -> None:
         super().__init__(cluster_id)
         self.calls: list[tuple[str, int, Call]] = []
         self.events: list[Event] = []
@@ -45,7 +46,7 @@ class DiscoveryHarness(NodeParts):
             voters=voters_of(1, 2, 3),
             founders=VoterSet(),
             log_is_empty=False,
-            leader_id=NO_NODE,
+            leader_id=leader_id,
             epoch=1,
             is_voter=False,
         )
@@ -56,6 +57,7 @@ class DiscoveryHarness(NodeParts):
             SimulatedEntropy(Random(1)),
             lambda host, port, call: self.calls.append((host, port, call)),
         )
+        self.discovery.announce_to(leader_id)
         self.discovery.start(OWN_ADDRESS)
 
     @cached_property

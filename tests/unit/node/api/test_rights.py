@@ -10,7 +10,7 @@ import pytest
 from quorumd.broker.api.rights import Extend
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_TOPIC, ZERO_UUID, KafkaUuid
+from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
 from quorumd.node.api.rights import NODE_RULES
 from quorumd.node.broker.clients import BROKER_RULES
 from quorumd.protocol.apis import APIS, BROKER_APIS, ApiKey, response_class
@@ -266,6 +266,8 @@ def test_nodes_find_the_leader_with_the_metadata_log(image: ClusterImage) -> Non
     assert rule(check(metadata_of(METADATA_TOPIC), 12, [on_cluster(Operation.CLUSTER_ACTION)], image)) is None
     response = finish(rule(check(metadata_of(METADATA_TOPIC), 12, (), image)), MetadataResponse())
     assert topic_errors(response) == {METADATA_TOPIC: 29}
+    by_id = metadata.MetadataRequest([metadata.MetadataRequestTopic(METADATA_TOPIC_ID, None)], False)
+    assert topic_errors(finish(rule(check(by_id, 12, (), image)), MetadataResponse())) == {METADATA_TOPIC: 29}
 
 
 def test_authorized_operations_of_topics(image: ClusterImage) -> None:

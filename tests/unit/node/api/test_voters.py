@@ -242,10 +242,10 @@ class TestAddRaftVoter:
         assert harness.events == []
 
     def test_api_versions_are_requested_at_the_controller_listener(self, harness: VoterApiHarness) -> None:
-        harness.send(add_voter(listeners=[("BROKER", "host-4", 1), ("controller", "host-4", 2)]))
+        harness.send(add_voter(listeners=[("B" * 255, "host-4", 1), ("controller", "host-4", 2)]))
         assert harness.connections.calls[0][:2] == ("host-4", 2)
         harness.respond_from_new_voter(KRAFT_VERSION)
-        both = (Endpoint("BROKER", "host-4", 1), Endpoint("CONTROLLER", "host-4", 2))
+        both = (Endpoint("B" * 255, "host-4", 1), Endpoint("CONTROLLER", "host-4", 2))
         assert harness.pending.change == AddVoter(Voter(KEY, both), True)
 
     @pytest.mark.parametrize(

@@ -194,6 +194,18 @@ def test_failed_call_ends_its_request_and_the_next_one_is_sent() -> None:
     assert len(access.calls) == 2
 
 
+def test_request_fails_while_this_node_is_not_the_active_controller_yet() -> None:
+    access = ScriptedAccess(OWN.id)
+    assert scripted(access)[1] == ["a failed", "b failed"]
+    assert access.calls == access.routed == []
+
+
+def test_request_to_a_leader_without_an_address_fails() -> None:
+    access = ScriptedAccess(2)
+    access.discovery.address_of = lambda node_id: None
+    assert scripted(access)[1] == ["a failed", "b failed"]
+
+
 def test_connections_to_a_former_leader_are_closed() -> None:
     access = ScriptedAccess(2)
     channel, outcomes = scripted(access)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from quorumd.node.membership.controller_registration import (
 from quorumd.node.node import Node
 from quorumd.node.peers.connection import Call, Failure
 from quorumd.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from quorumd.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
@@ -175,6 +177,26 @@ def test_wait_between_requests_doubles_until_a_registration_has_lasted() -> None
     del scripted.image.controllers[1]
     assert scripted.update(0) == 4
     assert scripted.update(2 * FIRST_WAIT_MS) == 5, "after a registration that has lasted, it begins anew"
+
+
+@pytest.mark.parametrize(("message", "ending"), [("no such node", ": no such node"), (None, "")])
+def test_reason_of_a_refused_registration_is_logged(
+    message: str | None, ending: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted = Scripted()
+    scripted.registration.update(())
+    error = ErrorCode.INVALID_REQUEST
+    scripted.calls[0].on_response(ControllerRegistrationResponse(0, error, message))
+    assert caplog.messages[0].endswith(f"{ErrorCode.describe(error)}{ending}")
+
+
+def test_only_a_committed_registration_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    scripted = Scripted(is_active=True)
+    for is_committed in (False, True):
+        scripted.update(MAX_WAIT_MS)
+        scripted.commits.pop()(is_committed)
+        assert ("is registered" in caplog.text) == is_committed
 
 
 def test_nothing_is_written_on_a_full_disk() -> None:

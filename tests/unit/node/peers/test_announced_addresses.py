@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
+from quorumd.node.peers import address_book
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.discovery import (
     MAX_AHEAD_MS,
@@ -79,6 +80,25 @@ def test_starts_far_in_the_future_are_not_recorded_without_a_response(harness: D
         host = f"started-{boot_timestamp}"
         harness.respond_with(Broker(2, boot_timestamp, host, 1, DIRECTORY))
         assert (harness.discovery.endpoint_of(2) == Endpoint("CONTROLLER", host, 1)) == is_known
+
+
+def test_start_far_in_the_future_is_logged_once(
+    harness: DiscoveryHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    for node_id in (9, 10):
+        harness.announce(DiscoverBrokersRequest(node_id, 1 << 60, "future", 9092, DIRECTORY))
+    (message,) = caplog.messages
+    assert "node 9 is in the future" in message
+
+
+def test_address_of_a_voter_is_verified_although_the_address_book_is_full(
+    harness: DiscoveryHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(address_book, "MAX_NODES", 2)
+    harness.calls.clear()
+    for node_id, host in ((9, "nine"), (3, "three")):
+        harness.announce(DiscoverBrokersRequest(node_id, 4, host, 9092, DIRECTORY))
+    assert harness.queried(ApiKey.DISCOVER_BROKERS) == [("three", 9092)]
 
 
 def test_node_that_started_far_in_the_future_counts_once_it_responds(harness: DiscoveryHarness) -> None:

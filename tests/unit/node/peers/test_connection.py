@@ -4,13 +4,23 @@ from typing import Any
 
 import pytest
 
-from quorumd.node.peers.connection import Call, Failure, PeerConnection, PeerSettings, Purpose
+from quorumd.node.peers.connection import (
+    REAUTHENTICATION_SHARE,
+    Call,
+    Failure,
+    PeerConnection,
+    PeerSettings,
+    Purpose,
+)
 from quorumd.node.peers.connections import PeerConnections
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
+from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from quorumd.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from quorumd.security.sasl.settings import ClientSasl
 from quorumd.simulator.environment.stream import Side
 from tests.support.node.parts import NodeParts
 from tests.support.node.scripted_peer import ScriptedPeer
@@ -22,9 +32,9 @@ TIMEOUT_MS = 500.0
 class ConnectionHarness(NodeParts):
     """A connection to the host `peer`; records responses, failures and negotiated versions."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: PeerSettings = SETTINGS) -> None:
         super().__init__()
-        self.connection = PeerConnection(self.network.host("me"), self.time.clock, "peer", 9092, SETTINGS)
+        self.connection = PeerConnection(self.network.host("me"), self.time.clock, "peer", 9092, settings)
         self.responses: list[tuple[str, Any]] = []
         self.failures: list[tuple[str, Failure]] = []
         self.versions: list[int] = []
@@ -103,6 +113,39 @@ def test_calls_share_a_connection_and_get_responses_in_order(harness: Connection
     harness.time.pass_ms(10 * TIMEOUT_MS)
     assert harness.failures == [], "calls with a response are not overdue"
     assert not peer.links[0].is_closed
+
+
+@pytest.mark.parametrize(("lifetime_ms", "is_renewed"), [(10_000, True), (0, False)])
+def test_authentication_is_renewed_before_its_lifetime_ends(lifetime_ms: int, is_renewed: bool) -> None:
+    login = ClientSasl("PLAIN", "me", "secret")
+    harness = ConnectionHarness(
+        PeerSettings("quorumd-test", new_sasl_client=lambda: login.new_client("nonce"))
+    )
+    peer = ScriptedPeer(harness.network)
+    names: list[str] = []
+
+    def exchange(call: str) -> list[str]:
+        """Requests of the peer until this call has its response."""
+        names.clear()
+        harness.call(call)
+        while call not in harness.on_ended():
+            harness.time.pass_ms(10)
+            names.append(peer.pending[0].message.NAME)
+            peer.respond(response_to[names[-1]])
+            harness.time.pass_ms(10)
+        return names
+
+    response_to = {
+        "SaslHandshakeRequest": SaslHandshakeResponse(0, ["PLAIN"]),
+        "SaslAuthenticateRequest": SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms),
+        "MetadataRequest": MetadataResponse(),
+    }
+    whole = ["SaslHandshakeRequest", "SaslAuthenticateRequest", "MetadataRequest"]
+    assert exchange("a") == whole
+    harness.time.pass_ms(REAUTHENTICATION_SHARE * 10_000 - 100)
+    assert exchange("b") == ["MetadataRequest"]
+    harness.time.pass_ms(100)
+    assert exchange("c") == (whole if is_renewed else ["MetadataRequest"])
 
 
 def test_refused_connection_fails_calls_as_refused_and_unsent(harness: ConnectionHarness) -> None:

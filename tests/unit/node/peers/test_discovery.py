@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from quorumd.ids import METADATA_TOPIC, ZERO_UUID, Endpoint, ReplicaKey
@@ -60,6 +62,26 @@ def test_request_announces_the_own_address(harness: DiscoveryHarness) -> None:
 def test_first_round_queries_all_nodes(harness: DiscoveryHarness) -> None:
     """Nodes that found it unreachable would otherwise learn of its return only by a random query."""
     assert harness.queried(ApiKey.DISCOVER_BROKERS) == [("seed", 1), ("two", 9092)]
+
+
+def test_first_round_announces_nothing_twice() -> None:
+    harness = DiscoveryHarness(leader_id=2)
+    assert harness.queried(ApiKey.DISCOVER_BROKERS) == [("seed", 1), ("two", 9092)]
+
+
+def test_request_announces_all_listeners_of_a_node_with_several(harness: DiscoveryHarness) -> None:
+    harness.discovery.stop()
+    endpoints = [Endpoint("CONTROLLER", "me", 9092), Endpoint("SECURE", "me", 9093)]
+    for own_endpoints, announced in ((endpoints[:1], []), (endpoints, endpoints)):
+        harness.discovery.start(OWN_ADDRESS, own_endpoints)
+        message: Any = harness.calls[-1][2].build(0)
+        assert [(each.name, each.host, each.port) for each in message.listeners] == announced
+
+
+def test_voter_is_reached_at_its_listener_for_other_nodes(harness: DiscoveryHarness) -> None:
+    endpoints = (Endpoint("SECURE", "secure", 9093), Endpoint("CONTROLLER", "three", 9092))
+    harness.discovery.learn_voters([Voter(ReplicaKey(3, DIRECTORY), endpoints)], 4)
+    assert harness.discovery.endpoint_of(3) == endpoints[1]
 
 
 def test_all_known_addresses_are_queried_while_a_voter_has_none(
