@@ -158,7 +158,9 @@ def _authorization(node: NodeBasics, quorum: QuorumParts, metadata: MetadataPart
 
 class AclLoading:
     """Whether the image has reached the first high watermark that this node knew. Once complete, it stays
-    complete."""
+    complete.
+
+    A follower with an empty log commits offset 0 if a response has no records, which does not count."""
 
     def __init__(self, engine: RaftEngine, state_machine: StateMachine) -> None:
         self._engine = engine
@@ -168,5 +170,5 @@ class AclLoading:
     def is_complete(self) -> bool:
         if not self._is_complete:
             high_watermark, machine = self._engine.high_watermark, self._state_machine
-            self._is_complete = machine.is_readable and 0 <= high_watermark <= machine.applied_offset
+            self._is_complete = machine.is_readable and 0 < high_watermark <= machine.applied_offset
         return self._is_complete

@@ -1,4 +1,4 @@
-"""What a node says about itself and the quorum."""
+"""DescribeNode: the nodes of the quorum."""
 
 from __future__ import annotations
 
