@@ -158,9 +158,7 @@ def elect_unclean_leaders(controller: Controller) -> list[PartitionChangeRecord]
         if not topic_rules.unclean_election:
             continue
         partition = topic.partitions[tp.number]
-        record = build_partition_change(
-            tp, partition, PartitionChange(election=Election.UNCLEAN), topic_rules
-        )
+        record = build_partition_change(tp, partition, PartitionChange(), topic_rules)
         if record is not None and partition.apply(record).leader != NO_LEADER:
             records.append(record)
             if len(records) == MAX_SWEEP_RECORDS:

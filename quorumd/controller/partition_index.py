@@ -86,27 +86,20 @@ class PartitionIndex:
             _set_marked(self.with_elr, tp, has_elr, changes)
 
     def add(self, other: PartitionIndex, changes: list[UndoEntry]) -> None:
-        """Add the partitions of another index, all of them new. The other index must not be used afterwards."""
+        """Add the partitions of another index, which must not be used afterwards.
+
+        All of them are new: the first active replica leads each, and none is being reassigned or has an ELR.
+        """
         for name, count in other._numbers.items():
             assign(self._numbers, name, self._numbers[name] + count, changes)
         for leader, count in other.leader_counts.items():
             assign(self.leader_counts, leader, self.leader_count(leader) + count, changes)
-        for mine, others in (
-            (self._partitions_by_broker, other._partitions_by_broker),
-            (self.rebalance_candidates, other.rebalance_candidates),
-        ):
-            for broker_id, partitions in others.items():
-                if broker_id in mine:
-                    add_all(mine[broker_id], partitions, changes)
-                else:
-                    assign(mine, broker_id, partitions, changes)
-        for marks, marked in (
-            (self.leaderless, other.leaderless),
-            (self.reassigning, other.reassigning),
-            (self.with_elr, other.with_elr),
-        ):
-            if marked:
-                add_all(marks, marked, changes)
+        by_broker = self._partitions_by_broker
+        for broker_id, partitions in other._partitions_by_broker.items():
+            if broker_id in by_broker:
+                add_all(by_broker[broker_id], partitions, changes)
+            else:
+                assign(by_broker, broker_id, partitions, changes)
 
     def remove(
         self, topic_id: KafkaUuid, partitions: Mapping[int, Partition], changes: list[UndoEntry]

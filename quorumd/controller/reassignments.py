@@ -9,7 +9,7 @@ from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
 from quorumd.controller.new_partitions import cordoned_brokers
 from quorumd.controller.partition import Partition, PartitionId, Replicas
-from quorumd.controller.partition_change import Election, PartitionChange, build_partition_change
+from quorumd.controller.partition_change import PartitionChange, build_partition_change
 from quorumd.controller.partition_rules import rules_for
 from quorumd.controller.partitions_by_topic import by_topic
 from quorumd.controller.reassignment import cancel, original_replicas_of, start
@@ -210,7 +210,6 @@ def _plan_cancel(
             adding=restored.adding,
             removing=restored.removing,
             original=restored.original,
-            election=Election.UNCLEAN if rules.unclean_election else Election.ORDINARY,
         ),
         rules,
     )

@@ -129,6 +129,10 @@ def test_versions_without_broker_epochs_skip_their_check(cluster: PartitionHarne
     assert cluster.alter([1, 2, 3], version=2) == 0
 
 
+def test_unknown_topic_id_is_reported_since_topics_have_ids(cluster: PartitionHarness) -> None:
+    assert cluster.alter([1, 2, 3], version=2, topic_id=STRANGER) == ErrorCode.UNKNOWN_TOPIC_ID
+
+
 def test_versions_before_topic_ids_name_the_topic(cluster: PartitionHarness) -> None:
     assert cluster.alter([1, 2, 3], version=0, topic_id=STRANGER) == 0
     assert cluster.partition.isr == (1, 2, 3)

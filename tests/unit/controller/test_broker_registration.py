@@ -191,6 +191,10 @@ def test_invalid_registration_is_rejected_without_changes(
     assert 4 not in cluster.controller.image.brokers
 
 
+def test_rack_of_255_characters_is_accepted(cluster: BrokerHarness) -> None:
+    assert cluster.register(4, rack="r" * 255).error_code == 0
+
+
 def test_first_directory_id_that_is_not_reserved_is_accepted(cluster: BrokerHarness) -> None:
     lowest = KafkaUuid(bytes(15) + b"\x64")
     assert cluster.register(4, log_dirs=[lowest]).error_code == 0

@@ -91,6 +91,13 @@ def test_invalid_quotas_are_refused_per_entity(wrong: wire.EntryData) -> None:
     assert list(controller.image.security.quotas) == [(("user", "bob"),)]
 
 
+def test_rate_of_connections_is_a_32_bit_number() -> None:
+    controller = SecurityController()
+    for value, error in ((2.0**31 - 1, 0), (2.0**31, ErrorCode.INVALID_REQUEST)):
+        quota = set_to(value, "connection_creation_rate")
+        assert alter(controller, entry({"ip": None}, quota)) == [error]
+
+
 def test_entity_occurs_once_per_request() -> None:
     controller = SecurityController()
     assert alter(controller, entry(ALICE, set_to(1.0)), entry(ALICE, set_to(2.0))) == [42, 42]

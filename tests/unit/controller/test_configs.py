@@ -97,6 +97,11 @@ def test_error_text_shortens_long_names(image: ClusterImage, resource: Resource,
     assert len(planned.message.encode()) < 1000
 
 
+def test_largest_node_id_has_configs(image: ClusterImage) -> None:
+    largest: Resource = (int(ConfigResourceType.BROKER), "2147483647")
+    assert plan_incremental(image, largest, [("a", SET, "1")]) == [ConfigRecord(*largest, "a", "1")]
+
+
 @pytest.mark.parametrize(("operation", "value"), [(SET, "€" * 10_000), (APPEND, "x" * 32_763)])
 def test_values_up_to_the_size_limit_are_accepted(image: ClusterImage, operation: int, value: str) -> None:
     planned = plan_incremental(image, METRICS, [("metrics", operation, value)])

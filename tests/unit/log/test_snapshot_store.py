@@ -56,6 +56,17 @@ def test_finds_snapshots_of_other_processes() -> None:
     assert store.latest == NEW
 
 
+def test_size_of_a_removed_snapshot_is_not_remembered() -> None:
+    disk, store = store_with(OLD)
+    before = store.size(OLD)
+    disk.remove(store.path(OLD))
+    store.rescan()
+    assert store.size(OLD) is None
+    write_snapshot(disk, "log", OLD, values=[])
+    store.rescan()
+    assert (store.size(OLD) or 0) < (before or 0)
+
+
 def test_serves_chunks() -> None:
     _, store = store_with(OLD)
     size = store.size(OLD)
