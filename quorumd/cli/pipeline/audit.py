@@ -158,11 +158,11 @@ def verdict(report: AuditReport) -> str:
 
 def _committed(report: AuditReport) -> str:
     voters = ", ".join(map(str, report.voters))
-    source = f"voters {voters}, by {report.voters_from}"
+    source = f"voters {voters} from {report.voters_from}"
     if not report.commitment.claims:
-        return f"committed up to: not known from these directories ({source})"
+        return f"committed offset: not known from these directories ({source})"
     claim = report.commitment.claims[0]
-    return f"committed up to offset {claim.offset:,}: node {claim.node}, {claim.why} ({source})"
+    return f"committed offset: {claim.offset:,} ({claim.why}; {source})"
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:

@@ -170,8 +170,11 @@ def _claims(
     for node, copy in copies.items():
         state = sidecar_files[node].state
         epoch = max(copy.last_epoch, state.leader_epoch if state is not None else -1)
-        known = [(sidecar_files[node].high_watermark, "its high-watermark checkpoint")]
-        known += [(snapshot.file.end_offset, f"its {snapshot.file.name}") for snapshot in checked[node][0]]
+        known = [(sidecar_files[node].high_watermark, f"high-watermark checkpoint of node {node}")]
+        known += [
+            (snapshot.file.end_offset, f"{snapshot.file.name} of node {node}")
+            for snapshot in checked[node][0]
+        ]
         for offset, why in known:
             if copy.start_offset < offset <= copy.end_offset:
                 yield Claim(offset, node, epoch, why)

@@ -84,7 +84,8 @@ def majority_claim(
     for copy in given:
         reached = sorted((_common(copy, other, pairs) for other in given), reverse=True)
         offset = _below_rivals(copy, copies.values(), reached[needed - 1], pairs)
-        claims.append(Claim(offset, copy.node, epoch_below(copy, offset), "held by a majority of the voters"))
+        why = f"copies of a majority of the voters, node {copy.node} among them"
+        claims.append(Claim(offset, copy.node, epoch_below(copy, offset), why))
     return max(claims)
 
 

@@ -115,7 +115,7 @@ def _judge(
             detail += "; these directories do not show which one is correct"
         return Finding(Severity.CRITICAL, "DIVERGED", detail, *nodes, *span, committed)
     if all(claims):
-        reasons = "; ".join(f"node {c.node}: {c.why}" for c in claims if c is not None)
+        reasons = "; ".join(c.why for c in claims if c is not None)
         detail = f"both versions are recorded as committed ({reasons})"
         return Finding(Severity.CRITICAL, "DIVERGED", detail, *nodes, *span, True)
     if claims[1] is not None or (claims[0] is None and epochs[1] > epochs[0]):

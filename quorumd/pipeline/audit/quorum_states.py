@@ -142,12 +142,12 @@ def voters_of(
     """Return the voters and their source: the log, quorum-state, or else the given directories."""
     sets = [each for found in controls.values() for each in found.voter_sets[-1:]]
     if sets:
-        return max(sets).voters, "the voters' record in the log"
+        return max(sets).voters, "the VotersRecord"
     leaderships = [each for found in controls.values() for each in found.leaderships[-1:]]
     if leaderships:
         last = max(leaderships, key=lambda each: (each.epoch, each.offset))
         if last.voters:
-            return last.voters, f"the leader's record of epoch {last.epoch}"
+            return last.voters, f"the LeaderChangeMessage of epoch {last.epoch}"
     states = [b.state for b in sidecar_files.values() if b.state is not None and b.state.current_voters]
     if states:
         newest = max(states, key=lambda state: (state.leader_epoch, state.applied_offset))

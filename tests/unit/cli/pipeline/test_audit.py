@@ -53,9 +53,29 @@ def test_sound_copies(nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()
     end = damaged_logs.end_offset(nodes[1])
     assert shows(lines[0], "node 1", f"offsets 0 to {end:,}", "epoch")
-    assert shows(lines[3], "committed", f"{end:,}", "majority", "voters 1, 2, 3")
+    assert lines[3] == (
+        f"committed offset: {end:,} (copies of a majority of the voters, node 3 among them; "
+        "voters 1, 2, 3 from the LeaderChangeMessage of epoch 5)"
+    )
     assert shows(lines[4], f"{3 * end:,} records")
     assert lines[5:] == ["clean"]
+
+
+def test_committed_offset_of_a_single_voter_is_its_checkpoint(
+    nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged_logs.save_high_watermark(nodes[3], 4037)
+    assert run(arguments({3: nodes[3]})) == CLEAN
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.startswith("committed offset: 4,037 (high-watermark checkpoint of node 3; voters ")
+
+
+def test_committed_offset_of_a_single_voter_without_checkpoint_is_not_known(
+    nodes: dict[int, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments({3: nodes[3]})) == CLEAN
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.startswith("committed offset: not known from these directories (voters ")
 
 
 def test_sound_copies_print_the_documented_output(

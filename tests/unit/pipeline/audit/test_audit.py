@@ -213,6 +213,10 @@ def test_two_committed_ends_are_critical(nodes: dict[int, Path]) -> None:
     finding = the_alarm(audited(nodes))
     assert reported(finding)[:3] == ("DIVERGED", 3, offset)
     assert finding.committed
+    assert (
+        "(copies of a majority of the voters, node 2 among them; high-watermark checkpoint of node 3)"
+        in finding.detail
+    )
 
 
 def test_torn_tail_is_reported(nodes: dict[int, Path]) -> None:
