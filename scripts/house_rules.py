@@ -55,6 +55,7 @@ PURE = tuple(
         "protocol/",
         "log/",
         "security/",
+        "quotas/",
         "broker/",
         "node/",
     )

@@ -35,6 +35,7 @@ BAD = {
     "sleep: asyncio": ("tests/unit/a.py", "import asyncio\nasync def f():\n    await asyncio.sleep(1)\n"),
     "sleep: from": ("tests/property/a.py", "from time import sleep\n"),
     "pure: import": ("quorumd/raft/a.py", f"{DOC}import random\n"),
+    "pure: quotas": ("quorumd/quotas/a.py", f"{DOC}import time\n"),
     "pure: from": ("quorumd/node/a.py", f"{DOC}from os.path import join\n"),
     "pure: import inside a function": ("quorumd/log/a.py", f"{DOC}def _f():\n    import time\n"),
     "pure: call that differs between runs": (
