@@ -124,8 +124,8 @@ class BeginQuorumEpochRequest(Message):
         # int64 1+, tag 10000 in 1+, left out where a version lacks it. When the leader started, Unix time in
         # ms, as in DiscoverBrokers: the newer address wins. 0 from an Apache Kafka leader.
         "boot_timestamp",
-        # int64 1+, tag 10001 in 1+, left out where a version lacks it. Random; the receiver's fetches count
-        # as acknowledgements in this epoch if they return it. 0 from an Apache Kafka leader.
+        # int64 1+, tag 10001 in 1+, left out where a version lacks it. A random token. Fetches that return it
+        # count as acknowledgements in this epoch. 0 from an Apache Kafka leader.
         "epoch_token",
     )
     NAME = "BeginQuorumEpochRequest"

@@ -110,8 +110,9 @@ class DiscoverBrokersResponse(Message):
         "replica_id",
         # uuid 0+, tag 10001 in 0+. The replica's directory id.
         "replica_directory_id",
-        # int8 0+, tag 10002 in 0+. The node's quorum state. 0: not set, 1: none, 2: may found a quorum, 3:
-        # has records or an epoch.
+        # int8 0+, tag 10002 in 0+. The node's quorum state. 0: UNKNOWN, the field is not set; 1: BLANK, the
+        # node has no record, snapshot or epoch; 2: FOUNDER, it is blank and may found a quorum; 3: MEMBER, it
+        # has a record, snapshot or epoch.
         "standing",
         # []Founder 0+, tag 10003 in 0+. The nodes that may found a quorum with this one.
         "founders",
