@@ -33,6 +33,7 @@ SPOKEN = {
     int(ApiKey.API_VERSIONS): (0, 4),
     int(ApiKey.METADATA): (0, 13),
     int(ApiKey.PRODUCE): (3, 13),
+    int(ApiKey.CREATE_TOPICS): (2, 7),
     int(ApiKey.SASL_HANDSHAKE): (0, 1),
     int(ApiKey.SASL_AUTHENTICATE): (0, 2),
 }

@@ -7,6 +7,11 @@ import pytest
 from quorumd.node.sessions.fair_shares import BULK_BYTES, ITERATION_MS, MAX_HELD_BYTES, REQUESTS_PER_ITERATION
 from quorumd.node.sessions.server_session import MAX_PENDING_BYTES
 from quorumd.protocol.connection import DECODED_BYTES, LARGE_REQUEST, Request, ServerConnection
+from quorumd.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.routes import Session
 from tests.support.node.session_harness import SessionHarness
@@ -175,8 +180,8 @@ def test_large_request_counts_once_it_is_decoded(harness: SessionHarness) -> Non
 def test_client_whose_request_exceeds_the_memory_is_aborted_while_it_is_decoded(
     harness: SessionHarness,
 ) -> None:
-    topics = [MetadataRequestTopic(name="t")] * 6000
-    harness.session.received(harness.client.request(MetadataRequest(topics), 12)[1])
+    topics = [CreatableTopic("t", configs=[CreatableTopicConfig("c", "v")] * 5)] * 3000
+    harness.session.received(harness.client.request(CreateTopicsRequest(topics), 7)[1])
     harness.transport.unsent_bytes = MAX_HELD_BYTES - harness.session.held_bytes
     harness.time.end_turn()
     assert harness.transport.is_closed
