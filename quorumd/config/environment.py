@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from quorumd.config.properties import Property
 
 PREFIX = "QUORUMD_"
-OTHERS = ("QUORUMD_BOOTSTRAP_SERVER", "QUORUMD_COMMAND_CONFIG", "QUORUMD_COMPILE")
+OTHERS = ("QUORUMD_BOOTSTRAP_SERVER", "QUORUMD_COMMAND_CONFIG", "QUORUMD_COMPILE", "QUORUMD_PASSWORD")
 """Variables that are not settings but options of commands and of the package build."""
 
 

@@ -42,9 +42,9 @@ def handle_vote_request(replica: Replica, state: RoleState, event: RequestReceiv
     else:
         if request.epoch > replica.epoch:
             if replica.is_blank and request.last.offset == 0:
-                replica.respond(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, request.epoch, False))
-                return
-            refusal = newer_epoch_refusal(replica, event, request.candidate, request.epoch)
+                refusal: str | None = "neither this node nor the candidate has records"
+            else:
+                refusal = newer_epoch_refusal(replica, event, request.candidate, request.epoch)
             if refusal is not None:
                 report_refusal(replica, event, kind_of(request), request.candidate.id, refusal)
                 replica.respond(event.reply, VoteResponse(ErrorCode.NONE, NO_NODE, request.epoch, False))

@@ -59,14 +59,17 @@ class RequestAuthorization:
         )
 
     def guard(self, routes: Iterable[Route], rules: Mapping[int, Rule] = NODE_RULES) -> Iterable[Route]:
-        """Return routes that check the client's rights before they call the handler."""
+        """Return routes that check the client's rights before they call the handler.
+
+        Raises KeyError for an API without a rule, which would be open to everyone.
+        """
         if self.authorizer is None:
             return routes
-        return [self._guarded(route, rules.get(route.api_key)) for route in routes]
+        return [self._guarded(route, rules[route.api_key]) for route in routes]
 
-    def _guarded(self, route: Route, rule: Rule | None) -> Route:
+    def _guarded(self, route: Route, rule: Rule) -> Route:
         key, handler = route.api_key, route.handler
-        if rule is None or key in CHECKED_BY_LEADER:
+        if key in CHECKED_BY_LEADER:
             return route
         is_forwarded = key in ENVELOPE_APIS
 

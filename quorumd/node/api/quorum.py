@@ -16,7 +16,7 @@ from quorumd.node.api.endpoints import NodeEndpoints
 from quorumd.node.statistics import NodeStatistics
 from quorumd.node.wire import fetch_messages, quorum_messages, snapshot_messages
 from quorumd.ports import ANONYMOUS
-from quorumd.protocol.apis import RAFT_FETCH_VERSION
+from quorumd.protocol.apis import APIS, RAFT_FETCH_VERSION
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import (
     begin_quorum_epoch_response,
@@ -335,6 +335,9 @@ class QuorumApis:
         self, session: Session, request: Request[Message], response: Callable[..., Message]
     ) -> None:
         self._statistics.count_error(request.api_key, int(ErrorCode.INCONSISTENT_CLUSTER_ID))
+        logger.debug(
+            "refused a %s of %s: it is for another cluster", APIS[request.api_key].name, session.origin.peer
+        )
         session.respond(request, response(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
 
 

@@ -247,6 +247,7 @@ _CLUSTER_ACTION: Final = requires(Operation.CLUSTER_ACTION)
 _DESCRIBE: Final = requires(Operation.DESCRIBE)
 
 NODE_RULES: Final[Mapping[int, Rule]] = {
+    **dict.fromkeys((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), unrestricted),
     ApiKey.METADATA: metadata,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: rights.describe_topic_partitions,
@@ -321,4 +322,4 @@ NODE_RULES: Final[Mapping[int, Rule]] = {
         unrestricted,
     ),
 }
-"""The rules by API key. ApiVersions requires no operation."""
+"""The rules by API key, one for each API of a node."""

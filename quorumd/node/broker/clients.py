@@ -20,6 +20,7 @@ from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller import ControllerApis
 from quorumd.node.api.describe_node import NodeApis
 from quorumd.node.api.quorum import QuorumApis
+from quorumd.node.api.rights import unrestricted
 from quorumd.node.api.sasl import SaslApis
 from quorumd.node.api.security import SecurityApis
 from quorumd.node.api.topics import TopicApis
@@ -57,7 +58,7 @@ PUBLIC_APIS: Final = FORWARDABLE | {
 }
 """The APIs of a node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
 BROKER_RULES: Final = {**TOPIC_RULES, **GROUP_RULES}
-"""The ACL operations that the broker's APIs require."""
+"""The ACL operations that the broker's APIs require, but for Fetch, which checks the partitions of its session."""
 _FAMILIES: Final = (
     QuorumApis,
     VoterApis,
@@ -144,9 +145,10 @@ class ClientListeners:
     def add_broker_apis(self, routes: Iterable[Route]) -> None:
         """Serve the APIs of the broker; requests about the quorum itself stay with the node."""
         assert self._authorization is not None
+        rules = {**BROKER_RULES, ApiKey.FETCH: unrestricted}
         self.router.add(
             Route(request_class(route.api_key), self._keep_quorum_requests(route), route.min_version)
-            for route in self._authorization.guard(routes, BROKER_RULES)
+            for route in self._authorization.guard(routes, rules)
         )
 
     def check_configs(self, is_checked: Callable[[Message], bool]) -> None:

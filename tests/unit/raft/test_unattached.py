@@ -11,7 +11,7 @@ from quorumd.raft.quorum_state import QuorumState
 from quorumd.raft.roles import Role
 from quorumd.raft.voters import VoterSet
 from tests.support.raft.quorum import key, voter_set
-from tests.support.raft.single_engine import EngineHarness, fetch_error
+from tests.support.raft.single_engine import EngineHarness, fetch_error, vote
 
 
 def test_fetches_from_any_peer_to_find_leader() -> None:
@@ -133,6 +133,15 @@ class TestFirstElection:
         bench.fire()
         bench.respond(2, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 5))
         assert bench.engine.is_blank
+
+    def test_blank_replica_refuses_and_reports_a_candidate_without_records(self) -> None:
+        bench = EngineHarness((), founders=())
+        response = bench.deliver(vote(1, (0, 0)))
+        assert not response.granted
+        assert bench.engine.is_blank
+        refused = bench.effects.refused
+        assert refused is not None
+        assert (refused.kind, refused.sender, refused.epoch) == ("vote", 2, 1)
 
 
 def test_resigned_leader_campaigns_without_a_successor() -> None:
