@@ -2,18 +2,19 @@
 
     QuorumdError
       MalformedMessage      input bytes that are not a valid message, batch or frame
-        MessageTooLarge     a message with more elements than allowed
-      UnsupportedVersion    a message that this version of an API cannot carry
+        MessageTooLarge     a message whose elements would take too much memory
+      AuthenticationFailed  one side of a connection could not be authenticated
+      UnsupportedVersion    an unknown version of a message, or one that cannot carry the value of a field
       ConfigError           an invalid properties file or option
-      StorageError
-        CorruptLog          files that must not be repaired silently; the node refuses to run on them
-        CorruptSnapshot     a damaged snapshot; the log does not depend on it
-        UnknownRecord       a record written by a later version, which this version cannot apply
-        DiskFull            no free space: nothing was written, acknowledged data stays
+      StorageError          the data directory cannot be used
+        CorruptLog          files that must not be repaired silently; the node does not run on them
+        CorruptSnapshot     a damaged snapshot, which can be replaced
+        UnknownRecord       a record of a later version, which this version cannot apply
+        DiskFull            no free space: nothing was written, acknowledged data is intact
         FlushFailed         a flush failed: it is unknown what is durable, so the node must stop immediately
         DirectoryInUse      another process has locked the data directory
       RequestError          a node rejects a request or a part of it, with the error code of its response
-      RequestFailed         a client's request got no response or an error response
+      RequestFailed         a client received an error response or none
       JobFailed             a job of the data pipeline failed
       InputIncomplete       files that the data pipeline needs are missing or damaged
 
@@ -26,8 +27,8 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The exit codes of every command and of the daemon, each with one `meaning`; `QuorumdError.exit_code` has those
-    of errors."""
+    """The exit codes of every command and of the daemon; each has one meaning. `QuorumdError.exit_code` is that of an
+    error."""
 
     DONE = 0
     FAILED = 1
@@ -72,15 +73,15 @@ class QuorumdError(Exception):
 
 
 class MalformedMessage(QuorumdError):
-    """Input bytes that are not a valid message. Only the connection that sent them is closed."""
+    """Input bytes that are not a valid message. If a connection received them, only that one is closed."""
 
 
 class MessageTooLarge(MalformedMessage):
-    """A message whose elements would take too much memory. It was not decoded; the next message can be."""
+    """A message whose elements would take too much memory. It is not decoded; later messages can be."""
 
 
 class AuthenticationFailed(QuorumdError):
-    """One side of a connection did not prove who it is. The text may be sent to the other side."""
+    """One side of a connection could not be authenticated. The text may be sent to the other side."""
 
 
 class UnsupportedVersion(QuorumdError):
@@ -100,7 +101,7 @@ class StorageError(QuorumdError):
 
 
 class CorruptLog(StorageError):
-    """A file of the data directory is damaged in a way that repairing it could lose acknowledged data."""
+    """A file of the data directory is damaged such that repairing it could lose acknowledged data."""
 
 
 class CorruptSnapshot(StorageError):
@@ -108,7 +109,7 @@ class CorruptSnapshot(StorageError):
 
 
 class UnknownRecord(StorageError):
-    """A log or snapshot holds a record of an unknown type or version. Nothing was written."""
+    """A log or snapshot contains a record of an unknown type or version. Nothing was written."""
 
 
 class DiskFull(StorageError):
@@ -135,12 +136,12 @@ class RequestError(QuorumdError):
 
 
 def invalid_config(message: str) -> RequestError:
-    """Return the error of a config whose name or value is invalid."""
+    """Return the error for a config whose name or value is invalid."""
     return RequestError(ErrorCode.INVALID_CONFIG, message)
 
 
 class RequestFailed(QuorumdError):
-    """A request got an error response, or none. `error_code` is Kafka's; 0 without a response."""
+    """A client's request got an error response or none. `error_code`: that of the response, 0 without one."""
 
     def __init__(self, message: str, error_code: int = 0) -> None:
         super().__init__(message)
@@ -148,7 +149,7 @@ class RequestFailed(QuorumdError):
 
 
 class JobFailed(QuorumdError):
-    """A job of the data pipeline failed; the text is its cause in one line and names the log with the rest."""
+    """A job of the data pipeline failed; the text is one line with the cause, and names the log with the details."""
 
     exit_code = ExitCode.JOB_FAILED
 
@@ -160,10 +161,10 @@ class InputIncomplete(QuorumdError):
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes, as far as quorumd sends or understands them; `ErrorCode.describe` names any number.
+    """Kafka's error codes, as far as quorumd sends or handles them; `ErrorCode.describe` names any number.
 
-    1001 and 1002 are private to quorumd nodes (KIP-595 draft, never given a number by Kafka) and appear only in
-    responses of private APIs.
+    NOT_FOLLOWER is that of the KIP-595 draft, to which Kafka never assigned a number. Only responses of private APIs
+    have it.
     """
 
     UNKNOWN_SERVER_ERROR = -1
@@ -285,7 +286,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def describe(cls, code: int) -> str:
-        """`NAME (number)`; unknown numbers as `error number`."""
+        """Return `NAME (number)`, or `error number` for an unknown one."""
         try:
             return f"{cls(code).name} ({code})"
         except ValueError:

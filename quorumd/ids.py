@@ -17,7 +17,7 @@ NO_NODE = -1
 
 
 class KafkaUuid(bytes):
-    """16 bytes that print as Kafka prints a Uuid: url-safe base64 without padding, 22 characters."""
+    """A Uuid of 16 bytes, printed as in Kafka: 22 characters of URL-safe base64 without padding."""
 
     __slots__ = ()
 
@@ -41,13 +41,13 @@ class KafkaUuid(bytes):
 
 
 ZERO_UUID = KafkaUuid(bytes(16))
-"""The Uuid for "unknown" wherever a directory id or topic id is optional."""
+"""The Uuid for "unknown" or "none" where a directory id or topic id is optional."""
 
 METADATA_TOPIC_ID = KafkaUuid(bytes(15) + b"\x01")
 
 
 def id_or_hex(value: bytes) -> str:
-    """Format bytes of unknown meaning: 16 bytes as a Uuid, others as hex."""
+    """Format bytes of unknown meaning: 16 bytes as a Uuid, others in hexadecimal."""
     return str(KafkaUuid(value)) if len(value) == len(ZERO_UUID) else value.hex()
 
 
@@ -74,14 +74,14 @@ class ReplicaKey(NamedTuple):
 class OffsetAndEpoch(NamedTuple):
     """A position in a log: an exclusive end offset and the epoch of the record before it.
 
-    Positions of different logs compare by `(epoch, offset)`, see `is_at_least`.
+    Positions of different logs are compared by `(epoch, offset)`: see `is_at_least`.
     """
 
     offset: int
     epoch: int
 
     def is_at_least(self, other: OffsetAndEpoch) -> bool:
-        """Whether this log is at least as up to date as `other` (Raft paper 5.4.1)."""
+        """Whether a log that ends here is at least as up-to-date as one that ends at `other` (Raft paper, 5.4.1)."""
         return (self.epoch, self.offset) >= (other.epoch, other.offset)
 
 

@@ -1,4 +1,4 @@
-"""Limits the log lines that any client can cause: one per interval and kind, with the number of those suppressed."""
+"""Limits the log lines that clients can cause to one per interval and kind, with the number of lines suppressed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 INTERVAL_MS: Final = 10_000.0
 MAX_KINDS: Final = 256
-"""Kinds that are distinguished within an interval; further ones share a line."""
+"""Number of kinds that are distinguished within an interval; further kinds share one line."""
 _FURTHER: Final = object()
 
 
@@ -23,14 +23,14 @@ class LogLimit:
 
     @property
     def kinds(self) -> int:
-        """How many kinds it remembers."""
+        """Number of remembered kinds."""
         return len(self._kinds)
 
     def admit(self, kind: Hashable) -> int | None:
-        """Return how many lines of this kind were suppressed since the last one, None to suppress this one."""
+        """Return the number of lines of this kind suppressed since the last one, None to suppress this one too."""
         now = self._now_ms()
         if kind not in self._kinds:
-            kind = self._kind_with_room(kind, now)
+            kind = self._add_kind(kind, now)
         logged_at, suppressed = self._kinds.get(kind, (-inf, 0))
         if now - logged_at >= INTERVAL_MS:
             self._kinds[kind] = (now, 0)
@@ -38,8 +38,8 @@ class LogLimit:
         self._kinds[kind] = (logged_at, suppressed + 1)
         return None
 
-    def _kind_with_room(self, kind: Hashable, now: float) -> Hashable:
-        """The kind, after the kinds of earlier intervals are forgotten, or the shared one if all are recent."""
+    def _add_kind(self, kind: Hashable, now: float) -> Hashable:
+        """Return the kind if it can be added, forgetting those of earlier intervals; else the shared kind."""
         if len(self._kinds) < self._max_kinds:
             return kind
         recent = {each: last for each, last in self._kinds.items() if now - last[0] < INTERVAL_MS}

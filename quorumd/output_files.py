@@ -1,8 +1,8 @@
 """Files that commands write at paths chosen by their user, perhaps in a directory that others can write, such as
 /tmp.
 
-No symlink at such a path is followed: another user may have planted one that leads to a file of this user. Devices
-and pipes, such as /dev/stdout or that of `>(gzip)`, are written to.
+A symlink at such a path is not followed, since another user may have created it to overwrite a file of this user.
+Devices and pipes, such as /dev/stdout or that of `>(gzip)`, are written to.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 DEFAULT_MODE: Final = 0o666
-"""Limited by the umask."""
+"""Permissions of a new file, limited by the umask."""
 _STREAMS: Final = (Path("/dev"), Path("/proc"))
 _SHARED_MEMORY: Final = Path("/dev/shm")
 
 
 @contextmanager
 def replacing(path: Path, mode: int = DEFAULT_MODE) -> Iterator[BinaryIO]:
-    """Write a new file, which replaces what is at the path when the block ends without an error. Raises OSError."""
+    """Open a new file, which atomically replaces the one at the path if the block ends without an error. Raises
+    OSError."""
     pending = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(pending, flags, mode)
@@ -36,7 +37,7 @@ def replacing(path: Path, mode: int = DEFAULT_MODE) -> Iterator[BinaryIO]:
 
 
 def write_output(path: Path, content: str | bytes) -> None:
-    """Write a whole file, or to a device or pipe. Raises OSError."""
+    """Replace a file, or write to a device or pipe. Raises OSError."""
     encoded = content.encode() if isinstance(content, str) else content
     if _is_stream(path):
         with os.fdopen(open_for_appending(path), "wb") as stream:
@@ -47,7 +48,7 @@ def write_output(path: Path, content: str | bytes) -> None:
 
 
 def open_for_appending(path: Path, mode: int = DEFAULT_MODE) -> int:
-    """Open a file, which may be new, for appending, and return its descriptor. Raises OSError, for a symlink too."""
+    """Open an existing or new file for appending, and return its descriptor. Raises OSError, also for a symlink."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     return os.open(path, flags if _is_of_the_system(path) else flags | os.O_NOFOLLOW, mode)
 
@@ -64,6 +65,6 @@ def _is_stream(path: Path) -> bool:
 
 
 def _is_of_the_system(path: Path) -> bool:
-    """Whether symlinks in this directory are made by the system, such as /dev/stdout."""
+    """Whether symlinks in this directory, such as /dev/stdout, are created by the system."""
     parents = Path(os.path.normpath(path.absolute())).parents
     return any(each in parents for each in _STREAMS) and _SHARED_MEMORY not in parents

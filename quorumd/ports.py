@@ -17,10 +17,10 @@ from quorumd.ids import KafkaUuid
 T = TypeVar("T")
 
 ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a connection that proves nothing: PLAINTEXT, or TLS without a client certificate."""
+"""The principal of a connection without authentication: PLAINTEXT, or TLS without a client certificate."""
 
 MIN_DUTY_CYCLE = 0.1
-"""The lowest share of the time for which a subprocess job works."""
+"""The lowest share of the time during which a subprocess job works."""
 
 
 class Timer(Protocol):
@@ -46,14 +46,16 @@ class Clock(Protocol):
         """Call back after the current callback, in the same turn of the loop if possible; used to batch work."""
 
     def charge(self, records: int) -> None:
-        """Account for the time to apply, encode or load this many records. Advances simulated time; no effect on a
-        real clock."""
+        """Account for the time that applying, encoding or loading this many records takes. Advances simulated time;
+        no effect on a real clock."""
 
 
 class Entropy(Protocol):
+    """Random numbers."""
+
     def randrange(self, bound: int) -> int:
-        """A uniform integer in [0, bound). `bound` is at least 1; above 2^32 the integer is a secret, which earlier
-        ones do not reveal."""
+        """A uniformly distributed integer in [0, bound). `bound`: at least 1. Above 2^32 the integer is
+        unpredictable, for secrets."""
 
     def uuid(self) -> KafkaUuid:
         """A random Uuid that is not reserved by Kafka and does not start with '-' as text."""
@@ -137,7 +139,7 @@ class Disk(Protocol):
         """
 
     def throttle_subprocess(self, duty_cycle: float) -> None:
-        """Set the share of the time, at most 1, for which the subprocess job works; no effect without a job."""
+        """Set the share of the time, at most 1, during which the subprocess job works; no effect without a job."""
 
 
 class Transport(Protocol):
@@ -153,12 +155,13 @@ class Transport(Protocol):
         """Close without sending the queued bytes; `Connection.closed` follows."""
 
     def pause_reading(self) -> None:
-        """Receive nothing more for now; `Connection.closed` follows nevertheless once the other side is gone."""
+        """Stop receiving until `resume_reading`. `Connection.closed` still follows if the other side goes away."""
 
     def resume_reading(self) -> None: ...
 
     def reserve_for_host(self) -> None:
-        """Admit connections from the other side's host beyond the limits on others: it is a node of the quorum."""
+        """Exempt connections from the other side's host from the limits on connections: it is a node of the
+        quorum."""
 
     @property
     def peer(self) -> str:
@@ -166,11 +169,11 @@ class Transport(Protocol):
 
     @property
     def principal(self) -> str:
-        """Who has proved to be at the other side, as `Type:Name`; ANONYMOUS without a proof."""
+        """The authenticated principal of the other side, as `Type:Name`; ANONYMOUS without authentication."""
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes queued and not yet sent, for back-pressure."""
+        """Number of bytes queued and not yet sent, for backpressure."""
 
 
 class Connection(Protocol):
@@ -191,6 +194,8 @@ class Connection(Protocol):
 
 
 class Listener(Protocol):
+    """A bound address that accepts connections."""
+
     @property
     def port(self) -> int:
         """The bound port, also if 0 was requested."""
@@ -200,7 +205,7 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """`listener`: the name of the listener at the accepting side, whose TLS settings apply to both sides."""
+    """Connections. `listener`: the name of the accepting side's listener, whose TLS settings apply to both sides."""
 
     def listen(self, host: str, port: int, accept: Callable[[], Connection], listener: str = "") -> Listener:
         """Bind and call `accept` for every incoming connection. Raises OSError if the address is in use."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Generate quorumd/protocol/messages/ from schemas/.
 
-    scripts/generate_messages.py            write stale and missing modules, delete those without a schema
+    scripts/generate_messages.py            write stale and missing modules, delete modules without a schema
     scripts/generate_messages.py --check    only compare; print every stale, missing and surplus module
 
 Exit codes: 0 up to date; 1 differences (--check); 2 an invalid schema.
@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def load_schemas(directory: Path) -> list[MessageSchema]:
-    """Load the schemas of a directory, sorted by name. Raises SchemaError with every problem of every file, one per
-    line."""
+    """Load the schemas of a directory, sorted by file name. Raises SchemaError with the problems of all files, one
+    per line."""
     problems: list[str] = []
     messages: dict[Path, MessageSchema] = {}
     for path in sorted(directory.glob("*.json")):
@@ -47,17 +47,17 @@ def load_schemas(directory: Path) -> list[MessageSchema]:
 
 
 def generate(messages: list[MessageSchema]) -> dict[str, str]:
-    """Generate the text of every file of the package, by file name."""
+    """Return the text of every file of the package, by file name."""
     files = {f"{module_name(message.name)}.py": emit_module(message) for message in messages}
     return {**files, "__init__.py": emit_index(messages)}
 
 
 def differences(files: dict[str, str], package: Path) -> dict[str, str]:
-    """Compare the files of `package`: return file name to "stale", "missing" or "surplus"."""
-    there = {path.name: path.read_text(encoding="utf-8") for path in package.glob("*.py")}
-    found = {name: "missing" for name in files if name not in there}
-    found |= {name: "stale" for name, text in files.items() if there.get(name, text) != text}
-    return found | {name: "surplus" for name in there if name not in files}
+    """Compare `files` with those of `package`; return "stale", "missing" or "surplus" by file name."""
+    existing = {path.name: path.read_text(encoding="utf-8") for path in package.glob("*.py")}
+    found = {name: "missing" for name in files if name not in existing}
+    found |= {name: "stale" for name, text in files.items() if existing.get(name, text) != text}
+    return found | {name: "surplus" for name in existing if name not in files}
 
 
 def main(arguments: list[str] | None = None) -> int:

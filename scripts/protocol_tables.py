@@ -136,7 +136,7 @@ def _table(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or compare it."""
+    """Write the page, or compare it with `--check`; return the exit code."""
     sys.path.insert(0, str(ROOT))
     before = PAGE.read_text(encoding="utf-8")
     after = render(before)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """`quota.window.*`, and those of `controller_mutation_rate`."""
+    """Number and length of the windows: `quota.window.*`, and `controller.quota.window.*` for mutations."""
 
     windows: int = 11
     window_s: int = 1
@@ -37,14 +37,14 @@ class QuotaSettings:
 
 
 class QuotaCounters:
-    """Throttled requests and connections, and the sum of their times, by key of the quota."""
+    """Numbers of throttled requests and connections, and the sums of their throttle times, by key of the quota."""
 
     def __init__(self) -> None:
         self.throttled: dict[str, int] = {}
         self.throttle_ms: dict[str, int] = {}
 
     def count(self, key: str, throttle_ms: int) -> int:
-        """Count a throttle time above 0, and return it."""
+        """Count a throttle time unless it is 0, and return it."""
         if throttle_ms > 0:
             self.throttled[key] = self.throttled.get(key, 0) + 1
             self.throttle_ms[key] = self.throttle_ms.get(key, 0) + throttle_ms
@@ -65,7 +65,7 @@ class MutationQuota:
         self._now_ms = now_ms
 
     def take(self, partitions: int) -> bool:
-        """Use the quota for one topic; return False if the topic is rejected."""
+        """Charge the partitions of one topic to the quota; return False if the topic is rejected."""
         if self._is_strict:
             self.throttle_ms = self._bucket.throttle_ms(self._rate, self._now_ms)
             if self.throttle_ms > 0:
@@ -92,7 +92,7 @@ class ClientQuotas:
         self._buckets: dict[_Key, TokenBucket] = {}
 
     def record(self, key: str, principal: str, client_id: str | None, value: float, now_ms: float) -> int:
-        """Record what a client used."""
+        """Record usage by a client."""
         quota = self._quota(key, principal, client_id)
         if quota is None:
             return 0
@@ -104,18 +104,18 @@ class ClientQuotas:
         return self.counters.count(key, throttle_ms)
 
     def unrecord(self, key: str, principal: str, client_id: str | None, value: float, now_ms: float) -> None:
-        """Subtract usage that was recorded but did not happen."""
+        """Subtract usage that was recorded but did not take place."""
         quota = self._quota(key, principal, client_id)
         if quota is not None:
             self._rate((key, quota.user, quota.client_id)).record(-value, now_ms)
 
     def is_unused(self, key: str, principal: str, client_id: str | None, now_ms: float) -> bool:
-        """Whether a client has used nothing of a quota in all windows."""
+        """Whether a client has no usage of a quota in any window."""
         quota = self._quota(key, principal, client_id)
         return quota is None or self._rate((key, quota.user, quota.client_id)).rate(now_ms) == 0
 
     def max_burst(self, key: str, principal: str, client_id: str | None) -> float:
-        """Return the largest amount that a client may use at once: a larger one could never be within its quota."""
+        """Return the largest amount that a client may use at once; a larger one would always exceed its quota."""
         quota = self._quota(key, principal, client_id)
         settings = self._settings
         return inf if quota is None else quota.limit * (settings.windows - 1) * settings.window_s
@@ -123,7 +123,7 @@ class ClientQuotas:
     def mutations(
         self, principal: str, client_id: str | None, is_strict: bool, now_ms: float
     ) -> MutationQuota | None:
-        """Return the quota of one request that changes partitions, None without a limit."""
+        """Return the quota for one request that creates or deletes partitions, None if there is no limit."""
         quota = self._quota(MUTATION_RATE, principal, client_id)
         if quota is None:
             return None
@@ -133,7 +133,7 @@ class ClientQuotas:
         return MutationQuota(bucket, quota.limit, is_strict, now_ms)
 
     def connected(self, host: str, now_ms: float) -> int:
-        """Record a new connection, unless it exceeds the rate of its address: then it is to be closed after the
+        """Record a new connection unless it exceeds the rate of its address; then the caller closes it after the
         throttle time."""
         limit = connection_rate(self.quotas(), host)
         if limit is None:
@@ -157,7 +157,7 @@ class ClientQuotas:
 
 
 def _recently_used(tracked: dict[_Key, T], key: _Key, make: Callable[[], T]) -> T:
-    """Return the usage of a client as the most recently used one."""
+    """Return the usage of a client, creating it if necessary, and mark it as the most recently used."""
     found = tracked.pop(key, None)
     if found is None:
         found = make()

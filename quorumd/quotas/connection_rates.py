@@ -14,8 +14,8 @@ NO_RATE_LIMIT: Final = 2_147_483_647
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRateLimits:
-    """Connections per second: `node` for all listeners together, `listeners` for those that have a limit of their
-    own. The rate of the node does not delay connections at the `protected` listeners, which nodes and brokers use."""
+    """Limits in connections per second: `node` for all listeners together, `listeners` for those with their own
+    limit. That of the node does not delay connections at the `protected` listeners, which nodes and brokers use."""
 
     node: int = NO_RATE_LIMIT
     listeners: Mapping[str, int] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ConnectionRates:
         self._of_listener = {name: self._new_rate() for name in limits.listeners}
 
     def connected(self, listener: str, now_ms: float) -> int:
-        """Count a connection. Returns the milliseconds for which the listener accepts no further one."""
+        """Count a connection; return the time in milliseconds for which the listener must not accept another."""
         limits = self._limits
         wait_ms = 0
         if limits.node < NO_RATE_LIMIT:

@@ -1,7 +1,7 @@
 """Quota entities, and which of them applies to a client.
 
-The most specific quota applies: of user and client id, then of the user, then of the client id, each named
-entity before the default one (KIP-13, KIP-55, KIP-546).
+The most specific quota applies: that of user and client id, then that of the user, then that of the client id; a
+named entity takes precedence over the default one (KIP-13, KIP-55, KIP-546).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 
 class Quota(NamedTuple):
-    """A limit, and the clients that share it: those of a user, of a client id, or of both. "" means any."""
+    """A limit, and the clients that share it: those with this user and client id, "" for any."""
 
     limit: float
     user: str
@@ -44,7 +44,7 @@ def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Quota | Non
 
 
 def _candidates(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, str, str]]:
-    """Yield entities with the user and client id whose usage counts, the most specific first."""
+    """Yield entities, the most specific first, with the user and client id of the clients that share their quota."""
     if client_id:
         yield ((CLIENT_ID, client_id), (USER, user)), user, client_id
         yield ((CLIENT_ID, None), (USER, user)), user, client_id
@@ -69,7 +69,7 @@ def connection_rate(quotas: Quotas, host: str) -> float | None:
 
 
 def _short(host: str) -> str:
-    """Shorten an IPv6 address, which may be written in several ways."""
+    """Return the canonical form of an IPv6 address, which has several."""
     try:
         return str(ip_address(host))
     except ValueError:

@@ -16,7 +16,8 @@ class _Window:
 
 
 class WindowedRate:
-    """The rate per second over the last `count` windows of `window_ms`; a client may use all of it in a burst."""
+    """The rate per second over the last `count` windows of `window_ms`; a client may use the quota of all in a
+    burst."""
 
     __slots__ = ("_count", "_window_ms", "_windows")
 
@@ -34,7 +35,7 @@ class WindowedRate:
         windows[-1].last_ms = now_ms
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
-        """Return the time after which the rate is within the limit again, without further usage."""
+        """Return the time after which the rate would be within the limit again without further usage."""
         total, measured_ms = self._measure(now_ms)
         rate = total / measured_ms * 1000.0
         return round((rate - limit) / limit * measured_ms) if rate > limit else 0
@@ -45,7 +46,7 @@ class WindowedRate:
         return total / measured_ms * 1000.0
 
     def _measure(self, now_ms: float) -> tuple[float, float]:
-        """Return the usage and the time to which it is related: at least all windows but the current one."""
+        """Return the usage, and the time over which it is measured: at least all windows but the current one."""
         windows = self._windows
         while windows and now_ms - windows[0].last_ms >= self._count * self._window_ms:
             windows.popleft()
@@ -58,7 +59,7 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """Tokens that are refilled at a rate per second, at most those of `burst_s` seconds; initially full."""
+    """A bucket of tokens, refilled at a rate per second up to those of `burst_s` seconds; initially full."""
 
     __slots__ = ("_burst_s", "_tokens", "_updated_ms")
 

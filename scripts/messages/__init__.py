@@ -1,11 +1,11 @@
 """The message generator behind scripts/generate_messages.py.
 
-schema      the schema language as pydantic models, and reading of schema files
+schema      the schema language as pydantic models; reads schema files
 rules       checks beyond the models: ranges within ranges, tags without gaps, unique names
 layout      the Python and wire layout of a schema: names, types, defaults, struct codes, sizes
 source      lines of emitted code with their indentation
 classes     emits the slotted classes
 encoders    emits encode_vN
 decoders    emits decode_vN
-modules     assembles a module, and the index of all modules
+modules     assembles the module of a message, and the index of all modules
 """

@@ -1,6 +1,6 @@
 """Emits decode_vN: one function per version, nested structs inlined, runs of fixed-size fields in one unpack.
 
-Each field becomes a local variable; those of a nested struct have its name as prefix, so that all are distinct.
+Each field becomes a local variable; those of a nested struct have its name as a prefix, so that all are distinct.
 The function returns the message, the position after it, and the memory of its array elements, estimated. With
 `in_steps` it is a generator that yields after each array element: the memory of arrays whose counts are read.
 """
@@ -46,7 +46,7 @@ class Decoder:
         return f"    memory = 0\n{text}" if has_arrays else text
 
     def _struct(self, fields: list[FieldSchema], prefix: str) -> list[str]:
-        """Decode the fields into locals; return the arguments of the class, in the order of its parameters."""
+        """Emit the decoding of fields into local variables; return the arguments of the struct's class, in order."""
         for field in fields:
             if self._is_present(field) and (field.tagged_in(self._version) or self._may_be_null_list(field)):
                 self._declare(field, prefix)
@@ -121,7 +121,8 @@ class Decoder:
             self._source.line(f"{name}, pos = {self._reader(field)}(buf, pos)")
         elif field.nullable_in(self._version):
             self._source.line("pos += 1")
-            not_null = "> 0" if field.tagged_in(self._version) else "< 128"  # a varint there, an int8 here
+            # The presence of a nullable struct is a varint in a tagged field, an int8 elsewhere.
+            not_null = "> 0" if field.tagged_in(self._version) else "< 128"
             with self._source.block(f"if buf[pos - 1] {not_null}:"):
                 self._nested(field, f"{name} = ")
             self._else_null(field, name)
@@ -160,7 +161,7 @@ class Decoder:
         self._else_null(field, name)
 
     def _else_null(self, field: FieldSchema, name: str) -> None:
-        """Emit the branch for null where the local variable begins with another default."""
+        """Emit the branch for null if the local variable has another default."""
         if field.tagged_in(self._version) and literal(field) != "None":
             with self._source.block("else:"):
                 self._source.line(f"{name} = None")

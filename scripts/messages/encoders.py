@@ -34,7 +34,7 @@ class Encoder:
 
     def _struct(self, fields: list[FieldSchema], owner: str, out: str) -> None:
         for field in fields:
-            self._refuse_what_cannot_be_carried(field, owner)
+            self._reject_unsupported_value(field, owner)
         run: list[FieldSchema] = []
         plain = [field for field in fields if self._is_present(field) and not field.tagged_in(self._version)]
         for field in plain:
@@ -51,7 +51,8 @@ class Encoder:
     def _is_present(self, field: FieldSchema) -> bool:
         return self._version in field.versions
 
-    def _refuse_what_cannot_be_carried(self, field: FieldSchema, owner: str) -> None:
+    def _reject_unsupported_value(self, field: FieldSchema, owner: str) -> None:
+        """Emit the error for a value that this version cannot carry: not the default, or null."""
         value = f"{owner}.{snake_case(field.name)}"
         if not self._is_present(field):
             if field.ignorable:
@@ -171,13 +172,11 @@ class Encoder:
         payload = f"{snake_case(field.name)}_payload"
         self._source.line(f"{payload} = bytearray()")
         if field.nullable_in(self._version) and not (field.is_array or is_primitive(field.type)):
-            self._nullable_struct(
-                field, value, payload, 0
-            )  # In tagged fields null is a varint, not a byte of -1.
+            # In a tagged field, null is the varint 0 instead of the int8 -1.
+            self._nullable_struct(field, value, payload, 0)
         else:
             if literal(field) == "None":
-                field = field.model_copy(
-                    update={"nullable_versions": None}
-                )  # null is the default, not written at all
+                # Null is the default, so the field is written only if it is not null.
+                field = field.model_copy(update={"nullable_versions": None})
             self._variable(field, value, payload)
         self._source.line(f"{write_tag}({out}, {field.tag}, {payload})")

@@ -1,4 +1,4 @@
-"""The Python and wire layout of a schema: names, types, defaults, struct codes, minimum sizes."""
+"""The Python and wire layout of a schema: names, types, defaults, struct codes, sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIXED_CODES = {
     "float64": "d",
     "uuid": "16s",
 }
-"""Fixed-size types, with their codes in format strings of `struct`."""
+"""Fixed-size types and their codes in the format strings of `struct`."""
 
 FIXED_SIZES = {
     "bool": 1,
@@ -58,7 +58,7 @@ _INTEGER_RANGES = {
 
 
 class StructLayout(NamedTuple):
-    """A struct that becomes a class: the message itself, a nested struct or a common one."""
+    """A struct that becomes a class: the message itself, a nested struct or a common struct."""
 
     name: str
     about: str
@@ -73,7 +73,7 @@ def snake_case(name: str) -> str:
 
 
 def module_name(message_name: str) -> str:
-    """Return the module of a message in `quorumd.protocol.messages`."""
+    """Return the name of a message's module in `quorumd.protocol.messages`."""
     return snake_case(message_name)
 
 
@@ -82,7 +82,7 @@ def is_primitive(kind: str) -> bool:
 
 
 def structs_of(message: MessageSchema) -> list[StructLayout]:
-    """Return every struct of a message, each after those that it contains; the message itself is the last."""
+    """Return all structs of a message, each after those that it contains, so the message itself is the last."""
 
     def nested(fields: list[FieldSchema]) -> Iterator[StructLayout]:
         for field in fields:
@@ -104,14 +104,14 @@ def fields_of(field: FieldSchema, message: MessageSchema) -> list[FieldSchema]:
 
 
 def python_type(field: FieldSchema) -> str:
-    """Return the annotation of the field's attribute."""
+    """Return the type annotation of the field's attribute."""
     element = PYTHON_TYPES.get(field.element_type, field.element_type)
     annotation = f"list[{element}]" if field.is_array else element
     return f"{annotation} | None" if field.nullable_versions else annotation
 
 
 def literal(field: FieldSchema) -> str:
-    """Return the field's default as Python source; `[]` and `Struct()` if each object needs a fresh one.
+    """Return the field's default as Python source, which is `[]` or `Struct()` if each object needs a new one.
 
     Raises ValueError for a default that does not have the field's type.
     """
@@ -122,7 +122,7 @@ def literal(field: FieldSchema) -> str:
         return "None"
     if field.is_array:
         if text:
-            raise ValueError(f"{text!r}: the default of an array is null or empty")
+            raise ValueError(f"{text!r}: the default of an array must be null or empty")
         return "[]"
     return _scalar_literal(field.type, text)
 
@@ -132,7 +132,7 @@ def _scalar_literal(kind: str, text: str | None) -> str:
         value = int(text or "0", 0)
         low, high = _INTEGER_RANGES[kind]
         if not low <= value <= high:
-            raise ValueError(f"{text} does not fit into {kind}")
+            raise ValueError(f"{text} does not fit {kind}")
         return str(value)
     if kind == "bool":
         if text not in (None, "true", "false"):
@@ -150,13 +150,13 @@ def _scalar_literal(kind: str, text: str | None) -> str:
         return json.dumps(text or "")
     if kind in VARIABLE_TYPES:
         if text:
-            raise ValueError(f"{text!r}: the default of {kind} is null or empty")
+            raise ValueError(f"{text!r}: the default of {kind} must be null or empty")
         return 'b""'
     return f"{kind}()"
 
 
 def differs_from_default(field: FieldSchema, value: str, message: MessageSchema) -> str:
-    """Return a condition, as Python source, that is true if the expression `value` is not the field's default."""
+    """Return a condition, as Python source, that holds if the expression `value` differs from the field's default."""
     default = literal(field)
     if default == "None":
         return f"{value} is not None"
@@ -178,7 +178,7 @@ def differs_from_default(field: FieldSchema, value: str, message: MessageSchema)
 
 
 def smallest_size(field: FieldSchema, version: int, message: MessageSchema) -> int:
-    """Return the minimum size of an element of an array field, or of a field that is not an array."""
+    """Return the minimum encoded size in bytes of a field, or of an element if it is an array."""
     kind = field.element_type
     if kind in FIXED_SIZES:
         return FIXED_SIZES[kind]
@@ -201,7 +201,7 @@ def smallest_size(field: FieldSchema, version: int, message: MessageSchema) -> i
 
 
 _LIST_SLOT, _OBJECT, _LIST = 9, 32, 72
-"""Bytes of a slot in a growing list, of an object without its fields, of an empty list."""
+"""Memory in bytes of a slot in a growing list, of an object without its fields, of an empty list."""
 _MEMORY = {
     **dict.fromkeys(("bool", "int8"), 0),
     **dict.fromkeys(("int16", "uint16", "int32", "uint32", "int64", "float64"), 32),
@@ -210,12 +210,12 @@ _MEMORY = {
     "bytes": 40,
     "records": 40,
 }
-"""Bytes of a value in addition to its encoding; small integers are shared."""
+"""Memory in bytes of a value besides its encoded size; small integers are shared objects."""
 
 
 def memory_of_element(field: FieldSchema, version: int, message: MessageSchema) -> int:
-    """Estimate the memory of one decoded element of an array field, without elements of arrays in it, which are
-    counted separately, and without the bytes of its strings."""
+    """Estimate the memory in bytes of one decoded element of an array field, without the elements of arrays in it,
+    which are counted separately, and without the bytes of its strings."""
     if is_primitive(field.element_type):
         return _LIST_SLOT + _MEMORY[field.element_type]
     return _LIST_SLOT + _memory_of_struct(fields_of(field, message), version, message)

@@ -1,8 +1,8 @@
 """Kafka's schema language as pydantic models.
 
-The language is that of Kafka's own message files, without comments and without the attributes that only the
-generator of Kafka's Java code reads (mapKey, entityType, listeners, zeroCopy). An attribute that is not
-declared here is an error.
+The language is that of Kafka's own message files, without comments and without the attributes that only Kafka's
+generator of Java code reads (mapKey, entityType, listeners, zeroCopy). An attribute that is not declared here is an
+error.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ TYPE_PATTERN = r"^(\[\])?[A-Za-z][A-Za-z0-9]*$"
 
 
 class SchemaError(Exception):
-    """Invalid schemas. One line per problem: file, path inside the JSON, problem."""
+    """Invalid schemas. The message has one line per problem: file, path in the JSON, problem."""
 
 
 class Problem(NamedTuple):
-    """One problem of a schema; `path` is its place inside the JSON."""
+    """One problem of a schema, at `path` in its JSON."""
 
     path: str
     text: str
 
 
 class Versions(NamedTuple):
-    """An inclusive range of versions; `last` is None for the open-ended "3+"."""
+    """An inclusive range of versions; `last` is None for an open range such as "3+"."""
 
     first: int
     last: int | None
@@ -54,7 +54,7 @@ class Versions(NamedTuple):
         )
 
     def within(self, outer: Versions) -> bool:
-        """Whether every version of this range is in `outer`; an open end is limited by `outer`."""
+        """Whether every version of this range is in `outer`, which also limits an open range."""
         return self.first in outer and (self.last is None or self.last in outer)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class _Model(BaseModel):
 
 
 class FieldSchema(_Model):
-    """One field of a struct. `fields` are those of a struct that it declares, if it declares one."""
+    """One field of a struct. `fields`: those of its struct type, unless that is primitive or a common struct."""
 
     name: str = Field(pattern=NAME_PATTERN)
     type: str = Field(pattern=TYPE_PATTERN)
@@ -106,7 +106,7 @@ class FieldSchema(_Model):
         return self.tagged_versions is not None and version in self.tagged_versions
 
     def flexible_in(self, version: int) -> bool:
-        """False if this field keeps its non-compact encoding in a flexible version of the message."""
+        """Whether the field has the compact encoding in this version, if the message is flexible in it."""
         return self.flexible_versions is not None and version in self.flexible_versions
 
 
@@ -125,16 +125,16 @@ class MessageSchema(_Model):
     name: str = Field(pattern=NAME_PATTERN)
     type: Literal["request", "response", "header", "metadata", "data", "coordinator-key", "coordinator-value"]
     api_key: int | None = Field(default=None, ge=0)
-    """The key of an API, the id of a metadata record or the type of a coordinator's record."""
+    """The key of an API, the id of a metadata record or the type of a coordinator record."""
     coordinator: Literal["group", "transaction"] | None = None
-    """The coordinator whose record this is the key or value of."""
+    """For the key or value of a coordinator record: the coordinator."""
     about: str = ""
     valid_versions: Range
     flexible_versions: RangeOrNone
     decoded_in_steps: bool = False
-    """Whether to also emit a decoder in steps, for messages that may have tens of thousands of array elements."""
+    """Whether to emit a decoder in steps too, for messages that may have tens of thousands of array elements."""
     encoded_in_steps: bool = False
-    """Whether to also emit an encoder in steps."""
+    """Whether to emit an encoder in steps too."""
     common_structs: list[CommonStruct] = []
     fields: list[FieldSchema]
 
@@ -149,10 +149,10 @@ class MessageSchema(_Model):
 
 
 def read_schema(path: Path) -> MessageSchema:
-    """Read a schema file. Raises SchemaError naming each invalid attribute."""
+    """Read a schema file. Raises SchemaError, which names each invalid attribute."""
     try:
         return MessageSchema.model_validate(
-            json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_no_twins)
+            json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_duplicates)
         )
     except ValidationError as error:
         problems = [_problem(details["loc"], details["msg"]) for details in error.errors()]
@@ -171,10 +171,10 @@ def _problem(location: tuple[int | str, ...], message: str) -> Problem:
     return Problem(path.removeprefix("."), message.removeprefix("Value error, "))
 
 
-def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse duplicate keys, of which JSON would silently use the last."""
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Reject duplicate keys, the last of which `json` would use silently."""
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"attribute {name!r} stands twice in one object")
+            raise ValueError(f"attribute {name!r} occurs twice in an object")
     return dict(pairs)

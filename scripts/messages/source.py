@@ -1,4 +1,4 @@
-"""Lines of emitted Python with their indentation, and the precompiled structs that they use."""
+"""Lines of emitted Python with their indentation, and the imports and constants that they need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Indent the lines added inside under `head`."""
+        """Add `head`, and indent the lines added in the block."""
         self.line(head)
         self._depth += 1
         yield
@@ -56,10 +56,10 @@ class Needs:
         return constant_suffix(joined)
 
     def formats(self) -> list[str]:
-        """Return every format in use, once, in a fixed order."""
+        """Return the format of every precompiled Struct, sorted."""
         return sorted(self._formats)
 
 
 def constant_suffix(codes: str) -> str:
-    """Return the part of a constant's name for its format, with `t` (truth) for the bool's `?`."""
+    """Return the suffix of the constants for a format, in which `t` (truth) replaces the `?` of a bool."""
     return codes.replace("?", "t")

@@ -145,12 +145,12 @@ BAD: list[tuple[str, Change, str]] = [
     (
         "flexible outside",
         lambda m: m.update(flexibleVersions="4+"),
-        'flexibleVersions: 4+ is neither "none" nor open-ended from one of 0-3',
+        'flexibleVersions: 4+ is neither "none" nor an open range that starts in 0-3',
     ),
     (
         "tagged but not flexible",
         lambda m: m["fields"][3].update(versions="1+", taggedVersions="1+"),
-        "fields[3].taggedVersions: 1+ reaches into versions that are not flexible",
+        "fields[3].taggedVersions: 1+ includes versions that are not flexible",
     ),
     (
         "tagged for a while",
@@ -160,7 +160,7 @@ BAD: list[tuple[str, Change, str]] = [
     (
         "tag without versions",
         lambda m: m["fields"][0].update(tag=2),
-        "fields[0].tag: tag and taggedVersions go together",
+        "fields[0].tag: tag and taggedVersions require each other",
     ),
     ("gap in tags", lambda m: m["fields"][4].update(tag=2), "fields: tags [0, 2] do not count up from 0"),
     ("tag used twice", lambda m: m["fields"][4].update(tag=0), "fields: tags [0, 0] do not count up from 0"),
@@ -172,27 +172,27 @@ BAD: list[tuple[str, Change, str]] = [
     (
         "field twice",
         lambda m: m["fields"][3].update(name="Names"),
-        "fields[6].name: 'Names' stands twice in one struct",
+        "fields[6].name: 'Names' occurs twice in the struct",
     ),
     (
         "struct twice",
         lambda m: m["fields"][2].update(type="Place"),
-        "fields[2].fields: Place is declared in commonStructs already",
+        "fields[2].fields: Place is already declared in commonStructs",
     ),
     (
         "struct of the message's name",
         lambda m: m["fields"][2].update(type="PingRequest"),
-        "fields[2].type: a struct 'PingRequest' is declared already",
+        "fields[2].type: a struct 'PingRequest' is already declared",
     ),
     (
         "unknown type",
         lambda m: m["fields"][7].update(type="int128"),
-        "fields[7].type: 'int128' is none of bool, int8",
+        "fields[7].type: 'int128' is neither a struct with fields nor one of bool, int8",
     ),
     (
         "primitive with fields",
         lambda m: m["fields"][2].update(type="int8"),
-        "fields[2].fields: int8 has no fields",
+        "fields[2].fields: int8 cannot have fields",
     ),
     (
         "null number",
@@ -202,7 +202,7 @@ BAD: list[tuple[str, Change, str]] = [
     (
         "number too large",
         lambda m: m["fields"][7].update(default="-1"),
-        "fields[7].default: -1 does not fit into uint32",
+        "fields[7].default: -1 does not fit uint32",
     ),
     ("no number", lambda m: m["fields"][7].update(default="many"), "fields[7].default: invalid literal"),
     (
@@ -218,15 +218,15 @@ BAD: list[tuple[str, Change, str]] = [
     (
         "struct default",
         lambda m: m["fields"][0].update(default="a"),
-        "fields[0].default: 'a' is no default of Place",
+        "fields[0].default: 'a' is not a default of Place",
     ),
     (
-        "word of Python",
+        "Python keyword",
         lambda m: m["fields"][7].update(name="Class"),
-        "fields[7].name: 'class' is a word of Python",
+        "fields[7].name: 'class' is a Python keyword",
     ),
-    ("no API key", lambda m: m.pop("apiKey"), "apiKey: a request needs one"),
-    ("coordinator", lambda m: m.update(coordinator="group"), "coordinator: a request has none"),
+    ("no API key", lambda m: m.pop("apiKey"), "apiKey: a request requires one"),
+    ("coordinator", lambda m: m.update(coordinator="group"), "coordinator: a request must not have one"),
     (
         "unknown coordinator",
         lambda m: m.update(coordinator="share"),
@@ -260,7 +260,7 @@ def test_all_problems_are_reported_at_once(generator: ModuleType, schemas: Calla
 @pytest.mark.parametrize(
     ("others", "problem"),
     [
-        ([], "PingRequest.json: apiKey: no schema is the response of API 7"),
+        ([], "PingRequest.json: apiKey: API 7 has no schema for its response"),
         (
             [RESPONSE, {**RESPONSE, "name": "PongResponse"}],
             "PongResponse.json: apiKey: response 7 is taken by",
@@ -391,11 +391,11 @@ def test_records_of_coordinators_are_indexed_by_their_type(
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [
-        ([RECORD_KEY], "PingKey.json: apiKey: no schema is the value of group record 3"),
-        ([RECORD_VALUE], "PingValue.json: apiKey: no schema is the key of group record 3"),
+        ([RECORD_KEY], "PingKey.json: apiKey: group record 3 has no schema for its value"),
+        ([RECORD_VALUE], "PingValue.json: apiKey: group record 3 has no schema for its key"),
         (
             [{**RECORD_KEY, "coordinator": "transaction"}, RECORD_VALUE],
-            "PingKey.json: apiKey: no schema is the value of transaction record 3",
+            "PingKey.json: apiKey: transaction record 3 has no schema for its value",
         ),
         (
             [RECORD_KEY, {**RECORD_VALUE, "name": "PongValue"}],
@@ -403,7 +403,7 @@ def test_records_of_coordinators_are_indexed_by_their_type(
         ),
         (
             [{**RECORD_KEY, "validVersions": "0-1"}, RECORD_VALUE],
-            "PingKey.json: validVersions: 0-1, but a key has version 0 only",
+            "PingKey.json: validVersions: 0-1, but a key has only version 0",
         ),
         (
             [RECORD_KEY, RECORD_VALUE, {**RECORD_KEY, "name": "PongKey"}],
@@ -411,7 +411,7 @@ def test_records_of_coordinators_are_indexed_by_their_type(
         ),
         (
             [{key: value for key, value in RECORD_KEY.items() if key != "coordinator"}],
-            "PingKey.json: coordinator: a coordinator-key needs one",
+            "PingKey.json: coordinator: a coordinator-key requires one",
         ),
     ],
 )
@@ -448,7 +448,7 @@ def test_refused_schema_is_exit_code_2(
 ) -> None:
     directory = schemas(REQUEST)
     assert generator.main(["--schemas", str(directory), "--package", str(tmp_path / "messages")]) == 2
-    assert "no schema is the response of API 7" in capsys.readouterr().err
+    assert "API 7 has no schema for its response" in capsys.readouterr().err
 
 
 def test_committed_messages_are_up_to_date(generator: ModuleType) -> None:
