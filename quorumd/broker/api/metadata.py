@@ -16,18 +16,18 @@ from quorumd.broker.api.topic_listing import (
     TopicListings,
     TopicSource,
     all_topics,
-    requested_topic,
+    requested_topics,
 )
 from quorumd.broker.api.topic_messages import SharedLists, metadata_partitions, missing_topic_error
 from quorumd.broker.controller_requests.topic_creation import NewTopic, RequestingClient
 from quorumd.controller.partition import NO_LEADER, PartitionId
 from quorumd.errors import ErrorCode
-from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.ids import ZERO_UUID
 from quorumd.protocol.connection import Request
 from quorumd.protocol.endpoint_type import EndpointType
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
-from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -63,15 +63,14 @@ class MetadataApis:
         """Describe brokers and topics, in slices if there are many. The response waits for the topics that the
         request creates."""
         requested = request.message.topics
-        entries: Callable[[], Iterator[TopicEntry]]
+        entries: Callable[[], Iterator[TopicEntry | None]]
         missing: dict[str, NewTopic] = {}
         if requested is None or (not requested and request.api_version == 0):
             entries = partial(all_topics, lambda: self._context.metadata.image)
         else:
-            topics = dict.fromkeys((each.topic_id, each.name or "") for each in requested)
-            entries = partial(self._requested_topics, topics)
+            entries = partial(requested_topics, lambda: self._context.metadata.image, requested)
             if request.message.allow_auto_topic_creation and self._context.settings.auto_create_topics:
-                missing = self._missing_topics(topics)
+                missing = self._missing_topics(requested)
         respond = partial(
             self._listings.respond,
             session,
@@ -101,19 +100,14 @@ class MetadataApis:
         own_id = self._context.settings.broker_id
         return own_id if self._context.unfenced(own_id) is not None else NO_LEADER
 
-    def _requested_topics(self, topics: Iterable[tuple[KafkaUuid, str]]) -> Iterator[TopicEntry]:
-        image = self._context.metadata.image
-        for topic_id, name in topics:
-            yield requested_topic(image, topic_id, name)
-
-    def _missing_topics(self, topics: Iterable[tuple[KafkaUuid, str]]) -> dict[str, NewTopic]:
+    def _missing_topics(self, requested: Iterable[MetadataRequestTopic]) -> dict[str, NewTopic]:
         """The topics that do not exist and have valid names, with the defaults of this broker."""
         existing = self._context.metadata.image.topic_ids
         return {
             name: self._context.topic_defaults(name)
-            for topic_id, name in topics
-            if topic_id == ZERO_UUID
-            and name not in existing
+            for topic in requested
+            if topic.topic_id == ZERO_UUID
+            and (name := topic.name or "") not in existing
             and missing_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         }
 

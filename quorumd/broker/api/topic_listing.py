@@ -6,7 +6,7 @@ clients that request it at once cost little more than one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode, UnsupportedVersion
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.connection import Request
+from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -61,6 +62,20 @@ def requested_topic(image: ClusterImage, topic_id: KafkaUuid, name: str) -> Topi
     if topic is None:
         return TopicEntry(MetadataResponseTopic(int(error), name, topic_id), {})
     return TopicEntry(metadata_head(topic), topic.partitions)
+
+
+def requested_topics(
+    image: Callable[[], ClusterImage], requested: Iterable[MetadataRequestTopic]
+) -> Iterator[TopicEntry | None]:
+    """Yield each requested topic once, as Metadata describes it when it is yielded, and None where it is repeated."""
+    seen: set[tuple[KafkaUuid, str]] = set()
+    for topic in requested:
+        named = topic.topic_id, topic.name or ""
+        if named in seen:
+            yield None
+        else:
+            seen.add(named)
+            yield requested_topic(image(), *named)
 
 
 class LargeTopic:
@@ -134,7 +149,7 @@ class TopicSource(NamedTuple):
 
 
 class TopicListingTask:
-    """Satisfies `SlicedTask`; a unit is a topic or a partition.
+    """Satisfies `SlicedTask`; a unit is a topic or a partition. `topics` yields None for work without a topic.
 
     A topic is described as of the time of its turn, whatever changes while its partitions are encoded.
     `build(topics)` builds the response after the last slice: with all topics if it is the only slice, else with none,
@@ -144,7 +159,7 @@ class TopicListingTask:
 
     def __init__(
         self,
-        topics: Iterator[TopicEntry],
+        topics: Iterator[TopicEntry | None],
         source: TopicSource,
         encoded: EncodedTopics,
         build: BuildResponse,
@@ -190,10 +205,13 @@ class TopicListingTask:
         return budget - remaining
 
     def _next_topic(self) -> int:
-        entry = None if self._is_lost else next(self._topics, None)
-        if entry is None:
+        try:
+            entry = next(self._topics)
+        except StopIteration:
             self.is_done = True
             return 0
+        if entry is None:
+            return 1
         source, size = self._source, len(entry.partitions)
         if size < source.slice_partitions:
             described = source.describe(entry, sorted(entry.partitions), self._shared)
@@ -236,7 +254,8 @@ class TopicListingTask:
 
     def _on_slice_committed(self, committed: bool) -> None:
         self._uncommitted_slices -= 1
-        self._is_lost = self._is_lost or not committed
+        if not committed:
+            self._is_lost, self._topics = True, iter(())
         if self._response is None or self._uncommitted_slices or self._is_cancelled:
             return
         if self._is_lost:
@@ -278,7 +297,7 @@ class TopicListings:
         self,
         session: Session,
         request: Request[Message],
-        topics: Callable[[], Iterator[TopicEntry]],
+        topics: Callable[[], Iterator[TopicEntry | None]],
         build: BuildResponse,
     ) -> None:
         """Collect the topics in slices and send the response that `build` returns. A large one blocks the session,
@@ -295,7 +314,7 @@ class _Listing:
         listings: TopicListings,
         session: Session,
         request: Request[Message],
-        topics: Callable[[], Iterator[TopicEntry]],
+        topics: Callable[[], Iterator[TopicEntry | None]],
         build: BuildResponse,
     ) -> None:
         self._listings = listings

@@ -105,7 +105,7 @@ class ClusterApis:
         elif all(_is_metadata_log(topic) for topic in requested):
             # Nodes search for their leader with this request, so it must not wait for a commit.
             session.respond(
-                request, describe([self._metadata_log(session.origin.listener) for _ in requested])
+                request, describe([self._metadata_log(session.origin.listener)] if requested else [])
             )
         else:
             self._topics.respond(
@@ -117,10 +117,17 @@ class ClusterApis:
 
     def _requested_entries(
         self, listener: str, requested: list[MetadataRequestTopic]
-    ) -> Iterator[TopicEntry]:
-        if any(_is_metadata_log(topic) for topic in requested):
-            yield TopicEntry(self._metadata_log(listener), {})
-        yield from self._topics.requested_topics(topic for topic in requested if not _is_metadata_log(topic))
+    ) -> Iterator[TopicEntry | None]:
+        is_log_listed = False
+        entries = self._topics.requested_topics(requested)
+        for topic, entry in zip(requested, entries, strict=True):
+            if not _is_metadata_log(topic):
+                yield entry
+            elif is_log_listed:
+                yield None
+            else:
+                is_log_listed = True
+                yield TopicEntry(self._metadata_log(listener), {})
 
     def _metadata(
         self, listener: str, topics: list[metadata_response.MetadataResponseTopic]

@@ -13,7 +13,7 @@ from quorumd.broker.api.topic_listing import (
     TopicListings,
     TopicSource,
     all_topics,
-    requested_topic,
+    requested_topics,
 )
 from quorumd.broker.api.topic_messages import SharedLists, metadata_partitions
 from quorumd.node.api.context import ApiContext
@@ -41,10 +41,9 @@ class NodeTopics:
     def _describe(self, entry: TopicEntry, numbers: list[int], shared: SharedLists) -> Described:
         return Described(metadata_partitions(self._state_machine.image, entry.partitions, numbers, shared))
 
-    def requested_topics(self, requested: Iterable[MetadataRequestTopic]) -> Iterator[TopicEntry]:
-        """The requested topics as Metadata describes them, each once."""
-        for topic_id, name in dict.fromkeys((each.topic_id, each.name or "") for each in requested):
-            yield requested_topic(self._state_machine.image, topic_id, name)
+    def requested_topics(self, requested: Iterable[MetadataRequestTopic]) -> Iterator[TopicEntry | None]:
+        """See `topic_listing.requested_topics`."""
+        return requested_topics(lambda: self._state_machine.image, requested)
 
     def all_topics(self) -> Iterator[TopicEntry]:
         """All topics as Metadata describes them; one that is deleted meanwhile may be missing."""

@@ -6,7 +6,9 @@ until their content is committed or rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import partial
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from quorumd.broker.api.topic_messages import (
@@ -22,14 +24,21 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.api.context import ApiContext
 from quorumd.node.api.sliced_responses import SlicedResponses
+from quorumd.node.sessions.stepped_task import SteppedTask
 from quorumd.protocol.connection import Request
-from quorumd.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from quorumd.protocol.messages.describe_topic_partitions_request import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from quorumd.protocol.messages.describe_topic_partitions_response import (
     Cursor,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
 )
 from quorumd.protocol.routes import Route, Session
+
+NAMES_PER_STEP = 8
+"""Names of a request that are sorted in the time of one unit of other tasks."""
 
 
 class TopicApis:
@@ -38,6 +47,7 @@ class TopicApis:
     def __init__(self, context: ApiContext) -> None:
         self._state_machine = context.metadata.state_machine
         self._responses = SlicedResponses(context)
+        self._scheduler = context.execution.scheduler
 
     def routes(self) -> Iterable[Route]:
         return (Route(DescribeTopicPartitionsRequest, self.describe_topic_partitions),)
@@ -48,9 +58,21 @@ class TopicApis:
         """Topics by name, up to a limit of partitions; a cursor marks the start of the next page (KIP-966)."""
         message = request.message
         if _is_invalid(message):
-            session.respond(request, _invalid_cursor(message))
+            self._responses.respond(session, request, lambda: _invalid_cursor(message))
+        elif message.topics:
+            sorting = SteppedTask(_sorted_names(message), partial(self._respond, session, request))
+            session.block(request, sorting.cancel)
+            self._scheduler.begin(sorting)
         else:
-            self._responses.respond(session, request, lambda: _page(self._state_machine.image, message))
+            self._respond(session, request, None)
+
+    def _respond(
+        self, session: Session, request: Request[DescribeTopicPartitionsRequest], names: list[str] | None
+    ) -> None:
+        """Describe a page of the topics in the heap `names`, None for all topics."""
+        self._responses.respond(
+            session, request, lambda: _page(self._state_machine.image, request.message, names)
+        )
 
 
 def _is_invalid(message: DescribeTopicPartitionsRequest) -> bool:
@@ -62,13 +84,35 @@ def _is_invalid(message: DescribeTopicPartitionsRequest) -> bool:
     return cursor.partition_index < 0 or is_outside
 
 
-def _invalid_cursor(message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """Return an error for every topic, since the response has no top-level error."""
-    error = int(ErrorCode.INVALID_REQUEST)
-    names = [topic.name for topic in message.topics] or [message.cursor.topic_name if message.cursor else ""]
-    return DescribeTopicPartitionsResponse(
-        0, [DescribeTopicPartitionsResponseTopic(error, name) for name in names]
-    )
+def _invalid_cursor(
+    message: DescribeTopicPartitionsRequest,
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
+    """Describe an error for every topic, in one step each, since the response has no top-level error."""
+    response = DescribeTopicPartitionsResponse()
+    for topic in message.topics or [TopicRequest(message.cursor.topic_name if message.cursor else "")]:
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(int(ErrorCode.INVALID_REQUEST), topic.name)
+        )
+        yield
+    return response
+
+
+def _sorted_names(message: DescribeTopicPartitionsRequest) -> Generator[None, None, list[str]]:
+    """Put the names from the cursor on into a heap, each once, in steps."""
+    first = _first_name(message)
+    seen: set[str] = set()
+    heap: list[str] = []
+    for position, topic in enumerate(message.topics, 1):
+        if topic.name >= first and topic.name not in seen:
+            seen.add(topic.name)
+            heappush(heap, topic.name)
+        if position % NAMES_PER_STEP == 0:
+            yield
+    return heap
+
+
+def _first_name(message: DescribeTopicPartitionsRequest) -> str:
+    return message.cursor.topic_name if message.cursor is not None else ""
 
 
 class _PageTopic(NamedTuple):
@@ -80,27 +124,33 @@ class _PageTopic(NamedTuple):
 
 
 def _page(
-    image: ClusterImage, message: DescribeTopicPartitionsRequest
+    image: ClusterImage, message: DescribeTopicPartitionsRequest, names: list[str] | None
 ) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     """Take one page of partitions from the image, with the cursor of the next page, and describe it in one step per
     partition."""
     topics: list[_PageTopic] = []
-    cursor = _collect(image, message, topics)
+    found = image.topic_ids.names_from(_first_name(message)) if names is None else _popped(names.copy())
+    cursor = _collect(image, message, found, topics)
     return _described(dict(image.brokers), topics, cursor)
 
 
 def _collect(
-    image: ClusterImage, message: DescribeTopicPartitionsRequest, topics: list[_PageTopic]
+    image: ClusterImage,
+    message: DescribeTopicPartitionsRequest,
+    names: Iterable[str],
+    topics: list[_PageTopic],
 ) -> Cursor | None:
-    requested = [topic.name for topic in message.topics]
-    first_name = message.cursor.topic_name if message.cursor is not None else ""
+    """Add topics by name until the page is full, and return the cursor of the next page. A missing topic counts as a
+    partition."""
+    first_name = _first_name(message)
     remaining = partition_limit(message)
-    for name in _names_from(first_name, requested) if requested else image.topic_ids.names_from(first_name):
+    for name in names:
         if not remaining:
             return Cursor(name, 0)
         topic = image.topic_by_name(name)
         if topic is None:
             topics.append(_PageTopic(name, None, []))
+            remaining -= 1
             continue
         first = message.cursor.partition_index if message.cursor is not None and name == first_name else 0
         partitions = topic.partitions
@@ -113,8 +163,9 @@ def _collect(
     return None
 
 
-def _names_from(first: str, names: Iterable[str]) -> Iterable[str]:
-    return sorted({name for name in names if name >= first})
+def _popped(heap: list[str]) -> Iterator[str]:
+    while heap:
+        yield heappop(heap)
 
 
 def _described(
