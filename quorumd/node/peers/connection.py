@@ -308,9 +308,10 @@ class _ConnectionAttempt:
         if self._renew_at_ms > self._clock.now_ms():
             return
         request = self._handshake.authenticate()
-        if request is not None and self._transport is not None:
-            self.is_ready = False
-            self._transport.write(request)
+        assert request is not None, "only authentications with SASL have a lifetime"
+        assert self._transport is not None
+        self.is_ready = False
+        self._transport.write(request)
 
     def _fail(self, reason: str) -> None:
         self.abandon()

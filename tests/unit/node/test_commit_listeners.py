@@ -53,6 +53,20 @@ def test_change_of_leadership_reaches_every_part() -> None:
     assert seen == ["leadership", "discovery", "monitor", "broker"]
 
 
+def test_flush_reaches_proposals_and_the_checkpoint() -> None:
+    seen: list[str] = []
+    unused: Any = None
+    proposals = SimpleNamespace(on_flush_completed=lambda: seen.append("proposals"))
+    checkpointer: Any = SimpleNamespace(save_if_sealed=lambda sealed: seen.append(f"seal {sealed}"))
+    context: Any = SimpleNamespace(
+        quorum=SimpleNamespace(engine=None, log=SimpleNamespace(active_base_offset=4)),
+        metadata=SimpleNamespace(state_machine=None, proposals=proposals),
+        peers=SimpleNamespace(discovery=None, monitor=None),
+    )
+    CommitListeners(context, unused, checkpointer, unused, None).on_flush_completed()
+    assert seen == ["proposals", "seal 4"]
+
+
 def test_commit_reaches_every_part() -> None:
     seen: list[str] = []
 

@@ -173,7 +173,9 @@ def test_voters_have_slots_for_verification_of_their_own(harness: DiscoveryHarne
         harness.announce(DiscoverBrokersRequest(100 + number, 4, "nine", 1 + number, DIRECTORY))
         harness.announce(DiscoverBrokersRequest(2, 4, "false", 1 + number, DIRECTORY))
     harness.announce(DiscoverBrokersRequest(2, 4, RecordingSession().origin.host, 9092, DIRECTORY))
-    assert len(harness.queried(ApiKey.DISCOVER_BROKERS)) == MAX_UNVERIFIED + MAX_UNVERIFIED_PER_VOTER + 1
+    queried = harness.queried(ApiKey.DISCOVER_BROKERS)
+    assert len(queried) == MAX_UNVERIFIED + MAX_UNVERIFIED_PER_VOTER + 1
+    assert queried[-1] == (RecordingSession().origin.host, 9092)
 
 
 def test_observer_is_forgotten_if_it_twice_does_not_respond(harness: DiscoveryHarness) -> None:

@@ -79,6 +79,9 @@ def test_requests_before_a_malformed_frame_are_handled_in_turns_too(harness: Ses
     assert len(harness.requests) == 1
     harness.time.pass_ms(5 * ITERATION_MS)
     assert len(harness.requests) == 5
+    assert harness.statistics.event_processing_ms.total == 5 * ITERATION_MS, (
+        "later turns count as busy time too"
+    )
 
 
 def test_decoding_takes_time_of_the_iteration(

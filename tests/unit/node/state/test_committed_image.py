@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.node.state.committed_image import CommittedImage
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -145,3 +146,10 @@ def test_features_of_a_former_leader_are_committed_during_the_rollback(harness: 
     assert harness.features() == ({}, 1)
     harness.run_turns()
     assert harness.features() == ({}, 1)
+
+
+def test_features_are_those_of_the_current_image_after_a_snapshot_replaced_it(harness: ImageHarness) -> None:
+    for name in ("before", "after"):
+        harness.machine.image = ClusterImage()
+        harness.machine.image.apply(FeatureLevelRecord(name, 1), [])
+        assert harness.features()[0] == {name: 1}
