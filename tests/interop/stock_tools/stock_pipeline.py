@@ -16,7 +16,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -38,11 +37,10 @@ from tests.support.processes.standalone_spark import standalone_spark
 SHAPE = Shape(
     settings={
         "metadata.log.max.record.bytes.between.snapshots": "10000",
+        "internal.metadata.log.segment.bytes": "10000",
         "controller.quorum.fetch.timeout.ms": "5000",
     }
 )
-SEGMENT_SETTINGS = {"internal.metadata.log.segment.bytes": "10000"}
-SEGMENT_SETTINGS_OF_4_0 = {"metadata.log.segment.bytes": "10000", "metadata.log.segment.min.bytes": "10000"}
 CHANGES = 10
 PLANNED_TOPICS = 2
 """Topics that exist at least before a plan is made."""
@@ -59,9 +57,7 @@ class StockPipeline:
     def __init__(
         self, tools: StockTools, directory: Path, seconds: float, seed: int, report: Callable[[str], None]
     ) -> None:
-        segments = SEGMENT_SETTINGS_OF_4_0 if tools.release == "4.0" else SEGMENT_SETTINGS
-        shape = replace(SHAPE, settings={**SHAPE.settings, **segments})
-        self._cluster = StockCluster(tools, directory / "cluster", shape)
+        self._cluster = StockCluster(tools, directory / "cluster", SHAPE)
         self._directory = directory
         self._seconds = seconds
         self._random = Random(seed)
