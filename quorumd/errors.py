@@ -50,7 +50,7 @@ class ExitCode(IntEnum):
 
 
 _EXIT_MEANINGS = {
-    ExitCode.DONE: "success; for the daemon: stopped on request",
+    ExitCode.DONE: "success, or the daemon stopped on request",
     ExitCode.FAILED: "failure: an error, no response, or a check that found damage or other findings",
     ExitCode.USAGE: "invalid command line or configuration",
     ExitCode.DATA_DIRECTORY: "unusable log directory: not formatted, formatted for another node, corrupt or locked",

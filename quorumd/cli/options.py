@@ -141,7 +141,7 @@ def timeout(default: str) -> Callable[[F], F]:
         metavar="DURATION",
         expose_value=False,
         callback=_store_timeout,
-        help="Give up a request after this long, elections included: 5s, 500ms, 2m.",
+        help="Fail a request after this long, including time spent waiting for a leader: 5s, 500ms, 2m.",
     )
 
 

@@ -83,7 +83,9 @@ class FaultNumbers(click.ParamType):  # type: ignore[type-arg]  # as above
     help="Inject the faults of this profile; `--profile help` lists the profiles.",
 )
 @click.option(
-    "--only-faults", type=FaultNumbers(), help="Inject only these of the drawn faults: 0,3,7 or none."
+    "--only-faults",
+    type=FaultNumbers(),
+    help="Inject only the drawn faults with these indexes: 0,3,7 or none.",
 )
 @click.option(
     "--safety-duration",

@@ -34,8 +34,6 @@ Target = int | Literal["leader"] | None
 DEFAULT_TIMEOUT_MS = 15_000
 DEFAULT_ATTEMPT_TIMEOUT_MS = 3_000
 
-"""DescribeCluster's endpoint types (KIP-919)."""
-
 RETRIABLE_ERRORS = NODE_ERRORS | {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
 """Errors that may not occur at another node, or later."""
 

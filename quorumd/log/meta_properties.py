@@ -110,7 +110,7 @@ def format_directory(
         raise StorageError(
             f"{data_directory} belongs to {_owner(meta.node_id, meta.cluster_id)}, not to "
             f"{_owner(node_id, cluster_id)}; choose another directory, keep this one with --ignore-formatted, or "
-            "remove it if neither its data nor its vote is needed"
+            "delete it only if this replica's data and vote are no longer needed"
         )
     elif meta.cluster_id is None and cluster_id is not None:
         meta = meta._replace(cluster_id=cluster_id)
@@ -139,8 +139,8 @@ def _create_directories(disk: Disk, data_directory: str, has_metadata: bool) -> 
 def _save_founders(
     disk: Disk, data_directory: str, meta: MetaProperties, founders: Sequence[Founder]
 ) -> None:
-    """Save the founders. Raises StorageError if the directory already has the state of a quorum, or another directory
-    id than its entry."""
+    """Save the founders. Raises StorageError if the directory already has the state of a quorum, or a directory id
+    that differs from its entry."""
     completed = []
     for founder in founders:
         if founder.voter_id == meta.node_id:
@@ -161,7 +161,7 @@ def _save_founders(
         or _has_records(disk, partition_directory(data_directory))
     ):
         raise StorageError(
-            f"{data_directory} has records or an epoch of a quorum, but only a blank directory can bootstrap one; "
+            f"{data_directory} has records or an epoch of a quorum; only a directory without either can found one; "
             "start the node without formatting, or choose another directory"
         )
     file.save(state._replace(founders=tuple(completed)))

@@ -110,8 +110,6 @@ def _reload(reload: Callable[[], None]) -> None:
 
 
 def _terminate(number: int) -> None:
-    logger.error(
-        "%s: the process ends at once; acknowledged records are durable", signal.Signals(number).name
-    )
+    logger.error("%s: terminating immediately; acknowledged records are durable", signal.Signals(number).name)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

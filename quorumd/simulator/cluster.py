@@ -464,7 +464,7 @@ class Cluster:
                 election_backoff_max_ms=options.election_timeout_ms,
                 # As in a daemon: a long poll never exceeds half of the fetch or request timeout.
                 fetch_max_wait_ms=min(500, options.fetch_timeout_ms // 2, options.election_timeout_ms),
-                snapshot_max_bytes=options.piece_bytes,
+                snapshot_max_bytes=options.chunk_bytes,
                 observer_session_ms=options.intervals.observer_session_ms,
             ),
             log=LogSettings(segment_bytes=options.segment_bytes, allocate_bytes=options.allocate_bytes,

@@ -150,7 +150,7 @@ class SimulationOptions:
     faults: Mapping[str, float] = field(default_factory=dict)
     """Weight of each possible fault, by name."""
     only_faults: tuple[int, ...] | None = None
-    """Inject only these of the drawn faults, numbered from 0; None for all."""
+    """Inject only the drawn faults with these indexes, from 0; None for all."""
     election_timeout_ms: int = 500
     fetch_timeout_ms: int = 1000
     clock_drift: float = 0.0
@@ -163,7 +163,7 @@ class SimulationOptions:
     """Interval at which a node checks whether a snapshot is due."""
     retention_bytes: int = -1
     """Maximum size of the log below the newest snapshot, -1 for no limit."""
-    piece_bytes: int = 1024 * 1024
+    chunk_bytes: int = 1024 * 1024
     """Maximum size of a FetchSnapshot response's data."""
     kept_records_ms: float = 0.0
     """Mean time between two batches of opaque records (`opaque_records`) that a leader writes; 0 for none."""

@@ -36,7 +36,7 @@ BATCH = 1000
 BATCHES_IN_FLIGHT = 4
 RECORD_BYTES = 60
 """Size of an ISR change with its framing, and of the peer's values."""
-MANY_TOPICS, PARTITIONS_OF_EACH, TOPICS_A_REQUEST = 100, 1000, 10
+MANY_TOPICS, PARTITIONS_PER_TOPIC, TOPICS_PER_REQUEST = 100, 1000, 10
 
 
 @dataclass(slots=True)
@@ -114,8 +114,8 @@ class ControllerReport:
             )
         console.print(table)
         console.print(
-            f"CreateTopics of {self.created_partitions:,} partitions in {MANY_TOPICS // TOPICS_A_REQUEST} requests: "
-            f"{statistics.median(self.creation_s):.2f} s"
+            f"CreateTopics of {self.created_partitions:,} partitions in {MANY_TOPICS // TOPICS_PER_REQUEST} requests"
+            f": {statistics.median(self.creation_s):.2f} s"
         )
         console.print(f"quorumd: {self.package}")
 
@@ -175,16 +175,16 @@ async def _measure(
             creation_s = [await _create_many(admin, turn, echo) for turn in range(rounds)]
         finally:
             fleet.close()
-    return ControllerReport(package, levels, MANY_TOPICS * PARTITIONS_OF_EACH, creation_s)
+    return ControllerReport(package, levels, MANY_TOPICS * PARTITIONS_PER_TOPIC, creation_s)
 
 
 async def _create_many(admin: AdminClient, turn: int, echo: Callable[[str], None]) -> float:
     """Create partitions; returns the seconds until all are committed."""
     began = time.perf_counter()
-    for first in range(0, MANY_TOPICS, TOPICS_A_REQUEST):
+    for first in range(0, MANY_TOPICS, TOPICS_PER_REQUEST):
         topics = [
-            creation.CreatableTopic(f"many-{turn}-{number}", PARTITIONS_OF_EACH, 3)
-            for number in range(first, first + TOPICS_A_REQUEST)
+            creation.CreatableTopic(f"many-{turn}-{number}", PARTITIONS_PER_TOPIC, 3)
+            for number in range(first, first + TOPICS_PER_REQUEST)
         ]
         reply = await admin.send(creation.CreateTopicsRequest(topics, 60_000, False))
         assert isinstance(reply, CreateTopicsResponse)
@@ -193,6 +193,6 @@ async def _create_many(admin: AdminClient, turn: int, echo: Callable[[str], None
             raise BenchError(f"the topic {refused[0].name} was not created: {refused[0].error_message}")
     took = time.perf_counter() - began
     echo(
-        f"{MANY_TOPICS * PARTITIONS_OF_EACH:,} partitions created in {took:.2f} s, from broker {FIRST_BROKER} on"
+        f"{MANY_TOPICS * PARTITIONS_PER_TOPIC:,} partitions created in {took:.2f} s, from broker {FIRST_BROKER} on"
     )
     return took

@@ -35,7 +35,7 @@ from scripts.bench.summary import update_json
 from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools
 
 NODES = 3
-TOPICS_OF_A_REQUEST = 5
+TOPICS_PER_REQUEST = 5
 """Kafka refuses requests that need more than 10,000 records, of which each partition takes one."""
 BATCHES_IN_FLIGHT = 4
 RECORD_BYTES = 60
@@ -224,10 +224,10 @@ class _Measurement:
 
     async def _create(self, admin: AdminClient) -> float:
         began = time.perf_counter()
-        for first in range(0, self._case.topics, TOPICS_OF_A_REQUEST):
+        for first in range(0, self._case.topics, TOPICS_PER_REQUEST):
             topics = [
                 creation.CreatableTopic(f"many-{number}", self._case.partitions_of_each, 3)
-                for number in range(first, min(first + TOPICS_OF_A_REQUEST, self._case.topics))
+                for number in range(first, min(first + TOPICS_PER_REQUEST, self._case.topics))
             ]
             reply = await admin.send(creation.CreateTopicsRequest(topics, 60_000, False))
             assert isinstance(reply, CreateTopicsResponse)

@@ -29,7 +29,7 @@ from scripts.bench.summary import update_json
 NODES = 3
 BROKERS = 6
 TOPICS = 300
-PARTITIONS_OF_EACH = 1000
+PARTITIONS_PER_TOPIC = 1000
 WAIT_TIMEOUT_S = 600.0
 MAX_EPOCHS = 2
 PROPERTIES = {"broker.session.timeout.ms": "3600000"}
@@ -103,7 +103,7 @@ def measure_large_log(
     finally:
         members.stop()
     shutil.rmtree(directory)
-    return LargeLogReport(package, topics * PARTITIONS_OF_EACH, log_mb, creation_s, epochs, commit_s)
+    return LargeLogReport(package, topics * PARTITIONS_PER_TOPIC, log_mb, creation_s, epochs, commit_s)
 
 
 async def _create(members: Members, topics: int, echo: Callable[[str], None]) -> None:
@@ -113,12 +113,12 @@ async def _create(members: Members, topics: int, echo: Callable[[str], None]) ->
         fleet = await Fleet.register(*members.addresses[leader_id], cluster_id, BROKERS)
         try:
             for number in range(topics):
-                topic = creation.CreatableTopic(f"large-{number}", PARTITIONS_OF_EACH, 3)
+                topic = creation.CreatableTopic(f"large-{number}", PARTITIONS_PER_TOPIC, 3)
                 response = await admin.send(creation.CreateTopicsRequest([topic], 60_000, False))
                 assert isinstance(response, CreateTopicsResponse)
                 if response.topics[0].error_code:
                     raise BenchError(f"a topic was not created: {response.topics[0].error_message}")
                 if number % 50 == 0:
-                    echo(f"{number * PARTITIONS_OF_EACH:,} partitions created")
+                    echo(f"{number * PARTITIONS_PER_TOPIC:,} partitions created")
         finally:
             fleet.close()

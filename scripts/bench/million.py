@@ -1,7 +1,7 @@
 """A million partitions on three nodes: creation, memory, fencing of a broker, failover and cold restart; the same
 with stock controllers of Kafka, with as many partitions as fit into their memory.
 
-The partitions are created through the leader, for brokers that stand-ins register.
+The partitions are created through the leader, for brokers registered by the benchmark.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from scripts.bench.processes import BenchError
 from scripts.bench.summary import update_json
 
 NODES = 3
-PARTITIONS_OF_EACH = 100
-TOPICS_OF_A_REQUEST = 10
+PARTITIONS_PER_TOPIC = 100
+TOPICS_PER_REQUEST = 10
 SESSION = {"broker.session.timeout.ms": "3600000"}
 KAFKA_HEAP = ("-Xms1G", "-Xmx4G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`led_topics`: topics of which one broker leads every partition, in addition to its share of the others."""
-
     topics: int = 10_000
+    """Topics created on quorumd, of PARTITIONS_PER_TOPIC partitions each."""
     kafka_topics: int = 3_000
+    """Topics created on Kafka's controllers."""
     brokers: int = 100
     led_topics: int = 200
+    """Topics of which one broker leads every partition, in addition to its share of the others."""
 
 
 SHORT_CASE = Case(6, 0, 4, 2)
@@ -73,7 +74,7 @@ class MillionReport:
     systems: list[Figures]
 
     def missed(self) -> list[str]:
-        """Return no misses, since there is no target."""
+        """Return an empty list: this benchmark has no target."""
         return []
 
     def as_json(self) -> dict[str, Any]:
@@ -151,14 +152,15 @@ def _measure(members: Members, system: str, topics: int, case: Case, echo: Calla
         members.launch(node_id)
     uvloop.run(first_commit(members.addresses, "restart"))
     restart_s = time.perf_counter() - began
-    partitions = topics * PARTITIONS_OF_EACH
+    partitions = topics * PARTITIONS_PER_TOPIC
     return Figures(system, partitions, creation_s, resident_mib, led, fence_s, failover_s, restart_s)
 
 
 async def _create_and_fence(
     members: Members, topics: int, case: Case, echo: Callable[[str], None]
 ) -> tuple[float, int, float]:
-    """Return the seconds of the creation, the partitions that the fenced broker led, and the seconds of the fence."""
+    """Return the seconds of the creation, the number of partitions that the fenced broker led, and the seconds until
+    it is fenced."""
     async with members.admin() as admin:
         leader_id = (await admin.describe_quorum()).leader_id
         cluster_id = (await admin.describe_cluster()).cluster_id
@@ -168,7 +170,7 @@ async def _create_and_fence(
             await _create(admin, _topics([broker.id for broker in fleet.brokers], topics, case), echo)
             creation_s = time.perf_counter() - began
             fenced = fleet.brokers.pop(0)
-            led = PARTITIONS_OF_EACH * (case.led_topics + (topics - case.led_topics) // case.brokers)
+            led = PARTITIONS_PER_TOPIC * (case.led_topics + (topics - case.led_topics) // case.brokers)
             request = BrokerHeartbeatRequest(fenced.id, fenced.epoch, FAR, True, False)
             began = time.perf_counter()
             while not (await fenced.send(request, BrokerHeartbeatResponse)).is_fenced:
@@ -182,7 +184,7 @@ def _topics(broker_ids: list[int], count: int, case: Case) -> Iterator[creation.
     """The first topics are led by the first broker; the controller places the others."""
     followers = broker_ids[1:]
     for number in range(count):
-        topic = creation.CreatableTopic(f"large-{number}", PARTITIONS_OF_EACH, 3)
+        topic = creation.CreatableTopic(f"large-{number}", PARTITIONS_PER_TOPIC, 3)
         if number < case.led_topics:
             topic = creation.CreatableTopic(f"large-{number}", -1, -1)
             topic.assignments = [
@@ -190,7 +192,7 @@ def _topics(broker_ids: list[int], count: int, case: Case) -> Iterator[creation.
                     index,
                     [broker_ids[0], *(followers[(number + index + n) % len(followers)] for n in range(2))],
                 )
-                for index in range(PARTITIONS_OF_EACH)
+                for index in range(PARTITIONS_PER_TOPIC)
             ]
         yield topic
 
@@ -199,12 +201,12 @@ async def _create(
     admin: AdminClient, topics: Iterator[creation.CreatableTopic], echo: Callable[[str], None]
 ) -> None:
     created = 0
-    while group := list(islice(topics, TOPICS_OF_A_REQUEST)):
+    while group := list(islice(topics, TOPICS_PER_REQUEST)):
         reply = await admin.send(creation.CreateTopicsRequest(group, 60_000, False))
         assert isinstance(reply, CreateTopicsResponse)
         refused = [parsed for parsed in reply.topics if parsed.error_code]
         if refused:
             raise BenchError(f"the topic {refused[0].name} was not created: {refused[0].error_message}")
-        created += len(group) * PARTITIONS_OF_EACH
+        created += len(group) * PARTITIONS_PER_TOPIC
         if created % 100_000 == 0:
             echo(f"{created:,} partitions created")

@@ -17,8 +17,8 @@ from scripts.bench.broker_fleet import Fleet
 from scripts.bench.isr_load import create_leaders, run_load
 from scripts.bench.processes import BenchError
 
-PARTITIONS_OF_A_TOPIC = 1_000
-TOPICS_OF_A_REQUEST = 10
+PARTITIONS_PER_TOPIC = 1_000
+TOPICS_PER_REQUEST = 10
 READERS = 8
 BATCH = 1_000
 BATCHES_IN_FLIGHT = 4
@@ -67,15 +67,15 @@ async def _creation(fleet: Fleet, admin: AdminClient) -> Work:
         requests, end = 0, time.perf_counter() + seconds
         while time.perf_counter() < end:
             topics = [
-                creation.CreatableTopic(f"many-{number}", PARTITIONS_OF_A_TOPIC, 3)
-                for number in itertools.islice(numbers, TOPICS_OF_A_REQUEST)
+                creation.CreatableTopic(f"many-{number}", PARTITIONS_PER_TOPIC, 3)
+                for number in itertools.islice(numbers, TOPICS_PER_REQUEST)
             ]
             reply = await admin.send(creation.CreateTopicsRequest(topics, 60_000, False))
             assert isinstance(reply, CreateTopicsResponse)
             if any(parsed.error_code for parsed in reply.topics):
                 raise BenchError(f"a topic was not created: {reply.topics[0].error_message}")
             requests += 1
-        return Counts(requests, requests * TOPICS_OF_A_REQUEST * PARTITIONS_OF_A_TOPIC)
+        return Counts(requests, requests * TOPICS_PER_REQUEST * PARTITIONS_PER_TOPIC)
 
     return work
 
@@ -97,16 +97,16 @@ async def _heartbeats(fleet: Fleet, admin: AdminClient) -> Work:
 
 async def _metadata(fleet: Fleet, admin: AdminClient) -> Work:
     await (await _creation(fleet, admin))(0.001)
-    names = [MetadataRequestTopic(name=f"many-{number}") for number in range(TOPICS_OF_A_REQUEST)]
+    names = [MetadataRequestTopic(name=f"many-{number}") for number in range(TOPICS_PER_REQUEST)]
 
     async def work(seconds: float) -> Counts:
         requests, end = 0, time.perf_counter() + seconds
         while time.perf_counter() < end:
             reply = await fleet.brokers[requests % READERS].send(MetadataRequest(names), MetadataResponse)
-            if any(len(topic.partitions) != PARTITIONS_OF_A_TOPIC for topic in reply.topics):
+            if any(len(topic.partitions) != PARTITIONS_PER_TOPIC for topic in reply.topics):
                 raise BenchError("Metadata lacks partitions")
             requests += 1
-        return Counts(requests, requests * TOPICS_OF_A_REQUEST * PARTITIONS_OF_A_TOPIC)
+        return Counts(requests, requests * TOPICS_PER_REQUEST * PARTITIONS_PER_TOPIC)
 
     return work
 

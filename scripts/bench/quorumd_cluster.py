@@ -29,7 +29,7 @@ from scripts.bench.summary import Latency, Run
 
 NODES = 3
 CLIENTS_OFFSET = 50
-"""From the port of a node to that of its clients, if nodes speak TLS to each other."""
+"""Offset of the plaintext client port from a node's port when nodes use TLS."""
 M = TypeVar("M", bound=Message)
 Address = tuple[str, int]
 
@@ -75,8 +75,8 @@ class QuorumdCluster:
         return run
 
     def check_replicas(self, value_bytes: int) -> None:
-        """Check that every node has all committed records, and returns a value that is written now: `quorumd bench`
-        removed those of the load."""
+        """Check that every node has all committed records and can read a new write. (`quorumd bench` deletes its
+        own.)"""
         if not any(is_acknowledged(address, value_bytes) for address in self._addresses):
             raise BenchError("no node commits a write after the load")
         committed = self._quorum().high_watermark

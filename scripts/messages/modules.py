@@ -48,24 +48,24 @@ def emit_index(messages: list[MessageSchema]) -> str:
         *(f"    {snake_case(_api_name(message)).upper()} = {message.api_key}" for message in requests),
         "",
         "",
-        "# API key: name, first version, last version, first flexible version (None: there is none)",
+        "# API key -> name, first version, last version, first flexible version (None if none is)",
         "APIS: dict[int, tuple[str, int, int, int | None]] = {",
     ]
     for message in requests:
         flexible = message.flexible_versions.first if message.flexible_versions else None
         first, last = message.versions[0], message.versions[-1]
         lines.append(f'    {message.api_key}: ("{_api_name(message)}", {first}, {last}, {flexible}),')
-    lines += ["}", "", "# API key of a metadata record: its class", "RECORDS: dict[int, str] = {"]
+    lines += ["}", "", "# API key of a metadata record -> class", "RECORDS: dict[int, str] = {"]
     lines += [f'    {record.api_key}: "{record.name}",' for record in records]
     lines += ["}", "", *_coordinator_records(messages)]
-    lines += ["", "# Class of a message: its module in this package", "MODULES: dict[str, str] = {"]
+    lines += ["", "# Class of a message -> module in this package", "MODULES: dict[str, str] = {"]
     lines += [f'    "{message.name}": "{module_name(message.name)}",' for message in messages]
     return "\n".join([*lines, "}", ""])
 
 
 def _coordinator_records(messages: list[MessageSchema]) -> list[str]:
     lines = [
-        "# Coordinator: type of a record: its name, to which the names of the classes add Key and Value",
+        "# Coordinator -> record type -> base name of its Key and Value classes",
         "COORDINATOR_RECORDS: dict[str, dict[int, str]] = {",
     ]
     keys = sorted((m for m in messages if m.type == "coordinator-key"), key=lambda m: m.api_key or 0)

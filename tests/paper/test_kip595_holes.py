@@ -78,7 +78,7 @@ class TestHole10:
     def test_only_voters_campaign(self) -> None:
         bench = EngineHarness(voters=voter_set(2, 3, 4))
         for _ in range(10):
-            bench.fire()
+            bench.fire_timer()
         assert bench.requests(VoteRequest) == {}
 
 
@@ -101,7 +101,7 @@ def test_hole_12_restarted_leader_is_resigned_in_its_epoch() -> None:
     assert (bench.engine.role, bench.engine.epoch, bench.engine.leader_id) == (Role.RESIGNED, 4, NO_NODE)
     assert not bench.deliver(vote(4, (9, 3))).granted
     assert bench.deliver(bench.fetch_of(2)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    bench.fire()
+    bench.fire_timer()
     bench.to_candidate()
     assert bench.engine.epoch == 6
 
@@ -122,7 +122,7 @@ def test_hole_14_check_quorum_and_probing() -> None:
     assert not bench.engine.should_probe_leader(began + 1999)
     while bench.engine.is_leader:
         assert bench.now < began + 3000
-        bench.fire()
+        bench.fire_timer()
     assert bench.now == began + 3000
     assert sorted(bench.requests(EndEpochRequest)) == [2, 3]
 
@@ -132,7 +132,7 @@ def test_hole_15_failed_election_bumps_the_epoch_once() -> None:
     bench.respond(2, refused(5))
     bench.respond(3, refused(5))
     assert bench.state == QuorumState(5, NO_NODE, key(1))
-    bench.fire()
+    bench.fire_timer()
     bench.respond(2, granted(5))
     assert bench.state == QuorumState(6, NO_NODE, key(1))
 
@@ -187,7 +187,7 @@ class TestHole28:
         start = bench.now
         assert bench.deliver(end(2, 1, 3)).error is ErrorCode.NONE
         while bench.engine.role is Role.FOLLOWER:
-            bench.fire()
+            bench.fire_timer()
             if 2 in bench.open:
                 bench.fail(2)
         assert bench.now == start + 1000
@@ -358,7 +358,7 @@ class TestHole40:
         bench.respond(2, bench.records(log.batches[0], high_watermark=3))
         assert not bench.deliver(vote(2, (9, 1), me=ReplicaKey(1))).granted
         for _ in range(10):
-            bench.fire()
+            bench.fire_timer()
         assert bench.requests(VoteRequest) == {}
         bench.to_follower(2, epoch=3)
         bench.respond(2, bench.records(*log.batches[1:], high_watermark=3))

@@ -74,7 +74,7 @@ def test_5_2_election_timeout_starts_an_election() -> None:
     """Through a pre-vote first (KIP-996)."""
     bench = EngineHarness().to_follower(2)
     bench.now += bench.settings.fetch_timeout_ms
-    bench.fire()
+    bench.fire_timer()
     bench.respond(3, granted(1))
     assert (bench.engine.role, bench.engine.epoch) == (Role.CANDIDATE, 2)
 
@@ -330,7 +330,7 @@ def test_5_5_requests_are_retried_indefinitely() -> None:
         if 3 in bench.open and isinstance(bench.open[3], BeginEpochRequest):
             bench.fail(3)
         bench.deliver(bench.fetch_of(2))
-        bench.fire()
+        bench.fire_timer()
         requested += 3 in bench.requests(BeginEpochRequest)
     assert requested > 5
 

@@ -68,7 +68,7 @@ class TestUncommittedRemoval:
         removal = Batch(2, 3, 1, ControlBatch((VoterAssignment(voter_set(2, 3)),)))
         bench.respond(2, bench.records(removal, high_watermark=3))
         for _ in range(20):
-            bench.fire()
+            bench.fire_timer()
         assert not any(isinstance(request, VoteRequest) for _, request in bench.sent)
 
     def test_later_changes_prove_that_it_was_committed(self) -> None:
@@ -78,7 +78,7 @@ class TestUncommittedRemoval:
             2, bench.records(*(Batch(2 + n, 3 + n, 1, ControlBatch((s,))) for n, s in enumerate(sets)))
         )
         for _ in range(20):
-            bench.fire()
+            bench.fire_timer()
         assert not any(isinstance(request, VoteRequest) for _, request in bench.sent)
 
     def test_leader_claim_alone_does_not_prevent_campaigning(self) -> None:
@@ -89,7 +89,7 @@ class TestUncommittedRemoval:
         bench.respond(2, response)
         assert bench.engine.role_name == "observer"
         for _ in range(20):
-            bench.fire()
+            bench.fire_timer()
         assert {peer for peer, request in bench.sent if isinstance(request, VoteRequest)} == {2, 3}
 
     def test_removed_node_unaware_of_removal_is_not_disruptive(self) -> None:

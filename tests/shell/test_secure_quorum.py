@@ -1,4 +1,4 @@
-"""The files of config/three-nodes-secure with other ports and paths: nodes that log in at each other over TLS."""
+"""The files of config/three-nodes-secure with other ports and paths: nodes authenticate with SASL over TLS."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def expiry(daemon: Daemon) -> float:
 def test_nodes_authenticate_again_without_an_election(cluster: SecureExample) -> None:
     leader = cluster.leader()
     epoch, begun = metric(leader, EPOCH), metric(leader, HANDSHAKES)
-    wait_for("both followers to do so twice", lambda: metric(leader, HANDSHAKES) >= begun + 4)
+    wait_for("both followers to reauthenticate twice", lambda: metric(leader, HANDSHAKES) >= begun + 4)
     assert metric(leader, EPOCH) == epoch
     assert cluster.leader() is leader
 
@@ -108,7 +108,7 @@ def test_status_of_the_nodes_needs_a_login(cluster: SecureExample) -> None:
     assert plain.returncode != 0
 
 
-def test_strangers_learn_nothing(cluster: SecureExample, tmp_path: Path) -> None:
+def test_unauthenticated_clients_are_rejected(cluster: SecureExample, tmp_path: Path) -> None:
     plain = run_quorumd("quotas", "list", "--bootstrap-server", cluster.bootstrap, "--timeout", "1s")
     assert plain.returncode != 0
     client_file = tmp_path / "client.properties"

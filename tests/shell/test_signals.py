@@ -34,8 +34,8 @@ def test_signals_of_operators_are_logged_and_do_not_stop_the_daemon(single: Clus
 @pytest.mark.parametrize(
     ("number", "line"),
     [
-        (signal.SIGALRM, "SIGALRM: the process ends at once"),
-        (signal.SIGXCPU, "SIGXCPU: the process ends at once"),
+        (signal.SIGALRM, "SIGALRM: terminating immediately"),
+        (signal.SIGXCPU, "SIGXCPU: terminating immediately"),
         (signal.SIGSEGV, "Fatal Python error: Segmentation fault"),
         (signal.SIGABRT, "Fatal Python error: Aborted"),
     ],

@@ -118,9 +118,11 @@ class LogDirectories:
 
     def choose(self, assigned: KafkaUuid, counts: Mapping[str, int]) -> LogDirectory | None:
         """Choose the directory of a new log: the assigned one, or the online one with the fewest logs that is not
-        cordoned. If all are, the first one: the replica was assigned to this broker before that.
+        cordoned. If all online directories are cordoned, use the first, because the replica was assigned before
+        they were.
 
-        None if the assigned directory may be offline, or all are. `counts`: number of logs by path.
+        Return None if the assigned directory may be offline or no directory is online. `counts`: number of logs by
+        path.
         """
         online = self.online
         if assigned not in (UNASSIGNED, MIGRATING):

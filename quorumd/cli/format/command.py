@@ -50,7 +50,7 @@ class FormatResult(NamedTuple):
 @click.option(
     "--ignore-formatted",
     is_flag=True,
-    help="Succeed without changes if the directory is already formatted, even for another node or cluster.",
+    help="Succeed without changes if the directory is formatted, even if it belongs to another node or cluster.",
 )
 @click.option(
     "--standalone", is_flag=True, help="Let this node found a new quorum with itself as the only voter."

@@ -28,7 +28,7 @@ import click
     help="Write the page to this file.",
 )
 def report(history: Path | None, plan: Path | None, audit: Path | None, out: Path) -> None:
-    """Write an HTML page about a history, a plan and an audit, or some of them.
+    """Write an HTML report of a history, a plan, an audit, or any combination.
 
     It shows leader and ISR churn, degraded partitions, epochs, brokers and lag over time, the brokers before and
     after the plan, and the findings of the audit. The page is self-contained: its charts zoom and have tooltips

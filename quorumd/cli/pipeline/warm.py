@@ -13,7 +13,7 @@ from quorumd.cli.pipeline.progress import display
 @click.option("--remove", is_flag=True, help="Remove the archives of all versions instead.")
 @click.option("--no-progress", is_flag=True, help="Show no progress on stderr.")
 def warm(remove: bool, no_progress: bool) -> None:
-    """Halve the start time of Spark for this user.
+    """Cache Spark's classes for this user, which halves its start time.
 
     Runs the jobs of the pipeline on a small log and archives the Java classes that they loaded, 200 MB in
     $XDG_CACHE_HOME/quorumd (~/.cache/quorumd). This takes half a minute. Run it again after an update of Java or

@@ -21,7 +21,7 @@ class RefusalLog:
 
     def __init__(self, clock: Clock, engine: RaftEngine) -> None:
         self._engine = engine
-        # All further kinds share one line.
+        # One slot is left for kinds beyond the limit.
         self._warnings = LogLimit(clock.now_ms, MAX_LOGGED_REFUSALS - 1)
 
     def refused(self, refused: RequestRefused) -> None:

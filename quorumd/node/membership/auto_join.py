@@ -103,8 +103,8 @@ class AutoJoin:
         if response.error_code != ErrorCode.NONE:
             error = ErrorCode.describe(response.error_code)
             logger.info(
-                "node %d has no vote yet and will retry: %s: %s", self._own.id, error, response.error_message
+                "node %d is not a voter yet; retrying: %s: %s", self._own.id, error, response.error_message
             )
 
     def _on_failure(self, failure: Failure) -> None:
-        logger.debug("node %d has no vote yet and will retry: %s", self._own.id, failure.reason)
+        logger.debug("node %d is not a voter yet; retrying: %s", self._own.id, failure.reason)

@@ -117,10 +117,10 @@ class ControllerRegistration:
         error = ErrorCode.describe(response.error_code)
         level = logging.DEBUG if response.error_code == ErrorCode.NOT_CONTROLLER else logging.WARNING
         reason = f"{error}: {response.error_message}" if response.error_message else error
-        logger.log(level, "controller %d is not registered yet and will retry: %s", self._node_id, reason)
+        logger.log(level, "controller %d is not registered yet; retrying: %s", self._node_id, reason)
 
     def _on_failure(self, failure: Failure) -> None:
-        logger.debug("controller %d is not registered yet and will retry: %s", self._node_id, failure.reason)
+        logger.debug("controller %d is not registered yet; retrying: %s", self._node_id, failure.reason)
 
     def _report_registered(self) -> None:
         logger.info("controller %d is registered, incarnation %s", self._node_id, self.incarnation_id)

@@ -75,7 +75,7 @@ def scan_voter_records(
 def _check_voters(ids: list[int]) -> None:
     if not ids or min(ids) < 0 or len(set(ids)) != len(ids):
         raise MalformedMessage(
-            f"a voter record has the voters {ids}; it must have at least one, with distinct ids of at least 0"
+            f"a voter record has the voters {ids}; expected one or more distinct non-negative ids"
         )
 
 

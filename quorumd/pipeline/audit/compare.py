@@ -71,7 +71,7 @@ def findings_of_pairs(
     for copy in copies.values():
         missing = commitment.up_to - copy.end_offset
         if missing > 0:
-            detail = f"{missing} committed records are missing; the node fetches them when it runs"
+            detail = f"{missing} committed records are missing; the node will fetch them after it starts"
             span = copy.end_offset, commitment.up_to
             yield Finding(Severity.INFO, "BEHIND", detail, copy.node, offset_lo=span[0], offset_hi=span[1])
 

@@ -7,7 +7,7 @@ Codes of one copy of the log
     CUT_SHORT               the log ends below the high watermark that this node recorded
     SNAPSHOT_BEYOND_LOG     the log ends below the end of a snapshot
     UNDECODABLE_RECORD      a record of a batch with a matching CRC cannot be decoded
-    NOT_DECODED             more records than the limit
+    NOT_DECODED             records beyond the decode limit, --fold-records, are not checked
 Codes of two copies
     DIVERGED                both hold an offset with different content, and Raft cannot have written both
     UNCOMMITTED_TAIL        they end differently, as Raft allows: one end will be truncated
@@ -18,8 +18,15 @@ Codes of the sidecar files
     STATE_BEHIND_LOG        the epoch of quorum-state is below that of the log: this node could vote twice
     EPOCHS_CONTRADICT_LOG, INDEX_CONTRADICTS_LOG, PARTITION_METADATA_CONTRADICTS
                             leader-epoch-checkpoint, an index or partition.metadata is not that of the log
-    STATE_UNREADABLE, NO_STATE, VOTERS_DIFFER, WRONG_DIRECTORY, OTHER_CLUSTER
-    SNAPSHOT_DAMAGED, SNAPSHOT_DIFFERS (between nodes, or from the log), SNAPSHOT_NOT_COMPARED, SNAPSHOT_PART
+    STATE_UNREADABLE        meta.properties, quorum-state or the high watermark's checkpoint is invalid
+    NO_STATE                there is no quorum-state, so the vote is not checked
+    VOTERS_DIFFER           quorum-state has other voters than the last VotersRecord that it covers
+    WRONG_DIRECTORY         the node id in meta.properties is that of another node
+    OTHER_CLUSTER           the cluster id in meta.properties differs from that of another node
+    SNAPSHOT_DAMAGED        a snapshot has a damaged batch or an invalid record
+    SNAPSHOT_DIFFERS        the records of a snapshot differ from those of another node or from the log
+    SNAPSHOT_NOT_COMPARED   a snapshot was not compared with the log
+    SNAPSHOT_PART           an unfinished or discarded snapshot, which is never read
     STALE_CONFIGS           a stock node's snapshot has configs of removed topics; a WARNING if later topics have them
 """
 

@@ -87,7 +87,7 @@ class ApiKey(IntEnum):
     DESCRIBE_NODE = 1004
 
 
-# API key: name, first version, last version, first flexible version (None: there is none)
+# API key -> name, first version, last version, first flexible version (None if none is)
 APIS: dict[int, tuple[str, int, int, int | None]] = {
     0: ("Produce", 3, 13, 9),
     1: ("Fetch", 4, 18, 12),
@@ -169,7 +169,7 @@ APIS: dict[int, tuple[str, int, int, int | None]] = {
     1004: ("DescribeNode", 0, 0, 0),
 }
 
-# API key of a metadata record: its class
+# API key of a metadata record -> class
 RECORDS: dict[int, str] = {
     0: "RegisterBrokerRecord",
     1: "UnregisterBrokerRecord",
@@ -200,7 +200,7 @@ RECORDS: dict[int, str] = {
     29: "UnregisterControllerRecord",
 }
 
-# Coordinator: type of a record: its name, to which the names of the classes add Key and Value
+# Coordinator -> record type -> base name of its Key and Value classes
 COORDINATOR_RECORDS: dict[str, dict[int, str]] = {
     "group": {
         0: "LegacyOffsetCommit",
@@ -219,7 +219,7 @@ COORDINATOR_RECORDS: dict[str, dict[int, str]] = {
     },
 }
 
-# Class of a message: its module in this package
+# Class of a message -> module in this package
 MODULES: dict[str, str] = {
     "AbortTransactionRecord": "abort_transaction_record",
     "AccessControlEntryRecord": "access_control_entry_record",

@@ -111,7 +111,7 @@ class _Sampler:
             snapshot_bytes=int(self._log_uniform(*profile.snapshot_bytes)),
             maintenance_interval_ms=self._log_uniform(*profile.maintenance_interval_ms),
             retention_bytes=int(self._zero_or_log_uniform(1e3, 100e3)),
-            piece_bytes=int(self._log_uniform(*profile.piece_bytes)),
+            chunk_bytes=int(self._log_uniform(*profile.chunk_bytes)),
             disk=self._disk(profile),
             links=self._links(),
             workload=self._workload(profile),

@@ -30,7 +30,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "faults": ("fault_share", "fault_interval_ms"),
     "rare faults": ("rare_faults", "rare_share"),
     "clocks": ("clock_drift",),
-    "files": ("segment_bytes", "snapshot_bytes", "maintenance_interval_ms", "piece_bytes"),
+    "files": ("segment_bytes", "snapshot_bytes", "maintenance_interval_ms", "chunk_bytes"),
     # From one profile, because a mix of the extremes would leave no processor time.
     "load": (
         "clients",

@@ -44,7 +44,7 @@ class Profile:
     segment_bytes: Range = (1024.0, 1e6)
     snapshot_bytes: Range = (1e3, 1e6)
     maintenance_interval_ms: Range = (100.0, 5000.0)
-    piece_bytes: Range = (100.0, 1e6)
+    chunk_bytes: Range = (100.0, 1e6)
     """Maximum size of a chunk of a fetched snapshot."""
     disk_ms: Range = (0.05, 5.0)
     """Minimum duration of a disk operation."""
@@ -93,7 +93,7 @@ class Profile:
     transfers: float = 0.15
     """Share of seeds in which sending and receiving take processor time, and some machines are slow."""
     transfer_load: Range = (0.002, 0.1)
-    """Processor time of a slow machine to receive from all nodes and clients once, in election timeouts."""
+    """CPU time for one message from every peer on the slowest machine, as a fraction of the election timeout."""
     slowness: Range = (1.5, 8.0)
     """Factor of the processor times on the slowest machine."""
     brokers: tuple[int, ...] = (0,)
@@ -143,6 +143,6 @@ class Profile:
     alter_partition_versions: tuple[int, ...] = (3,)
     """The versions of AlterPartition that brokers may send."""
     impolite_leaders: float = 0.0
-    """Share of seeds whose brokers send several versions, and of those with impolite leaders."""
+    """Share of seeds that draw the versions of AlterPartition and the share of brokers that are impolite leaders."""
     rare_broker_faults: tuple[str, ...] = ()
     """The possible faults of brokers with several log directories."""

@@ -1,4 +1,4 @@
-"""One partition on simulated brokers, and what races do to it: its brokers are fenced, their messages held back."""
+"""A single partition on simulated brokers whose messages a test can delay."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fence(cluster: SimulatedBrokers, broker: SimulatedBroker) -> None:
 
 
 def deliver(cluster: SimulatedBrokers) -> None:
-    """Deliver what was held back, and stop holding."""
+    """Deliver delayed messages and stop delaying."""
     cluster.holds_request = cluster.holds_response = lambda request: False
     held, cluster.held = cluster.held, []
     for each in held:

@@ -1,4 +1,4 @@
-"""One blocking connection through kio's codec: nothing of quorumd is between the test and the daemon."""
+"""A blocking Kafka client built on kio, so that tests do not share quorumd's codec."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Wire:
 
 
 class TlsWire(Wire):
-    """The same over TLS."""
+    """A Wire over TLS."""
 
     def __init__(self, address: tuple[str, int], timeout: float = 120, *, context: ssl.SSLContext) -> None:
         super().__init__(address, timeout)

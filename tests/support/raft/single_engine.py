@@ -1,4 +1,4 @@
-"""One engine alone: events in, effects out, and an in-memory log that follows them."""
+"""A single engine: events in, effects out, and an in-memory log that follows them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class EngineHarness:
     def fail(self, peer: int, unsupported: bool = False, refused: bool = False) -> Effects:
         return self.step(PeerRequestFailed(peer, self.open.pop(peer), unsupported, refused))
 
-    def fire(self) -> Effects:
+    def fire_timer(self) -> Effects:
         """Advance time to the deadline."""
         self.now = max(self.now, self.engine.deadline)
         return self.step(TimerFired())
@@ -169,11 +169,11 @@ class EngineHarness:
                 self.open[message.peer] = message.request
                 self.sent.append((message.peer, message.request))
 
-    # To a role
+    # Role setup
 
     def to_prospective(self) -> EngineHarness:
         while self.engine.role is not Role.PROSPECTIVE:
-            self.fire()
+            self.fire_timer()
         return self
 
     def to_candidate(self) -> EngineHarness:
@@ -202,7 +202,7 @@ class EngineHarness:
     def to_resigned(self) -> EngineHarness:
         self.to_leader()
         while self.engine.role is not Role.RESIGNED:
-            self.fire()
+            self.fire_timer()
         return self
 
     # Messages of peers

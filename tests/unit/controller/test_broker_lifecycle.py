@@ -14,7 +14,7 @@ from tests.support.controller.broker_harness import BrokerHarness
 from tests.support.controller.partition_harness import TOPIC_ID
 
 
-class Seen(NamedTuple):
+class PartitionState(NamedTuple):
     isr: tuple[int, ...]
     elr: list[int]
     leader: int
@@ -22,9 +22,9 @@ class Seen(NamedTuple):
     partition_epoch: int
 
 
-def seen(cluster: BrokerHarness) -> Seen:
+def partition_state(cluster: BrokerHarness) -> PartitionState:
     partition = cluster.partition
-    return Seen(
+    return PartitionState(
         partition.isr,
         sorted(partition.elr),
         partition.leader,
@@ -38,17 +38,17 @@ def test_with_elr_the_last_in_sync_replica_may_lose_its_log() -> None:
     cluster = BrokerHarness([1, 2, 3])
     cluster.begin(Partition((1, 2, 3), (1, 2, 3), 1, 1, 2))
     cluster.fall_silent(2)
-    assert seen(cluster) == ((1, 3), [], 1, 1, 3)
+    assert partition_state(cluster) == ((1, 3), [], 1, 1, 3)
     cluster.fall_silent(3)
-    assert seen(cluster) == ((1,), [3], 1, 1, 4)
+    assert partition_state(cluster) == ((1,), [3], 1, 1, 4)
     cluster.fall_silent(1)
-    assert seen(cluster) == ((), [1, 3], NO_LEADER, 2, 5)
+    assert partition_state(cluster) == ((), [1, 3], NO_LEADER, 2, 5)
     cluster.register(1, start=1)
-    assert seen(cluster) == ((), [3], NO_LEADER, 2, 6)
+    assert partition_state(cluster) == ((), [3], NO_LEADER, 2, 6)
     cluster.heartbeat(1)
-    assert seen(cluster) == ((), [3], NO_LEADER, 2, 6)
+    assert partition_state(cluster) == ((), [3], NO_LEADER, 2, 6)
     cluster.heartbeat(3)
-    assert seen(cluster) == ((3,), [], 3, 3, 7)
+    assert partition_state(cluster) == ((3,), [], 3, 3, 7)
 
 
 def test_without_elr_the_last_in_sync_replica_leads_again() -> None:
@@ -57,11 +57,11 @@ def test_without_elr_the_last_in_sync_replica_leads_again() -> None:
     cluster.begin(Partition((1, 2, 3), (1, 2, 3), 1, 1, 2))
     for broker_id in (2, 3, 1):
         cluster.fall_silent(broker_id)
-    assert seen(cluster) == ((1,), [], NO_LEADER, 2, 5)
+    assert partition_state(cluster) == ((1,), [], NO_LEADER, 2, 5)
     cluster.register(1, start=1)
-    assert seen(cluster) == ((1,), [], NO_LEADER, 2, 5)
+    assert partition_state(cluster) == ((1,), [], NO_LEADER, 2, 5)
     cluster.heartbeat(1)
-    assert seen(cluster) == ((1,), [], 1, 3, 6)
+    assert partition_state(cluster) == ((1,), [], 1, 3, 6)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_first_unfenced_eligible_broker_leads(many: BrokerHarness) -> None:
     assert len(many.controller.image.index.leaderless) == sum(4 not in p.replicas for p in partitions(many))
 
 
-# In steps
+# Changes limited to max_partitions_per_step
 
 
 @pytest.fixture
@@ -131,22 +131,22 @@ def in_steps(many: BrokerHarness) -> BrokerHarness:
     return many
 
 
-def held(cluster: BrokerHarness, broker_id: int) -> int:
+def isr_count(cluster: BrokerHarness, broker_id: int) -> int:
     return sum(broker_id in partition.isr for partition in partitions(cluster))
 
 
 def test_broker_is_fenced_with_the_last_step_of_its_partitions(in_steps: BrokerHarness) -> None:
-    assert held(in_steps, 2) == 30
+    assert isr_count(in_steps, 2) == 30
     for left, is_fenced in ((18, False), (6, False), (0, True)):
         assert in_steps.heartbeat(2, want_fence=True).is_fenced == is_fenced
-        assert (held(in_steps, 2), in_steps.broker(2).is_fenced) == (left, is_fenced)
+        assert (isr_count(in_steps, 2), in_steps.broker(2).is_fenced) == (left, is_fenced)
     assert all(partition.leader != 2 for partition in partitions(in_steps))
 
 
 def test_exactly_full_step_is_followed_by_an_empty_one(in_steps: BrokerHarness) -> None:
     for first in fence(in_steps.controller, in_steps.broker(2))[:18]:
         in_steps.apply(first)
-    assert held(in_steps, 2) == 12
+    assert isr_count(in_steps, 2) == 12
     assert not in_steps.heartbeat(2, want_fence=True).is_fenced
     assert in_steps.heartbeat(2, want_fence=True).is_fenced
 
@@ -159,7 +159,7 @@ def test_controlled_shutdown_moves_one_step_of_partitions_per_heartbeat(in_steps
     for broker_id in (1, 3, 4):
         in_steps.heartbeat(broker_id)
     assert in_steps.heartbeat(2, want_shut_down=True).should_shut_down
-    assert held(in_steps, 2) == 0
+    assert isr_count(in_steps, 2) == 0
 
 
 def test_registration_waits_until_previous_incarnation_is_fenced(in_steps: BrokerHarness) -> None:

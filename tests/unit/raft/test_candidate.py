@@ -112,7 +112,7 @@ def test_lost_election_backs_off_and_restarts_with_a_pre_vote() -> None:
     bench.respond(3, refused(5))
     assert (bench.engine.role, bench.engine.epoch, bench.engine.voted) == (Role.CANDIDATE, 5, key(1))
     assert bench.now < bench.engine.deadline <= bench.now + bench.settings.election_backoff_max_ms
-    bench.fire()
+    bench.fire_timer()
     assert (bench.engine.role, bench.engine.epoch) == (Role.PROSPECTIVE, 5)
 
 
@@ -131,7 +131,7 @@ def test_unresponsive_voter_is_retried_with_backoff() -> None:
         failed_at = bench.now
         bench.fail(3)
         while 3 not in bench.requests(VoteRequest):
-            bench.fire()
+            bench.fire_timer()
         pauses.append(bench.now - failed_at)
     assert pauses == [16, 32, 64, 128]
 
@@ -173,7 +173,7 @@ def test_late_vote_of_a_lost_election_is_not_a_pre_vote() -> None:
 
 def test_sole_voter_leads_in_one_step() -> None:
     bench = EngineHarness((), me=key(1), founders=(1,))
-    bench.fire()
+    bench.fire_timer()
     assert bench.engine.is_leader
     assert bench.effects.save == QuorumState(1, 1, key(1))
     bench.flush()
@@ -192,7 +192,7 @@ def test_no_campaign_during_shutdown_or_with_a_full_disk() -> None:
         bench.step(event)
         assert bench.engine.role is Role.UNATTACHED
         for _ in range(5):
-            bench.fire()
+            bench.fire_timer()
         assert bench.engine.role is Role.UNATTACHED
 
 
@@ -202,7 +202,7 @@ def test_candidate_with_full_disk_does_not_become_leader_until_space_is_free() -
     bench.respond(2, granted(bench.engine.epoch))
     assert bench.engine.role is Role.CANDIDATE
     for _ in range(5):
-        bench.fire()
+        bench.fire_timer()
     assert bench.engine.role is Role.CANDIDATE
     bench.step(StorageAvailable())
     bench.to_prospective()
@@ -211,7 +211,7 @@ def test_candidate_with_full_disk_does_not_become_leader_until_space_is_free() -
 def test_observer_never_campaigns() -> None:
     bench = EngineHarness(me=key(4), voters=voter_set(1, 2, 3))
     for _ in range(20):
-        bench.fire()
+        bench.fire_timer()
     assert bench.engine.role is Role.UNATTACHED
     assert bench.engine.role_name == "observer"
 

@@ -64,23 +64,23 @@ def test_replaying_replica_votes_but_does_not_campaign() -> None:
     bench = EngineHarness()
     bench.step(ReplayStarted())
     for _ in range(5):
-        bench.fire()
+        bench.fire_timer()
         assert bench.engine.role is Role.UNATTACHED
     assert bench.requests(VoteRequest) == {}
     bench.step(ReplayCompleted())
     assert bench.engine.deadline <= bench.now
-    bench.fire()
+    bench.fire_timer()
     assert bench.engine.role is Role.PROSPECTIVE
 
 
 def test_sole_voter_leads_as_soon_as_it_has_replayed() -> None:
     bench = EngineHarness((1,), voters=voter_set(1))
     bench.step(ReplayStarted())
-    bench.fire()
+    bench.fire_timer()
     assert bench.engine.role is Role.UNATTACHED
     bench.step(ReplayCompleted())
     assert bench.engine.deadline < inf
-    bench.fire()
+    bench.fire_timer()
     assert bench.engine.is_leader
 
 

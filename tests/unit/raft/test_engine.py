@@ -34,7 +34,7 @@ def test_every_event_has_a_handler_in_every_role() -> None:
 
 def test_early_timers_are_harmless() -> None:
     searching = EngineHarness()
-    searching.fire()
+    searching.fire_timer()
     for bench in (
         searching,
         EngineHarness().to_follower(),

@@ -139,7 +139,7 @@ class TestLongPoll:
         bench.flush()
         assert bench.engine.high_watermark == 5
         assert bench.engine.deadline == bench.now + bench.settings.high_watermark_linger_ms
-        assert bench.response_to("p", bench.fire()).high_watermark == 5
+        assert bench.response_to("p", bench.fire_timer()).high_watermark == 5
 
     def test_fetch_behind_the_high_watermark_also_lingers(self) -> None:
         bench = leader()

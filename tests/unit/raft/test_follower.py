@@ -128,7 +128,7 @@ class TestDivergence:
         bench.respond(2, bench.records(diverging=diverging))
         assert bench.log.epochs == left
         assert bench.engine.deadline <= bench.now
-        bench.fire()
+        bench.fire_timer()
         fetch = bench.requests(FetchRequest)[2]
         assert (fetch.offset, fetch.last_epoch) == (len(left), left[-1] if left else 0)
 
@@ -173,7 +173,7 @@ class TestLosingTheLeader:
         bench.fail(2, refused=True)
         since = bench.now
         while bench.engine.role is Role.FOLLOWER:
-            bench.fire()
+            bench.fire_timer()
             if 2 in bench.requests(FetchRequest):
                 bench.fail(2, refused=True)
         assert bench.engine.role is Role.PROSPECTIVE
@@ -184,7 +184,7 @@ class TestLosingTheLeader:
         bench = follower()
         bench.respond(2, fetch_error(error, NO_NODE, 5))
         assert bench.deliver(vote(5, (9, 5), candidate=3, pre=True)).granted
-        bench.fire()
+        bench.fire_timer()
         assert bench.engine.role is Role.PROSPECTIVE
 
     def test_failed_fetch_is_repeated_with_backoff(self) -> None:
@@ -193,16 +193,16 @@ class TestLosingTheLeader:
         for _ in range(3):
             bench.fail(2)
             pauses.append(bench.engine.deadline - bench.now)
-            bench.fire()
+            bench.fire_timer()
         assert pauses == [16, 32, 64]
 
     def test_observer_fetches_from_another_peer(self) -> None:
         bench = EngineHarness((1,), QuorumState(5), me=key(9)).to_follower(2)
         bench.now += bench.settings.fetch_timeout_ms
-        bench.fire()
+        bench.fire_timer()
         assert bench.engine.role is Role.UNATTACHED
         assert bench.state == QuorumState(5, 2)
-        bench.fire()
+        bench.fire_timer()
         (peer,) = bench.requests(FetchRequest)
         bench.respond(peer, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 5))
         assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
@@ -348,7 +348,7 @@ class TestFullDisk:
         bench.step(StorageFull())
         assert len(bench.history) == 1
         assert bench.engine.deadline == bench.now + bench.settings.retry_backoff_max_ms
-        bench.fire()
+        bench.fire_timer()
         assert 2 in bench.requests(FetchRequest)
 
     def test_response_in_flight_is_ignored(self) -> None:
@@ -360,7 +360,7 @@ class TestFullDisk:
         bench = follower()
         bench.step(StorageFull())
         bench.now += 5000
-        bench.fire()
+        bench.fire_timer()
         assert bench.engine.role is Role.UNATTACHED
         assert bench.deliver(vote(9, (9, 8))).granted
         bench.step(StorageAvailable())

@@ -110,7 +110,7 @@ class TestBeginQuorumEpoch:
         bench = EngineHarness().to_leader()
         bench.fail(3)
         assert bench.engine.deadline == bench.now + 16
-        bench.fire()
+        bench.fire_timer()
         assert list(bench.requests(BeginEpochRequest)) == [3]
 
     def test_one_request_in_flight_per_voter(self) -> None:
@@ -171,7 +171,7 @@ class TestResignation:
         bench = EngineHarness().to_leader()
         took_office = bench.now
         while bench.engine.is_leader:
-            bench.fire()
+            bench.fire_timer()
         assert bench.now == took_office + 1.5 * bench.settings.fetch_timeout_ms
         assert bench.engine.role is Role.RESIGNED
         assert (bench.engine.leader_id, bench.engine.role_name) == (NO_NODE, "resigned")
@@ -186,7 +186,7 @@ class TestResignation:
     def test_sole_voter_stays_leader(self) -> None:
         bench = EngineHarness((), founders=(1,))
         for _ in range(50):
-            bench.fire()
+            bench.fire_timer()
         assert bench.engine.is_leader
 
     def test_successors_are_ordered_by_log_and_id(self) -> None:
@@ -206,7 +206,7 @@ class TestResignation:
         bench.step(ShutdownRequested())
         assert not bench.engine.handover_complete
         assert bench.engine.deadline < inf
-        bench.fire()
+        bench.fire_timer()
         assert (bench.engine.role, bench.engine.deadline) == (Role.RESIGNED, inf)
         bench.to_follower(2, bench.engine.epoch + 1)
         assert bench.engine.handover_complete
@@ -223,7 +223,7 @@ class TestResignation:
 
     def test_sole_voter_shuts_down_immediately(self) -> None:
         bench = EngineHarness((), founders=(1,))
-        bench.fire()
+        bench.fire_timer()
         bench.step(ShutdownRequested())
         assert bench.engine.handover_complete
 
@@ -232,7 +232,7 @@ class TestResignation:
         bench.step(StorageFull())
         assert bench.engine.role is Role.RESIGNED
         assert sorted(bench.requests(EndEpochRequest)) == [2, 3]
-        bench.fire()
+        bench.fire_timer()
         assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, 3)
 
     def test_pending_requests_fail_on_a_newer_epoch(self) -> None:
@@ -309,7 +309,7 @@ class TestReads:
 
     def test_sole_voter_is_ready_immediately(self) -> None:
         bench = EngineHarness((), founders=(1,))
-        bench.fire()
+        bench.fire_timer()
         assert bench.step(ReadRequested("early")).reads_ready == []
         assert bench.flush().reads_ready == [ReadReady("early", 3)]
         assert bench.step(ReadRequested("r")).reads_ready == [ReadReady("r", 3)]

@@ -53,7 +53,7 @@ def test_downgrade_lasts_as_long_as_the_epoch() -> None:
     bench.respond(2, fetch_error(ErrorCode.NOT_FOLLOWER, 2, 5))
     assert not bench.engine.is_voter
     while bench.engine.role is Role.FOLLOWER:
-        bench.fire()
+        bench.fire_timer()
     assert not bench.engine.is_voter
     bench.deliver(begin(3, 6, bench.me))
     assert bench.engine.is_voter
@@ -82,7 +82,7 @@ def test_follower_fetches_again_while_its_snapshot_is_checked(position: int) -> 
     bench.engine._replica.unverified_snapshot = OffsetAndEpoch(9, 3)
     bench.respond(2, bench.records(snapshot=OffsetAndEpoch(8 + position, 3)))
     assert bench.engine.deadline == bench.now + bench.settings.fetch_max_wait_ms
-    bench.fire()
+    bench.fire_timer()
     assert list(bench.requests(FetchRequest)) == [2]
 
 

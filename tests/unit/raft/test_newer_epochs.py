@@ -170,7 +170,7 @@ def test_responses_far_ahead_raise_the_epoch_step_by_step() -> None:
     epochs = []
     while bench.engine.epoch < far:
         if not bench.open:
-            bench.fire()
+            bench.fire_timer()
             continue
         bench.respond(next(iter(bench.open)), fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, far))
         epochs.append(bench.engine.epoch)
@@ -182,11 +182,11 @@ def test_last_epochs_are_never_entered() -> None:
     bench = EngineHarness((1, 1, 3), QuorumState(LAST_EPOCH - 1))
     bench.discover(key(2), key(3))
     while not bench.open:
-        bench.fire()
+        bench.fire_timer()
     bench.respond(next(iter(bench.open)), fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, MAX_EPOCH))
     assert bench.engine.epoch == LAST_EPOCH
     for _ in range(20):
-        bench.fire()
+        bench.fire_timer()
     assert bench.engine.epoch == LAST_EPOCH
     assert bench.engine.role is Role.UNATTACHED
 

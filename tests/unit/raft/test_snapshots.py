@@ -217,7 +217,7 @@ class TestFetching:
         for _ in range(20):
             assert bench.requests(FetchRequest) == bench.requests(SnapshotRequest) == {}
             before = bench.now
-            bench.fire()
+            bench.fire_timer()
             assert bench.now - before <= bench.settings.fetch_timeout_ms / 2
             assert list(bench.requests(FetchRequest)) == [2]
             bench.respond(2, reported(bench))
@@ -230,7 +230,7 @@ class TestFetching:
         for snapshot in (SNAPSHOT, OffsetAndEpoch(200, 4)):
             bench.respond(3, FetchResponse(ErrorCode.NONE, 3, 6, 100, 100, snapshot=snapshot))
             assert not bench.requests(SnapshotRequest)
-            bench.fire()
+            bench.fire_timer()
 
     def test_every_chunk_keeps_the_leader_alive(self) -> None:
         bench = follower()
@@ -276,7 +276,7 @@ class TestFetching:
         values: dict[str, Any] = {"data": b"1234", "position": 0} | wrong
         effects = bench.respond(2, piece(bench, **values))
         assert effects.snapshot_chunk is None
-        bench.fire()
+        bench.fire_timer()
         assert list(bench.requests(FetchRequest)) == [2]
 
     def test_restarts_when_local_bytes_reach_snapshot_size(self) -> None:
@@ -295,7 +295,7 @@ class TestFetching:
         bench.respond(2, bench.records(Batch(2, 200, 4, b"x"), high_watermark=2))
         bench.respond(2, reported(bench))
         assert not bench.requests(SnapshotRequest)
-        bench.fire()
+        bench.fire_timer()
         assert list(bench.requests(FetchRequest)) == [2]
 
     def test_snapshot_below_high_watermark_is_refused(self) -> None:
@@ -341,7 +341,7 @@ class TestFetching:
         bench.step(SnapshotChecked(SNAPSHOT, None))
         assert bench.respond(2, piece(bench, b"56", 4)).snapshot_chunk is None
         before = bench.now
-        bench.fire()
+        bench.fire_timer()
         assert bench.now - before == bench.settings.retry_backoff_max_ms
         bench.respond(2, reported(bench))
         assert request_of(bench).position == 0
@@ -349,7 +349,7 @@ class TestFetching:
     def test_failed_request_is_retried(self) -> None:
         bench = follower()
         bench.fail(2)
-        bench.fire()
+        bench.fire_timer()
         assert request_of(bench).position == 0
 
     def test_resigned_leader_is_abandoned(self) -> None:
@@ -394,7 +394,7 @@ class TestInstallation:
         effects = self.checked(bench, None)
         assert (effects.reset_to_snapshot, effects.new_high_watermark) == (None, None)
         assert bench.engine.voters.current == voter_set(1, 2, 3)
-        bench.fire()
+        bench.fire_timer()
         assert list(bench.requests(FetchRequest)) == [2]
 
     def records_of_a_new_leader(self, bench: EngineHarness, high_watermark: int, epoch: int) -> None:
@@ -423,7 +423,7 @@ class TestInstallation:
         bench = follower()
         before = bench.now
         self.checked(bench, None)
-        bench.fire()
+        bench.fire_timer()
         assert bench.now - before == bench.settings.retry_backoff_max_ms
         bench.log.part = None
         bench.respond(2, reported(bench))
@@ -453,7 +453,7 @@ class TestInstallation:
         bench.respond(2, piece(bench, b"0123456789"))
         bench.engine._replica.storage_full = True  # it may not campaign, so it becomes unattached
         while bench.engine.role is Role.FOLLOWER:
-            bench.fire()
+            bench.fire_timer()
         assert bench.engine.role is Role.UNATTACHED
         assert bench.step(SnapshotChecked(SNAPSHOT, VOTERS)).reset_to_snapshot == SNAPSHOT
 

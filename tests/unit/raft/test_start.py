@@ -58,5 +58,5 @@ def test_sole_voter_campaigns_immediately(saved: QuorumState) -> None:
     bench = EngineHarness((), saved, founders=(1,))
     began = bench.now
     while not bench.engine.is_leader:
-        bench.fire()
+        bench.fire_timer()
     assert bench.now == began

@@ -16,7 +16,7 @@ from tests.support.raft.single_engine import EngineHarness, fetch_error, vote
 
 def test_fetches_from_any_peer_to_find_leader() -> None:
     bench = EngineHarness((1,), QuorumState(3), me=key(9))
-    bench.fire()
+    bench.fire_timer()
     assert list(bench.requests(FetchRequest)) == [1]
     assert bench.requests(FetchRequest)[1].max_wait_ms == 0
     bench.respond(1, fetch_error(ErrorCode.FENCED_LEADER_EPOCH, 3, 6))
@@ -25,7 +25,7 @@ def test_fetches_from_any_peer_to_find_leader() -> None:
 
 def test_fetches_from_the_leader_itself() -> None:
     bench = EngineHarness((1,), QuorumState(3))
-    bench.fire()
+    bench.fire_timer()
     bench.respond(2, fetch_error(ErrorCode.NONE, 2, 3))
     assert (bench.engine.role, bench.engine.leader_id) == (Role.FOLLOWER, 2)
 
@@ -35,7 +35,7 @@ def test_retries_with_backoff() -> None:
     pauses = []
     for failed in (False, True, False):
         while not bench.requests(FetchRequest):
-            bench.fire()
+            bench.fire_timer()
         (peer,) = bench.requests(FetchRequest)
         if failed:
             bench.fail(peer)
@@ -54,7 +54,7 @@ def test_alternates_between_voters_and_any_peer() -> None:
             bench.discover(key(observer))
         for _ in range(4):
             while not bench.requests(FetchRequest):
-                bench.fire()
+                bench.fire_timer()
             (peer,) = bench.requests(FetchRequest)
             request.append(peer)
             bench.fail(peer)
@@ -64,13 +64,13 @@ def test_alternates_between_voters_and_any_peer() -> None:
 
 def test_without_peers_it_waits_for_discovery() -> None:
     bench = EngineHarness((), me=key(9), founders=())
-    bench.fire()
+    bench.fire_timer()
     assert bench.requests(FetchRequest) == {}
     bench.discover(key(9))
-    bench.fire()
+    bench.fire_timer()
     assert bench.requests(FetchRequest) == {}
     bench.discover(key(5))
-    bench.fire()
+    bench.fire_timer()
     assert list(bench.requests(FetchRequest)) == [5]
 
 
@@ -95,7 +95,7 @@ def test_own_id_reported_as_leader_raises_the_epoch() -> None:
 def test_only_the_known_leader_of_the_epoch_is_followed_again() -> None:
     bench = EngineHarness((1,), QuorumState(3, 2), me=key(9))
     bench.now += 5000
-    bench.fire()
+    bench.fire_timer()
     assert bench.engine.role is Role.UNATTACHED
     bench.step(LeaderReported(3, 3))
     assert bench.engine.role is Role.UNATTACHED
@@ -108,7 +108,7 @@ class TestFirstElection:
         bench = EngineHarness((), founders=())
         bench.discover(key(2), key(3))
         for _ in range(20):
-            bench.fire()
+            bench.fire_timer()
             for peer in list(bench.open):
                 bench.fail(peer)
         assert bench.engine.role is Role.UNATTACHED
@@ -130,7 +130,7 @@ class TestFirstElection:
         """An epoch implies an existing quorum and would keep this replica from founding one."""
         bench = EngineHarness((), founders=())
         bench.discover(key(2))
-        bench.fire()
+        bench.fire_timer()
         bench.respond(2, fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, NO_NODE, 5))
         assert bench.engine.is_blank
 
@@ -147,7 +147,7 @@ class TestFirstElection:
 def test_resigned_leader_campaigns_without_a_successor() -> None:
     bench = EngineHarness().to_resigned()
     epoch = bench.engine.epoch
-    bench.fire()
+    bench.fire_timer()
     assert (bench.engine.role, bench.engine.epoch) == (Role.UNATTACHED, epoch + 1)
     assert bench.state == QuorumState(epoch + 1)
     bench.to_prospective()

@@ -218,7 +218,7 @@ class TestLeaving:
         commit(bench, 2, 3)
         left, epoch = bench.now, bench.engine.epoch
         while not bench.requests(FetchRequest):
-            bench.fire()
+            bench.fire_timer()
         assert bench.now - left < bench.settings.election_timeout_ms / 4
         assert (bench.engine.role, bench.engine.epoch) == (Role.RESIGNED, epoch)
 
@@ -227,7 +227,7 @@ class TestLeaving:
         request(bench, RemoveVoter(ME))
         commit(bench, 2, 3)
         for _ in range(20):
-            bench.fire()
+            bench.fire_timer()
             assert bench.engine.role not in (Role.PROSPECTIVE, Role.CANDIDATE)
         assert bench.engine.epoch <= bench.saves[0].epoch + 1
 
@@ -323,7 +323,7 @@ class TestOneVoter:
 
     def test_last_voter_cannot_be_removed(self) -> None:
         bench = EngineHarness(voters=voter_set(1))
-        bench.fire()
+        bench.fire_timer()
         bench.flush()
         assert bench.engine.high_watermark > 0
         assert refused(bench, RemoveVoter(ME)) is ErrorCode.VOTER_NOT_FOUND

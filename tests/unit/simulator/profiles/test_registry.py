@@ -98,7 +98,7 @@ def test_profile_draws_only_its_faults(name: str) -> None:
     assert drawn == {*profile.faults, *profile.rare_faults} | of_brokers
 
 
-def test_severe_faults_have_profiles() -> None:
+def test_every_rare_fault_has_a_profile() -> None:
     assert {name for profile in PROFILES.values() for name in profile.faults} >= set(RARE_FAULT_NAMES)
 
 
@@ -109,7 +109,7 @@ def test_faults_of_brokers_are_drawn_where_there_are_brokers() -> None:
             assert options.brokers.count or not set(options.faults) & set(BROKER_FAULT_NAMES)
 
 
-def test_brokers_are_of_all_kinds() -> None:
+def test_profile_draws_every_broker_option() -> None:
     drawn = [draw_options(seed, "brokers").brokers for seed in SEEDS]
     assert {options.count for options in drawn} == {3, 4, 5}
     assert {options.raises_min_isr for options in drawn} == {False, True}
@@ -136,9 +136,7 @@ def test_report_names_the_profile_that_reproduces_it() -> None:
 @pytest.mark.parametrize(
     ("name", "replaced"), [("dense", {False}), ("disks and voters", {True}), ("swarm", {False, True})]
 )
-def test_disks_are_replaced_while_voters_change_where_a_profile_wants_it(
-    name: str, replaced: set[bool]
-) -> None:
+def test_replaced_disk_follows_disks_with_voter_changes(name: str, replaced: set[bool]) -> None:
     drawn = [draw_options(seed, name).faults for seed in SEEDS]
     changes = [faults for faults in drawn if not VOTER_CHANGES.isdisjoint(faults)]
     assert {"replaced disk" in faults for faults in changes} == replaced
