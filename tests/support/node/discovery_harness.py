@@ -5,29 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
-from quorumd.ids import NO_NODE, ZERO_UUID, KafkaUuid, ReplicaKey
-from quorumd.node.identity.founding import Founding
+from quorumd.ids import NO_NODE, ZERO_UUID, KafkaUuid
 from quorumd.node.peers.address_book import Address
-from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.peers.connection import Failure
 from quorumd.node.peers.discovery import (
     STABLE_INTERVAL_MS,
     Discovery,
 )
 from quorumd.node.settings import NodeSettings
 from quorumd.protocol.apis import ApiKey
-from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
-from quorumd.protocol.routes import Origin
-from quorumd.raft.events import Event
-from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from tests.support.node.parts import OWN, NodeParts
+from tests.support.node.parts import CLUSTER_ID, OWN, NodeParts
+from tests.support.node.recording_connections import RecordingConnections
+from tests.support.node.recording_session import RecordingSession, request_of
+from tests.support.node.scripted_engine import ScriptedEngine
 
-OURS, THEIRS = "o" * 22, "t" * 22
 DIRECTORY = OWN.directory_id
 OWN_ADDRESS = Address("me", 9092, 77, DIRECTORY)
 
@@ -36,26 +32,17 @@ class DiscoveryHarness(NodeParts):
     """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server. `leader_id`: the leader
     that it knows at its start."""
 
-    def __init__(self, cluster_id: str | None = OURS, leader_id: int = NO_NODE) -> None:
+    def __init__(self, cluster_id: str | None = CLUSTER_ID, leader_id: int = NO_NODE) -> None:
         super().__init__(cluster_id)
-        self.calls: list[tuple[str, int, Call]] = []
-        self.events: list[Event] = []
-        self.needs_leader = False
-        self.engine: Any = SimpleNamespace(
-            should_probe_leader=lambda now: self.needs_leader,
-            voters=voters_of(1, 2, 3),
-            founders=VoterSet(),
-            log_is_empty=False,
-            leader_id=leader_id,
-            epoch=1,
-            is_voter=False,
-        )
+        self.connections = RecordingConnections()
+        self.calls = self.connections.calls
+        self.engine = ScriptedEngine(leader_id=leader_id, epoch=1, is_voter=False)
         self.discovery = Discovery(
             self.basics,
-            self.quorum(self.engine, step=self.events.append),
-            Founding(OWN, self.settings, self.engine, self.identity, None),
+            self.quorum(),
+            self.founding(),
             SimulatedEntropy(Random(1)),
-            lambda host, port, call: self.calls.append((host, port, call)),
+            self.connections.call,
         )
         self.discovery.announce_to(leader_id)
         self.discovery.start(OWN_ADDRESS)
@@ -80,8 +67,8 @@ class DiscoveryHarness(NodeParts):
     def announce(self, message: DiscoverBrokersRequest) -> list[tuple[int, int, str, int]]:
         """Handle a node's announcement, and return the addresses in the response."""
         session = RecordingSession()
-        self.discovery.discover_brokers(session, request_of(message))
-        return [(b.voter_id, b.boot_timestamp, b.host, b.port) for b in session.messages[0].brokers]
+        self.discovery.discover_brokers(session, request_of(message, 0))
+        return [(b.voter_id, b.boot_timestamp, b.host, b.port) for b in session.responses[0].brokers]
 
     def fail(self) -> None:
         """Let the last call fail."""
@@ -94,32 +81,10 @@ class DiscoveryHarness(NodeParts):
         self.events.clear()
 
 
-def voters_of(*ids: int) -> VoterAssignment:
-    return VoterAssignment(VoterSet(tuple(Voter(ReplicaKey(node_id), ()) for node_id in ids)))
-
-
 def report_of(
-    node_id: int, directory_id: KafkaUuid = DIRECTORY, cluster_id: str = OURS
+    node_id: int, directory_id: KafkaUuid = DIRECTORY, cluster_id: str = CLUSTER_ID
 ) -> DiscoverBrokersResponse:
     """The response of a node."""
     response = DiscoverBrokersResponse(0, cluster_id, [])
     response.replica_id, response.replica_directory_id = node_id, directory_id
     return response
-
-
-class RecordingSession:
-    """A session that records its responses."""
-
-    def __init__(self) -> None:
-        self.origin = Origin("test:1", "192.0.2.7", 0)
-        self.messages: list[Any] = []
-
-    def respond(self, request: Request, message: Any) -> None:
-        self.messages.append(message)
-
-    def respond_encoded(self, request: Request, response: bytes) -> None:
-        self.messages.append(response)
-
-
-def request_of(message: DiscoverBrokersRequest) -> Request:
-    return Request(ApiKey.DISCOVER_BROKERS, 0, 1, None, message, b"", 0)

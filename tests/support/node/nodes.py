@@ -23,10 +23,11 @@ from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.entropy import SimulatedEntropy
-from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.network import SimulatedNetwork
 from quorumd.simulator.environment.topic_regexes import compile_regex
+from tests.support.node.virtual_time import VirtualTime
 
 DATA_DIRECTORY = "/data"
 PORT = 9092
@@ -51,7 +52,8 @@ class Cluster:
     def __init__(
         self, voters: int = 1, cluster_id: str | None = None, founds: bool = True, **settings: Any
     ) -> None:
-        self.heap = EventHeap()
+        self.time = VirtualTime()
+        self.heap = self.time.heap
         self.random = Random(1)
         self.network = SimulatedNetwork(self.heap, Random(2), EVEN_LINKS)
         self.voters = tuple(range(1, voters + 1))
@@ -125,9 +127,7 @@ class Cluster:
         self.network.process_ended(process)
 
     def run(self, duration_ms: float) -> None:
-        until = self.heap.now_ms + duration_ms
-        while self.heap.step(until):
-            pass
+        self.time.pass_ms(duration_ms)
 
     def run_until(self, condition: Callable[[], object], limit_ms: float = 20_000) -> None:
         until = self.heap.now_ms + limit_ms

@@ -1,4 +1,6 @@
-"""Parts of one node on the simulator's ports, without the node: each is built when a test first uses it."""
+"""Parts of one node on the simulator's ports, without the node: each is built when a test first uses it.
+
+Every harness of a part derives from `NodeParts`; tests of whole nodes use `nodes.Cluster`."""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.basics import NodeBasics, QuorumParts
 from quorumd.node.identity.cluster_identity import ClusterIdentity
+from quorumd.node.identity.founding import Founding
 from quorumd.node.leader_role import LeaderRole
+from quorumd.node.lifecycle import Lifecycle
+from quorumd.node.peers.connection import Call
 from quorumd.node.settings import NodeSettings
 from quorumd.node.state.proposals import Proposals
 from quorumd.node.state.state_machine import StateMachine
@@ -24,6 +29,8 @@ from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.metadata_record import encode_record
 from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
+from quorumd.raft.events import Event
+from quorumd.raft.voters import VoterSet
 from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.entropy import SimulatedEntropy
@@ -31,9 +38,10 @@ from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.environment.network import SimulatedNetwork
 from tests.support.log.config_logs import ConfigLog
 from tests.support.node.nodes import EVEN_LINKS
+from tests.support.node.scripted_engine import ScriptedEngine
 from tests.support.node.virtual_time import VirtualTime
 
-CLUSTER_ID = "c" * 22
+CLUSTER_ID, OTHER_CLUSTER_ID = "o" * 22, "t" * 22
 OWN = ReplicaKey(1, KafkaUuid(bytes(15) + b"\x42"))
 OWN_ENDPOINT = Endpoint("CONTROLLER", "me", 9092)
 GROUP = (int(ConfigResourceType.GROUP), "g")
@@ -41,15 +49,22 @@ GROUP = (int(ConfigResourceType.GROUP), "g")
 
 
 class NodeParts:
-    """Clock, disk, network, log, state machine and proposals of one node, wired as a node wires them.
+    """Clock, disk, network, log, state machine and proposals of one node, wired as a node wires them, with a scripted
+    engine.
 
     A test's own harness derives from it, assigns or overrides what it scripts, and adds what it observes. What the
-    parts schedule for a later turn of the event loop gathers in `turns`."""
+    parts schedule for a later turn of the event loop gathers in `turns`, calls to the leader in `leader_calls`,
+    events for the engine in `events`, and the exit of the node in `exits`."""
 
     def __init__(self, cluster_id: str | None = CLUSTER_ID) -> None:
         self.cluster_id = cluster_id
         self.statistics = NodeStatistics()
         self.turns: list[Callable[[], None]] = []
+        self.events: list[Event] = []
+        self.leader_calls: list[Call] = []
+        self.has_leader = True
+        self.exits: list[tuple[int, str]] = []
+        """Exit code and reason."""
         self.is_flushing = False
         self.latencies: list[tuple[float, int]] = []
         """Latency and number of the records of each committed batch of proposals."""
@@ -68,11 +83,36 @@ class NodeParts:
     def basics(self) -> NodeBasics:
         return NodeBasics(self.settings, self.time.clock, self.statistics)
 
-    def quorum(self, engine: Any, **parts: Any) -> QuorumParts:
-        """The place of replica OWN in the quorum of an engine; `parts` replaces other parts than the engine."""
-        role = parts.pop("role", None) or LeaderRole(engine, OWN.id)
-        found = {"own": OWN, "log": None, "identity": self.identity, "step": None} | parts
-        return QuorumParts(engine=engine, role=role, **found)
+    @cached_property
+    def engine(self) -> ScriptedEngine:
+        return ScriptedEngine()
+
+    @cached_property
+    def lifecycle(self) -> Lifecycle:
+        return Lifecycle(self.time.clock, lambda exit_code, reason: self.exits.append((exit_code, reason)))
+
+    def quorum(self, **parts: Any) -> QuorumParts:
+        """The place of replica OWN in the quorum; `parts` replaces parts of it."""
+        found: dict[str, Any] = {
+            "own": OWN,
+            "engine": self.engine,
+            "log": self.log,
+            "identity": self.identity,
+            "step": self.events.append,
+        } | parts
+        found.setdefault("role", LeaderRole(found["engine"], found["own"].id))
+        return QuorumParts(**found)
+
+    def founding(self, formatted: VoterSet | None = None) -> Founding:
+        """Whether replica OWN may found a quorum; `formatted` has the founders that `format` saved."""
+        engine: Any = self.engine
+        return Founding(OWN, self.settings, engine, self.identity, formatted)
+
+    def call_leader(self, call: Call) -> bool:
+        """Send a call to the leader if there is one."""
+        if self.has_leader:
+            self.leader_calls.append(call)
+        return self.has_leader
 
     @cached_property
     def tick(self) -> Tick:
@@ -110,9 +150,9 @@ class NodeParts:
     def proposals(self) -> Proposals:
         return Proposals(
             self.append_values,
-            self.turns.append,
+            self.schedule_batch,
             lambda: not self.is_flushing,
-            lambda: self.time.clock.now_ms(),
+            self.time.clock.now_ms,
             lambda ms, count: self.latencies.append((ms, count)),
         )
 
@@ -120,6 +160,12 @@ class NodeParts:
         """A state machine of `log` that needs `record_ms` of processor time per record."""
         clock = SimulatedClock(self.time.heap, Process("node"), record_ms=record_ms)
         return StateMachine(self.log, clock, self.turns.append, self.turns.append)
+
+    def machine_around(self, image: ClusterImage) -> StateMachine:
+        """A state machine of `log` that holds an image."""
+        machine = self.make_machine()
+        machine.image = image
+        return machine
 
     def lead(self) -> None:
         """Let the state machine apply the whole log as leader; counted in `activations` when it has."""
@@ -142,6 +188,10 @@ class NodeParts:
         self.log.append(encode_batch(base_offset, epoch, 1000, values), base_offset + len(values))
         return self.log.end_offset
 
+    def schedule_batch(self, append: Callable[[], None]) -> None:
+        """Append in a later turn what was proposed in this one."""
+        self.turns.append(append)
+
     def append_values(self, values: Sequence[bytes]) -> int | None:
         """Append a batch of proposals; None if the log does not take it."""
         return self.write_values(values)
@@ -163,10 +213,3 @@ class NodeParts:
             self.turns.pop(0)()
             count += 1
         return count
-
-
-def state_machine_of(image: ClusterImage) -> StateMachine:
-    """A state machine with an empty log around an image."""
-    machine = NodeParts().machine
-    machine.image = image
-    return machine

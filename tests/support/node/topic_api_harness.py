@@ -20,8 +20,9 @@ from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.routes import Session
 from tests.support.controller.topic_harness import a_broker
-from tests.support.node.api_harness import ApiHarness, ScriptedCommits, ScriptedImage
+from tests.support.node.api_harness import ApiHarness
 from tests.support.node.recording_session import request_of
+from tests.support.node.scripted_image import ScriptedCommits, ScriptedImage
 
 SLICE_PARTITIONS = 10
 

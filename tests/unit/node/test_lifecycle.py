@@ -1,30 +1,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import pytest
 
 from quorumd.errors import CorruptLog, DiskFull, ExitCode, FlushFailed, StorageError
 from quorumd.node.lifecycle import Lifecycle
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.node.parts import NodeParts
 
 
-class Harness:
+class LifecycleHarness(NodeParts):
+    """`seen`: closed parts, and then the exit code."""
+
     def __init__(self) -> None:
-        self.time = VirtualTime()
+        super().__init__()
         self.seen: list[object] = []
-        self.lifecycle = Lifecycle(self.time.clock, lambda exit_code, reason: self.seen.append(exit_code))
+
+    @cached_property
+    def lifecycle(self) -> Lifecycle:
+        return Lifecycle(self.time.clock, lambda exit_code, reason: self.seen.append(exit_code))
 
     def note(self, word: str) -> Callable[[], None]:
         return lambda: self.seen.append(word)
 
 
 @pytest.fixture
-def harness() -> Harness:
-    return Harness()
+def harness() -> LifecycleHarness:
+    return LifecycleHarness()
 
 
-def test_stop_closes_in_order_and_reports_the_exit_code_once(harness: Harness) -> None:
+def test_stop_closes_in_order_and_reports_the_exit_code_once(harness: LifecycleHarness) -> None:
     harness.lifecycle.on_stop(harness.note("runner"), harness.note("listener"))
     harness.lifecycle.on_stop(harness.note("lock"))
     harness.lifecycle.stop(ExitCode.DONE, "")
@@ -41,13 +47,13 @@ def test_stop_closes_in_order_and_reports_the_exit_code_once(harness: Harness) -
     ],
 )
 def test_exit_code_depends_on_the_error(
-    harness: Harness, error: BaseException | str, exit_code: ExitCode
+    harness: LifecycleHarness, error: BaseException | str, exit_code: ExitCode
 ) -> None:
     harness.lifecycle.fail(error)
     assert harness.seen == [exit_code]
 
 
-def test_full_disk_does_not_stop_the_node_when_a_checkpoint_is_written(harness: Harness) -> None:
+def test_full_disk_does_not_stop_the_node_when_a_checkpoint_is_written(harness: LifecycleHarness) -> None:
     for outcome in (None, DiskFull("no space")):
         harness.lifecycle.file_written(outcome)
     assert not harness.lifecycle.is_stopped
@@ -55,7 +61,7 @@ def test_full_disk_does_not_stop_the_node_when_a_checkpoint_is_written(harness: 
     assert harness.seen == [ExitCode.DATA_DIRECTORY]
 
 
-def test_storage_error_in_scheduled_work_stops_the_node(harness: Harness) -> None:
+def test_storage_error_in_scheduled_work_stops_the_node(harness: LifecycleHarness) -> None:
     def fail() -> None:
         raise StorageError("input/output error")
 

@@ -21,8 +21,10 @@ from quorumd.protocol.messages.register_controller_record import ControllerEndpo
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from tests.support.controller.topic_harness import a_broker
-from tests.support.node.api_harness import CLUSTER_ID, ApiHarness, ScriptedCommits, ScriptedImage
+from tests.support.node.api_harness import ApiHarness
+from tests.support.node.parts import CLUSTER_ID
 from tests.support.node.recording_session import request_of
+from tests.support.node.scripted_image import ScriptedCommits, ScriptedImage
 
 
 class ClusterApiHarness(ApiHarness):

@@ -23,8 +23,9 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from quorumd.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
-from tests.support.node.api_harness import ApiHarness, ScriptedCommits
+from tests.support.node.api_harness import ApiHarness
 from tests.support.node.recording_session import DecodingSession, RecordingSession, request_of
+from tests.support.node.scripted_image import ScriptedCommits
 
 TOPIC, BROKER, _, CLIENT_METRICS, GROUP = (int(kind) for kind in ConfigResourceType)
 SET, DELETE, APPEND = 0, 1, 2
@@ -41,7 +42,7 @@ class ConfigApiHarness(ApiHarness):
             static_configs=(("broker.id", "1"), ("log.dirs", "/data")),
             committed_image=self.commits,
         )
-        self.configs = ConfigApis(self.context)
+        self.config_apis = ConfigApis(self.context)
         self.controller_apis = ControllerApis(self.context)
 
     def alter(
@@ -66,7 +67,7 @@ class ConfigApiHarness(ApiHarness):
             [wire.DescribeConfigsResource(kind, name, keys) for kind, name in resources], **fields
         )
         session = session or RecordingSession()
-        self.configs.describe_configs(session, request_of(message, 4))
+        self.config_apis.describe_configs(session, request_of(message, 4))
         return session
 
     def read(self, kind: int, name: str, **fields: Any) -> list[tuple[str, str | None, int]]:
@@ -311,7 +312,7 @@ def test_any_node_lists_committed_resources(harness: ConfigApiHarness) -> None:
     harness.commits.is_behind = True
     harness.image.apply(ConfigRecord(GROUP, "g", "consumer.session.timeout.ms", "1"), [])
     session = RecordingSession()
-    harness.configs.list_config_resources(session, request_of(ListConfigResourcesRequest([GROUP]), 1))
+    harness.config_apis.list_config_resources(session, request_of(ListConfigResourcesRequest([GROUP]), 1))
     assert session.responses == []
     (on_commit,) = harness.commits.waiting
     on_commit(True)
@@ -324,7 +325,7 @@ def test_brokers_of_the_listener_of_the_client_are_listed(harness: ConfigApiHarn
         harness.image.apply(
             RegisterBrokerRecord(broker_id, end_points=[BrokerEndpoint(listener, "host", 9092, 0)]), []
         )
-    harness.configs.list_config_resources(session, request_of(ListConfigResourcesRequest([BROKER]), 1))
+    harness.config_apis.list_config_resources(session, request_of(ListConfigResourcesRequest([BROKER]), 1))
     assert [each.resource_name for each in session.responses[0].config_resources] == ["4"]
 
 
@@ -332,7 +333,7 @@ def test_version_0_of_listing_is_of_client_metrics(harness: ConfigApiHarness) ->
     harness.image.apply(ConfigRecord(GROUP, "g", "consumer.session.timeout.ms", "1"), [])
     harness.image.apply(ConfigRecord(CLIENT_METRICS, "m", "interval.ms", "1000"), [])
     session = RecordingSession()
-    harness.configs.list_config_resources(session, request_of(ListConfigResourcesRequest(), 0))
+    harness.config_apis.list_config_resources(session, request_of(ListConfigResourcesRequest(), 0))
     assert [each.resource_name for each in session.responses[0].config_resources] == ["m"]
 
 
@@ -364,7 +365,7 @@ def test_follower_adds_its_static_configs_to_the_response_of_the_leader(harness:
     ((_, hook),) = harness.forwarder.forwarded
     assert hook is not None
     leader = ConfigApiHarness()
-    leader.configs._own_name = "3"
+    leader.config_apis._own_name = "3"
     leader.alter((BROKER, "1", [("log.dirs", SET, "dynamic")]))
     leader.commit()
     session = leader.describe((BROKER, "1"), (BROKER, "2"))

@@ -120,7 +120,7 @@ def test_unconfirmed_read_is_forwarded_to_the_next_leader(harness: ControllerHar
 
 def test_next_offset_includes_pending_records(harness: ControllerHarness) -> None:
     assert harness.controller.next_offset() == harness.log_end
-    harness.may_append = False
+    harness.is_flushing = True
     before = harness.controller.next_offset()
     harness.request(CLIENT_REQUEST)
     assert harness.controller.next_offset() == before + 2
@@ -275,7 +275,7 @@ def test_unfencing_is_acknowledged_on_commit(brokers: ControllerHarness) -> None
 
 
 def test_heartbeat_does_not_flush_pending_records(brokers: ControllerHarness) -> None:
-    brokers.may_append = False
+    brokers.is_flushing = True
     first = brokers.request(heartbeat(brokers, want_fence=False))
     before = len(brokers.batches)
     second = brokers.request(heartbeat(brokers, want_fence=False))
@@ -289,7 +289,7 @@ def test_heartbeat_does_not_flush_pending_records(brokers: ControllerHarness) ->
 
 def test_broker_epoch_is_the_offset_of_the_registration(brokers: ControllerHarness) -> None:
     """Pending records and records of the quorum may precede it in the log."""
-    brokers.may_append = False
+    brokers.is_flushing = True
     brokers.request(heartbeat(brokers, want_fence=False))
     session = brokers.request(registration(2))
     brokers.batches.append(["a record of the voters"])
@@ -315,10 +315,10 @@ def test_pending_heartbeats_fail_when_leadership_is_lost(brokers: ControllerHarn
 
 def test_heartbeat_renews_the_session_on_a_full_disk(brokers: ControllerHarness) -> None:
     brokers.has_free_space = False
-    brokers.now_ms = 50_000.0
+    brokers.time.pass_ms(50_000)
     (response,) = brokers.request(heartbeat(brokers, want_fence=False)).responses
     assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert brokers.controller.sessions.is_alive(1, 50_001.0)
+    assert brokers.controller.sessions.is_alive(1, brokers.time.clock.now_ms() + 1)
     (response,) = brokers.request(heartbeat(brokers, want_fence=True)).responses
     assert response.error_code == 0
 

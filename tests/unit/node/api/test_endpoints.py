@@ -8,7 +8,9 @@ from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from quorumd.node.api.endpoints import NodeEndpoints
 from quorumd.protocol.messages.register_controller_record import ControllerEndpoint, RegisterControllerRecord
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from tests.support.node.api_harness import LISTENER, ApiHarness, ScriptedEngine
+from tests.support.node.api_harness import ApiHarness
+from tests.support.node.scripted_discovery import LISTENER
+from tests.support.node.scripted_engine import ScriptedEngine
 
 CLIENTS = "CLIENTS"
 RECORDED = Endpoint(CLIENTS, "recorded", 9094)

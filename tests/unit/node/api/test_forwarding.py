@@ -9,7 +9,7 @@ from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.envelopes import EnvelopeApis
 from quorumd.node.api.error_responses import ENVELOPE_APIS, error_response
 from quorumd.node.api.forwarding import LEADER_WAIT_MS, RETRY_MS, Forwarder
-from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.peers.connection import Failure
 from quorumd.protocol.apis import APIS, ApiKey, request_class
 from quorumd.protocol.connection import ClientConnection, Request, encode_response, read_request
 from quorumd.protocol.messages import (
@@ -29,10 +29,10 @@ from quorumd.protocol.wire import Message
 from quorumd.security.acls import Operation
 from quorumd.security.forwarded_principals import deserialize, serialize
 from tests.support.node.api_harness import ApiHarness
+from tests.support.node.parts import NodeParts
 from tests.support.node.recording_session import RecordingSession, request_of
 from tests.support.node.sample_requests import full_request
 from tests.support.node.scripted_role import ScriptedRole
-from tests.support.node.virtual_time import VirtualTime
 from tests.support.security.rights import authorizer_of, on_cluster
 
 TIMEOUT_MS = 2000.0
@@ -69,29 +69,22 @@ def success(request: Request) -> Message:
     )
 
 
-class FollowerHarness:
+class FollowerHarness(NodeParts):
     """A forwarder on a node that is not the leader unless `leads`."""
 
     def __init__(self) -> None:
-        self.time = VirtualTime()
-        self.has_leader = True
-        self.calls: list[Call] = []
+        super().__init__()
         self.session = RecordingSession()
         self.leads = False
         self.handled: list[Request] = []
         self.forwarder = Forwarder(
             self.time.clock,
-            self._call_leader,
+            self.call_leader,
             ScriptedRole(lambda: self.leads),
             lambda session, request: self.handled.append(request),
             error_response,
             TIMEOUT_MS,
         )
-
-    def _call_leader(self, call: Call) -> bool:
-        if self.has_leader:
-            self.calls.append(call)
-        return self.has_leader
 
     def error(self) -> int:
         """Return the error code of the only response."""
@@ -112,7 +105,7 @@ def follower() -> FollowerHarness:
 @pytest.mark.parametrize("original", [write(0), write(1), read(1), read(4)], ids=repr)
 def test_response_in_the_envelope_is_returned_unchanged(follower: FollowerHarness, original: Request) -> None:
     follower.forwarder.forward(follower.session, original)
-    (call,) = follower.calls
+    (call,) = follower.leader_calls
     assert call.api_key == ApiKey.ENVELOPE
     envelope: EnvelopeRequest = call.build(0)
     assert envelope.request_data == original.frame
@@ -131,7 +124,7 @@ def test_envelope_holds_the_address_of_the_client(
 ) -> None:
     follower.session.origin.host = host
     follower.forwarder.forward(follower.session, write())
-    assert follower.calls[0].build(0).client_host_address == address
+    assert follower.leader_calls[0].build(0).client_host_address == address
 
 
 def test_wait_for_a_leader_times_out(follower: FollowerHarness) -> None:
@@ -149,28 +142,28 @@ def test_request_is_sent_once_to_a_new_leader(follower: FollowerHarness) -> None
     follower.time.pass_ms(1000)
     follower.has_leader = True
     follower.time.pass_ms(1000)
-    assert len(follower.calls) == 1
+    assert len(follower.leader_calls) == 1
 
 
 def test_unsent_request_is_retried(follower: FollowerHarness) -> None:
     follower.forwarder.forward(follower.session, write())
-    follower.calls[0].on_failure(Failure("refused", refused=True, unsent=True))
+    follower.leader_calls[0].on_failure(Failure("refused", refused=True, unsent=True))
     follower.time.pass_ms(RETRY_MS)
-    assert len(follower.calls) == 2
+    assert len(follower.leader_calls) == 2
 
 
 def test_envelope_rejected_by_a_follower_is_retried(follower: FollowerHarness) -> None:
     follower.forwarder.forward(follower.session, write())
-    follower.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
+    follower.leader_calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.NOT_CONTROLLER)))
     follower.time.pass_ms(RETRY_MS)
-    assert len(follower.calls) == 2
+    assert len(follower.leader_calls) == 2
 
 
 def test_write_without_response_is_not_retried(follower: FollowerHarness) -> None:
     follower.forwarder.forward(follower.session, write())
-    follower.calls[0].on_failure(Failure("the connection was closed"))
+    follower.leader_calls[0].on_failure(Failure("the connection was closed"))
     follower.time.pass_ms(2 * LEADER_WAIT_MS)
-    assert len(follower.calls) == 1
+    assert len(follower.leader_calls) == 1
     assert follower.error() == ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -179,19 +172,19 @@ def test_write_is_not_retried_when_the_leader_loses_its_leadership(follower: Fol
     request = write()
     follower.forwarder.forward(follower.session, request)
     not_controller = encode_response(request, error_response(request, ErrorCode.NOT_CONTROLLER))
-    follower.calls[0].on_response(EnvelopeResponse(not_controller))
+    follower.leader_calls[0].on_response(EnvelopeResponse(not_controller))
     follower.time.pass_ms(2 * LEADER_WAIT_MS)
-    assert len(follower.calls) == 1
+    assert len(follower.leader_calls) == 1
     assert follower.session.responses == [not_controller]
 
 
 def test_read_is_retried_after_any_failure(follower: FollowerHarness) -> None:
     follower.forwarder.forward(follower.session, read())
-    follower.calls[0].on_failure(Failure("the leader was killed"))
+    follower.leader_calls[0].on_failure(Failure("the leader was killed"))
     follower.time.pass_ms(RETRY_MS)
-    assert len(follower.calls) == 2
+    assert len(follower.leader_calls) == 2
     follower.has_leader = False
-    follower.calls[1].on_failure(Failure("the leader was killed"))
+    follower.leader_calls[1].on_failure(Failure("the leader was killed"))
     follower.time.pass_ms(LEADER_WAIT_MS + RETRY_MS)
     assert follower.error() == ErrorCode.NOT_CONTROLLER
 
@@ -210,7 +203,7 @@ def test_invalid_envelope_response_is_an_unknown_server_error(
     follower: FollowerHarness, response: EnvelopeResponse
 ) -> None:
     follower.forwarder.forward(follower.session, write())
-    follower.calls[0].on_response(response)
+    follower.leader_calls[0].on_response(response)
     assert follower.error() == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -222,8 +215,8 @@ def test_read_is_sent_directly_when_a_stock_leader_rejects_the_envelope(
     follower.forwarder.forward(
         follower.session, request, lambda response: response.results.append(response.results[0])
     )
-    follower.calls[0].on_response(EnvelopeResponse(None, int(refusal)))
-    direct = follower.calls[1]
+    follower.leader_calls[0].on_response(EnvelopeResponse(None, int(refusal)))
+    direct = follower.leader_calls[1]
     assert (direct.api_key, direct.build(4)) == (ApiKey.DESCRIBE_CONFIGS, request.message)
     response: Any = success(request)
     direct.on_response(response)
@@ -233,27 +226,27 @@ def test_read_is_sent_directly_when_a_stock_leader_rejects_the_envelope(
 
 def test_failed_direct_read_is_retried_in_an_envelope(follower: FollowerHarness) -> None:
     follower.forwarder.forward(follower.session, read(4))
-    follower.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
-    follower.calls[1].on_failure(Failure("connection lost"))
+    follower.leader_calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+    follower.leader_calls[1].on_failure(Failure("connection lost"))
     follower.time.pass_ms(2 * RETRY_MS)
-    assert [call.api_key for call in follower.calls[2:]] == [ApiKey.ENVELOPE]
+    assert [call.api_key for call in follower.leader_calls[2:]] == [ApiKey.ENVELOPE]
 
 
 def test_read_waits_for_a_leader_that_is_lost_before_it_is_sent_directly(follower: FollowerHarness) -> None:
     follower.forwarder.forward(follower.session, read(4))
     follower.has_leader = False
-    follower.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
-    assert len(follower.calls) == 1
+    follower.leader_calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+    assert len(follower.leader_calls) == 1
     follower.has_leader = True
     follower.time.pass_ms(2 * RETRY_MS)
-    assert [call.api_key for call in follower.calls[1:]] == [ApiKey.ENVELOPE]
+    assert [call.api_key for call in follower.leader_calls[1:]] == [ApiKey.ENVELOPE]
 
 
 def test_write_that_a_stock_leader_rejects_names_the_leader_in_its_error(
     follower: FollowerHarness,
 ) -> None:
     follower.forwarder.forward(follower.session, write())
-    follower.calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
+    follower.leader_calls[0].on_response(EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
     assert follower.error() == ErrorCode.UNSUPPORTED_VERSION
     response: Any = follower.session.responses[0]
     assert "leader" in response.responses[0].error_message
@@ -269,7 +262,7 @@ def test_hook_can_extend_the_response(follower: FollowerHarness, version: int) -
         )
 
     follower.forwarder.forward(follower.session, request, hook)
-    follower.calls[0].on_response(EnvelopeResponse(encode_response(request, success(request))))
+    follower.leader_calls[0].on_response(EnvelopeResponse(encode_response(request, success(request))))
     (response,) = follower.session.responses
     assert [entry.name for entry in response.results[0].configs] == ["added"]
 
@@ -280,7 +273,7 @@ def test_undecodable_response_with_a_hook_is_an_unknown_server_error(
 ) -> None:
     request = read()
     follower.forwarder.forward(follower.session, request, lambda response: None)
-    follower.calls[0].on_response(EnvelopeResponse(encode_response(request, success(request))[:cut]))
+    follower.leader_calls[0].on_response(EnvelopeResponse(encode_response(request, success(request))[:cut]))
     assert follower.error() == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -337,7 +330,7 @@ def test_request_that_a_broker_of_quorumd_has_checked_counts_as_authorized_by_it
 ) -> None:
     follower.session.origin.comes_from_broker = True
     follower.forwarder.forward(follower.session, write())
-    assert follower.calls[0].build(0).is_checked
+    assert follower.leader_calls[0].build(0).is_checked
     leader = LeaderHarness()
     leader.receive(write().frame, "quorumd-2", is_checked=True)
     assert leader.routed[0][0].origin.comes_from_broker
@@ -346,7 +339,7 @@ def test_request_that_a_broker_of_quorumd_has_checked_counts_as_authorized_by_it
 def test_envelope_holds_the_principal_of_the_client(follower: FollowerHarness) -> None:
     follower.session.origin.principal, follower.session.origin.token_authenticated = "User:CN=a:b,O=c", True
     follower.forwarder.forward(follower.session, write())
-    principal = follower.calls[0].build(0).request_principal
+    principal = follower.leader_calls[0].build(0).request_principal
     assert principal[:2] == bytes(2)
     assert deserialize(principal) == ("User:CN=a:b,O=c", True)
 
@@ -477,7 +470,7 @@ def test_waiting_request_is_handled_locally_when_this_node_becomes_leader(
     follower.leads = True
     follower.time.pass_ms(RETRY_MS)
     assert follower.handled == [request]
-    assert follower.calls == []
+    assert follower.leader_calls == []
     assert follower.session.responses == []
 
 

@@ -31,14 +31,11 @@ from quorumd.raft.messages import (
     VoteResponse,
 )
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from tests.support.node.api_harness import (
-    CLUSTER_ID,
-    OTHER_CLUSTER_ID,
-    ApiHarness,
-    ScriptedDiscovery,
-    ScriptedEngine,
-)
+from tests.support.node.api_harness import ApiHarness
+from tests.support.node.parts import CLUSTER_ID, OTHER_CLUSTER_ID
 from tests.support.node.recording_session import request_of
+from tests.support.node.scripted_discovery import ScriptedDiscovery
+from tests.support.node.scripted_engine import ScriptedEngine
 
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
 LEADER = Endpoint("CONTROLLER", "host-2", 9092)
@@ -66,7 +63,7 @@ class DescribedEngine(ScriptedEngine):
         )
 
 
-class Log:
+class ReadLog:
     """Returns the arguments of a read."""
 
     end_offset = 12
@@ -82,7 +79,7 @@ class QuorumApiHarness(ApiHarness):
         super().__init__(
             engine=DescribedEngine(),
             discovery=ScriptedDiscovery({2: Address("host-2", 9092)}),
-            log=Log(),
+            log=ReadLog(),
             step=self._step,
         )
         self.learned_when_stepped: list[int] = []
@@ -91,7 +88,7 @@ class QuorumApiHarness(ApiHarness):
 
     def _step(self, event: Event) -> None:
         self.events.append(event)
-        self.learned_when_stepped.append(len(self.discovery.learned))
+        self.learned_when_stepped.append(len(self.discovery.learned_leaders))
 
     def send(self, message: Any, version: int) -> Any:
         """Return the response, None while the engine handles the request."""
@@ -241,8 +238,8 @@ def test_address_of_an_accepted_leader_is_learned_before_the_engine_fetches(
         boot_timestamp=77,
     )
     harness.send(message, 1)
-    assert (len(harness.discovery.learned), harness.learned_when_stepped) == (learned, [learned])
-    for announced, end_offset in harness.discovery.learned:
+    assert (len(harness.discovery.learned_leaders), harness.learned_when_stepped) == (learned, [learned])
+    for announced, end_offset in harness.discovery.learned_leaders:
         assert (announced.endpoints, announced.boot_timestamp, end_offset) == ((LEADER,), 77, 12)
 
 

@@ -28,8 +28,10 @@ from quorumd.protocol.wire import Message
 from quorumd.security.acls import AclIndex
 from quorumd.security.authorizer import Authorizer, AuthorizerSettings
 from tests.support.call_counter import CallCounter
-from tests.support.node.api_harness import LISTENER, ApiHarness, ScriptedCommits, ScriptedImage
+from tests.support.node.api_harness import ApiHarness
 from tests.support.node.recording_session import request_of
+from tests.support.node.scripted_discovery import LISTENER
+from tests.support.node.scripted_image import ScriptedCommits, ScriptedImage
 
 SLICE = 20
 COUNT = 40 * SLICE

@@ -16,14 +16,17 @@ from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import SnapshotRequest, SnapshotResponse
 from tests.support.log.small_logs import fresh_disk, open_log
 from tests.support.log.snapshots import write_snapshot
-from tests.support.node.api_harness import CLUSTER_ID, ApiHarness, ScriptedDiscovery, ScriptedEngine
+from tests.support.node.api_harness import ApiHarness
+from tests.support.node.parts import CLUSTER_ID
 from tests.support.node.recording_session import request_of
+from tests.support.node.scripted_discovery import ScriptedDiscovery
+from tests.support.node.scripted_engine import ScriptedEngine
 
 LEADER = Endpoint("CONTROLLER", "host-2", 9092)
 SNAPSHOT, NEWER = OffsetAndEpoch(100, 3), OffsetAndEpoch(200, 3)
 
 
-class SnapshotHarness(ApiHarness):
+class SnapshotApiHarness(ApiHarness):
     """Node 2, the leader of epoch 5, with SNAPSHOT."""
 
     def __init__(self) -> None:
@@ -65,11 +68,11 @@ class SnapshotHarness(ApiHarness):
 
 
 @pytest.fixture
-def harness() -> SnapshotHarness:
-    return SnapshotHarness()
+def harness() -> SnapshotApiHarness:
+    return SnapshotApiHarness()
 
 
-def test_chunks_make_up_the_file(harness: SnapshotHarness) -> None:
+def test_chunks_make_up_the_file(harness: SnapshotApiHarness) -> None:
     size, received = len(harness.contents), b""
     while len(received) < size:
         chunk = harness.chunk(len(received), 77)
@@ -80,24 +83,24 @@ def test_chunks_make_up_the_file(harness: SnapshotHarness) -> None:
 
 
 @pytest.mark.parametrize("beyond", [0, 1, 1 << 40])
-def test_position_at_or_past_the_end_is_out_of_range(harness: SnapshotHarness, beyond: int) -> None:
+def test_position_at_or_past_the_end_is_out_of_range(harness: SnapshotApiHarness, beyond: int) -> None:
     chunk = harness.chunk(len(harness.contents) + beyond)
     assert (chunk.error_code, chunk.unaligned_records) == (ErrorCode.POSITION_OUT_OF_RANGE, b"")
 
 
-def test_unknown_snapshot_is_not_found(harness: SnapshotHarness) -> None:
+def test_unknown_snapshot_is_not_found(harness: SnapshotApiHarness) -> None:
     chunk = harness.chunk(snapshot=NEWER)
     assert (chunk.error_code, chunk.unaligned_records) == (ErrorCode.SNAPSHOT_NOT_FOUND, b"")
 
 
-def test_snapshot_removed_during_a_transfer_is_not_found(harness: SnapshotHarness) -> None:
+def test_snapshot_removed_during_a_transfer_is_not_found(harness: SnapshotApiHarness) -> None:
     harness.chunk()
     harness.disk.remove(harness.path)
     assert harness.chunk(1).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
 
 
 def test_read_error_of_a_snapshot_is_not_fatal(
-    harness: SnapshotHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    harness: SnapshotApiHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def failing(file: Any, position: int, length: int) -> bytes:
         raise OSError(5, "Input/output error")
@@ -108,6 +111,6 @@ def test_read_error_of_a_snapshot_is_not_fatal(
     assert harness.path in caplog.text
 
 
-def test_snapshot_is_not_read_if_the_engine_rejects_the_request(harness: SnapshotHarness) -> None:
+def test_snapshot_is_not_read_if_the_engine_rejects_the_request(harness: SnapshotApiHarness) -> None:
     chunk = harness.chunk(error=ErrorCode.FENCED_LEADER_EPOCH)
     assert (chunk.error_code, chunk.size, chunk.unaligned_records) == (74, 0, b"")

@@ -32,15 +32,11 @@ from quorumd.raft.events import (
     VoterChangeRequested,
 )
 from quorumd.raft.voters import Voter
-from tests.support.node.api_harness import (
-    CLUSTER_ID,
-    OTHER_CLUSTER_ID,
-    TIMEOUT_MS,
-    ApiHarness,
-    ScriptedDiscovery,
-    ScriptedEngine,
-)
+from tests.support.node.api_harness import TIMEOUT_MS, ApiHarness
+from tests.support.node.parts import CLUSTER_ID, OTHER_CLUSTER_ID
 from tests.support.node.recording_session import request_of
+from tests.support.node.scripted_discovery import ScriptedDiscovery
+from tests.support.node.scripted_engine import ScriptedEngine
 from tests.support.text import shows
 
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-from quorumd.broker.replication.replica import Transition
+from quorumd.broker.partitions.hosted_partition import HostedPartition
+from quorumd.broker.replication.replica import Replica, Transition
 from quorumd.node.broker.counters import BrokerCounters
+from tests.support.broker.memory_log import MemoryLog
+from tests.support.broker.replicas import PARTITION, Context
 
 
-def hosted(end_offset: int) -> Any:
-    return SimpleNamespace(id="t-0", log=SimpleNamespace(end_offset=end_offset))
+def hosted(end_offset: int) -> HostedPartition:
+    """A partition whose log ends at an offset."""
+    replica: Any = Replica(PARTITION, 1, MemoryLog(start_offset=end_offset), Context())
+    directory: Any = None
+    return HostedPartition(PARTITION, "t", directory, replica, min_isr=1)
 
 
 def test_records_are_counted_from_the_start_of_the_leadership() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.errors import ErrorCode, ExitCode
@@ -11,43 +10,18 @@ from quorumd.ids import METADATA_TOPIC
 from quorumd.log.meta_properties import load_meta_properties, save_meta_properties
 from quorumd.node.node import Node
 from quorumd.node.readiness import readiness
-from quorumd.ports import Transport
 from quorumd.protocol.apis import ApiKey
-from quorumd.protocol.connection import ClientConnection
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.support.node.broker_nodes import CLIENT_PORT, BrokerCluster, broker_role
-from tests.support.node.nodes import DATA_DIRECTORY, Cluster, host_of
+from tests.support.node.nodes import DATA_DIRECTORY, Client, Cluster, host_of
 
 
-class BrokerClient:
-    """One connection to the listener for clients."""
-
-    def __init__(self, cluster: Cluster, node_id: int, port: int = CLIENT_PORT) -> None:
-        self._cluster = cluster
-        self._connection = ClientConnection("test")
-        self._transport: Transport | None = None
-        self._responses: list[Any] = []
-        self.is_closed = False
-        cluster.network.host("client").connect(host_of(node_id), port, self)
-        cluster.run_until(lambda: self._transport or self.is_closed)
-
-    def request(self, message: Any, version: int) -> Any:
-        assert self._transport is not None
-        self._transport.write(self._connection.request(message, version)[1])
-        self._cluster.run_until(lambda: self._responses)
-        return self._responses.pop()
-
-    def connected(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def received(self, data: bytes) -> None:
-        self._responses += [response for _, response in self._connection.receive(data)]
-
-    def closed(self, reason: str, refused: bool) -> None:
-        self.is_closed = True
+def client_of(cluster: Cluster) -> Client:
+    """A connection to the listener of node 1 for clients."""
+    return Client(cluster, 1, "client", CLIENT_PORT)
 
 
 def state(node: Node) -> BrokerState:
@@ -104,10 +78,10 @@ def test_clients_are_refused_until_the_broker_is_unfenced() -> None:
     cluster = BrokerCluster()
     node = cluster.start_node(1, broker=broker_role(1))
     assert state(node) is not BrokerState.RUNNING
-    early = BrokerClient(cluster, 1)
+    early = client_of(cluster)
     cluster.run_until(lambda: early.is_closed)
     cluster.run_until(lambda: state(node) is BrokerState.RUNNING)
-    client = BrokerClient(cluster, 1)
+    client = client_of(cluster)
     response = client.request(ApiVersionsRequest("java", "1"), 3)
     offered = {api.api_key for api in response.api_keys}
     assert {ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_QUORUM, ApiKey.METADATA} <= offered
@@ -117,7 +91,7 @@ def test_clients_are_refused_until_the_broker_is_unfenced() -> None:
 def test_topic_is_created_through_the_listener_for_clients() -> None:
     cluster, node = combined_node()
     topics = [CreatableTopic("orders", 3, 1)]
-    response = BrokerClient(cluster, 1).request(CreateTopicsRequest(topics, 5000), 7)
+    response = client_of(cluster).request(CreateTopicsRequest(topics, 5000), 7)
     assert response.topics[0].error_code == ErrorCode.NONE
     assert node.broker is not None
     broker = node.broker.broker
@@ -145,7 +119,7 @@ def test_directory_of_other_cluster_stops_the_node() -> None:
 def test_clients_see_brokers_and_tools_see_the_quorum() -> None:
     """Both use the listener for clients; peers look for the leader there if the node has no other."""
     cluster, node = combined_node()
-    client = BrokerClient(cluster, 1)
+    client = client_of(cluster)
     metadata = client.request(MetadataRequest([]), 13)
     assert [(each.node_id, each.port) for each in metadata.brokers] == [(1, CLIENT_PORT)]
     quorum = client.request(MetadataRequest([MetadataRequestTopic(name=METADATA_TOPIC)], False), 13)
@@ -176,12 +150,12 @@ def test_node_stops_after_its_broker() -> None:
 
 def test_failed_broker_stops_the_node_at_once() -> None:
     cluster, node = combined_node()
-    client, role = BrokerClient(cluster, 1), node.broker
+    client, role = client_of(cluster), node.broker
     assert role is not None
     role.on_failed("every log directory has failed")
     assert cluster.exits == [(1, ExitCode.DATA_DIRECTORY, "every log directory has failed")]
     assert state(node) is BrokerState.NOT_RUNNING
-    assert BrokerClient(cluster, 1).is_closed
+    assert client_of(cluster).is_closed
     cluster.run_until(lambda: client.is_closed)
 
 
@@ -194,22 +168,22 @@ def test_broker_that_no_controller_accepts_stops_the_node_with_an_exit_code_of_i
 
 def test_clients_are_disconnected_before_the_node_stops() -> None:
     cluster, node = combined_node()
-    client, role = BrokerClient(cluster, 1), node.broker
+    client, role = client_of(cluster), node.broker
     done: list[int] = []
     assert role is not None
     role.shut_down(lambda: done.append(1))
     cluster.run_until(lambda: client.is_closed and done)
-    assert BrokerClient(cluster, 1).is_closed
+    assert client_of(cluster).is_closed
     assert cluster.exits == []
 
 
 def test_stop_disconnects_clients() -> None:
     cluster, node = combined_node()
-    client, role = BrokerClient(cluster, 1), node.broker
+    client, role = client_of(cluster), node.broker
     assert role is not None
     role.stop()
     cluster.run_until(lambda: client.is_closed)
-    assert BrokerClient(cluster, 1).is_closed
+    assert client_of(cluster).is_closed
     assert cluster.exits == []
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, cast
 
 import pytest
@@ -21,7 +22,6 @@ from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.raft.effects import Effects, Send, SnapshotChunk
 from quorumd.raft.engine import RaftEngine
 from quorumd.raft.events import PeerRequestFailed, SnapshotChecked
-from quorumd.simulator.environment.disk import SimulatedDisk
 from tests.support.log.small_logs import (
     batch,
     fail_with_disk_full,
@@ -32,10 +32,10 @@ from tests.support.log.small_logs import (
 )
 from tests.support.log.snapshots import voters_record, write_snapshot
 from tests.support.node.parts import NodeParts
-from tests.unit.node.consensus.test_raft_runner import (
+from tests.support.node.runner_harness import (
     ANY_EVENT,
     ManualDisk,
-    ScriptedEngine,
+    SteppedEngine,
     fetch,
     outputs_of,
     response_recorded_in,
@@ -53,31 +53,33 @@ def content(voters: VotersRecord | None = None) -> bytes:
     return file.read_at(0, file.size())
 
 
-class Node:
+class SnapshotFetchHarness(NodeParts):
     """A runner on a real log of 10 records of epoch 1; `seen` records its calls."""
 
     def __init__(self) -> None:
-        self.files: SimulatedDisk = fresh_disk(1)
-        self.log = open_log(self.files, "log")
+        super().__init__()
+        self.disk = fresh_disk(1)
+        self.log = open_log(self.disk, "log")
         fill(self.log, 10)
         self.log.begin_flush()()
-        parts = NodeParts()
-        self.time = parts.time
-        self.engine = ScriptedEngine()
         self.queue = ManualDisk()
         self.seen: list[str] = []
         self.voters: VoterRecord | None = None
         self.fatal_errors: list[BaseException | str] = []
         self.runner = RaftRunner(
-            parts.basics,
+            self.basics,
             cast(RaftEngine, self.engine),
             self.log,
             cast(Disk, self.queue),
-            parts.tick,
+            self.tick,
             self.on_fatal_error,
         )
         self.runner.start(outputs_of(self))
         self.engine.events.clear()
+
+    @cached_property
+    def engine(self) -> SteppedEngine:
+        return SteppedEngine()
 
     def step(self, effects: Effects) -> None:
         self.engine.script.append(effects)
@@ -88,7 +90,7 @@ class Node:
         self.step(Effects(snapshot_chunk=SnapshotChunk(SNAPSHOT, position, data, size)))
 
     def names(self) -> list[str]:
-        return [name for name in self.files.list_directory("log") if ".checkpoint" in name]
+        return [name for name in self.disk.list_directory("log") if ".checkpoint" in name]
 
     def checked(self) -> SnapshotChecked | None:
         """The reported check of the snapshot, None if there was none."""
@@ -123,14 +125,16 @@ class Node:
 
 
 @pytest.fixture
-def node() -> Node:
-    return Node()
+def node() -> SnapshotFetchHarness:
+    return SnapshotFetchHarness()
 
 
 # Writing and checking
 
 
-def test_chunks_are_written_and_the_complete_snapshot_is_checked_in_the_background(node: Node) -> None:
+def test_chunks_are_written_and_the_complete_snapshot_is_checked_in_the_background(
+    node: SnapshotFetchHarness,
+) -> None:
     data = content()
     node.keep(data[:50], size=len(data))
     assert node.log.fetched_bytes(SNAPSHOT) == 50
@@ -148,7 +152,7 @@ def test_chunks_are_written_and_the_complete_snapshot_is_checked_in_the_backgrou
 
 @pytest.mark.parametrize("flipped", [30, 100, -10])
 def test_corrupt_snapshot_is_never_published(
-    node: Node, flipped: int, caplog: pytest.LogCaptureFixture
+    node: SnapshotFetchHarness, flipped: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = bytearray(content())
     data[flipped] ^= 1
@@ -160,7 +164,7 @@ def test_corrupt_snapshot_is_never_published(
     assert FILE in caplog.text
 
 
-def test_snapshot_with_an_invalid_voter_set_is_quarantined(node: Node) -> None:
+def test_snapshot_with_an_invalid_voter_set_is_quarantined(node: SnapshotFetchHarness) -> None:
     node.keep(content(voters_record(1, 1)))
     node.queue.finish()
     assert node.checked() == SnapshotChecked(SNAPSHOT, None)
@@ -170,11 +174,14 @@ def test_snapshot_with_an_invalid_voter_set_is_quarantined(node: Node) -> None:
 
 @pytest.mark.parametrize("fault", [fail_with_disk_full, fail_with_io_error])
 def test_failed_write_of_a_chunk_discards_only_the_snapshot(
-    node: Node, fault: Callable[..., None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    node: SnapshotFetchHarness,
+    fault: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     data = content()
     node.keep(data[:50], size=len(data))
-    file = type(node.files.open(f"log/{FILE}.part"))
+    file = type(node.disk.open(f"log/{FILE}.part"))
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr(file, "write_at", fault)
         node.keep(data[50:], 50)
@@ -185,7 +192,7 @@ def test_failed_write_of_a_chunk_discards_only_the_snapshot(
     assert FILE in caplog.text
 
 
-def test_snapshot_that_cannot_be_renamed_is_fetched_again(node: Node) -> None:
+def test_snapshot_that_cannot_be_renamed_is_fetched_again(node: SnapshotFetchHarness) -> None:
     node.keep(content())
     node.queue.finish(StorageError("no rename"))
     assert node.checked() == SnapshotChecked(SNAPSHOT, None)
@@ -193,7 +200,7 @@ def test_snapshot_that_cannot_be_renamed_is_fetched_again(node: Node) -> None:
 
 
 @pytest.mark.parametrize("fault", [FlushFailed("the directory"), OSError(5, "EIO")])
-def test_disk_failure_during_the_check_stops_the_node(node: Node, fault: Exception) -> None:
+def test_disk_failure_during_the_check_stops_the_node(node: SnapshotFetchHarness, fault: Exception) -> None:
     node.keep(content())
     node.queue.finish(fault)
     (fatal_errors,) = node.fatal_errors
@@ -201,7 +208,7 @@ def test_disk_failure_during_the_check_stops_the_node(node: Node, fault: Excepti
     assert node.checked() is None
 
 
-def test_check_that_ends_after_stop_is_ignored(node: Node) -> None:
+def test_check_that_ends_after_stop_is_ignored(node: SnapshotFetchHarness) -> None:
     node.keep(content())
     node.runner.stop()
     node.queue.finish()
@@ -211,14 +218,14 @@ def test_check_that_ends_after_stop_is_ignored(node: Node) -> None:
 # Replacing the log
 
 
-def arrived(node: Node, voters: VotersRecord | None = None) -> Node:
+def arrived(node: SnapshotFetchHarness, voters: VotersRecord | None = None) -> SnapshotFetchHarness:
     node.keep(content(voters))
     node.queue.finish()
     node.engine.events.clear()
     return node
 
 
-def test_log_restarts_at_the_snapshot_before_other_effects(node: Node) -> None:
+def test_log_restarts_at_the_snapshot_before_other_effects(node: SnapshotFetchHarness) -> None:
     arrived(node, voters_record(4, 5))
     node.step(Effects(reset_to_snapshot=SNAPSHOT, send_after_flush=[fetch(100)], new_high_watermark=100))
     assert node.seen == ["restarted at 100, log ends at 100", "fetch at 100", "committed 100"]
@@ -229,7 +236,7 @@ def test_log_restarts_at_the_snapshot_before_other_effects(node: Node) -> None:
     assert node.runner.durable_offset == 100
 
 
-def test_durable_offset_of_a_longer_old_log_does_not_apply_to_the_new_one(node: Node) -> None:
+def test_durable_offset_of_a_longer_old_log_does_not_apply_to_the_new_one(node: SnapshotFetchHarness) -> None:
     fill(node.log, 150 - node.log.end_offset, epoch=2)
     node.step(Effects(append=batch(150, 2), append_end_offset=151))
     node.queue.finish()
@@ -244,7 +251,9 @@ def test_durable_offset_of_a_longer_old_log_does_not_apply_to_the_new_one(node: 
 
 
 @pytest.mark.parametrize("more", [5, 140], ids=["a shorter log", "a longer log"])
-def test_flush_started_before_the_restart_makes_nothing_after_it_durable(node: Node, more: int) -> None:
+def test_flush_started_before_the_restart_makes_nothing_after_it_durable(
+    node: SnapshotFetchHarness, more: int
+) -> None:
     arrived(node)
     fill(node.log, more, epoch=2)
     end = node.log.end_offset
@@ -258,7 +267,9 @@ def test_flush_started_before_the_restart_makes_nothing_after_it_durable(node: N
     assert (node.seen, node.runner.durable_offset) == (["fetch at 101"], 101)
 
 
-def test_flush_that_ended_before_the_restart_but_is_reported_later_does_not_count(node: Node) -> None:
+def test_flush_that_ended_before_the_restart_but_is_reported_later_does_not_count(
+    node: SnapshotFetchHarness,
+) -> None:
     arrived(node)
     fill(node.log, 140, epoch=2)
     node.step(Effects(append=batch(150, 2), append_end_offset=151))
@@ -271,7 +282,9 @@ def test_flush_that_ended_before_the_restart_but_is_reported_later_does_not_coun
     assert node.runner.durable_offset == 100
 
 
-def test_restart_fails_fetches_that_waited_for_the_old_log_and_sends_responses(node: Node) -> None:
+def test_restart_fails_fetches_that_waited_for_the_old_log_and_sends_responses(
+    node: SnapshotFetchHarness,
+) -> None:
     arrived(node)
     held = fetch(11)
     node.step(
@@ -285,20 +298,22 @@ def test_restart_fails_fetches_that_waited_for_the_old_log_and_sends_responses(n
     assert node.seen == ["response", "restarted at 100, log ends at 100"]
 
 
-def test_failed_replacement_of_the_log_stops_the_node(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_replacement_of_the_log_stops_the_node(
+    node: SnapshotFetchHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arrived(node)
-    monkeypatch.setattr(node.files, "sync_directory", fail_with_io_error)
+    monkeypatch.setattr(node.disk, "sync_directory", fail_with_io_error)
     node.step(Effects(reset_to_snapshot=SNAPSHOT, send=[response_recorded_in(node.seen)]))
     (fault,) = node.fatal_errors
     assert isinstance(fault, FlushFailed)
     assert node.seen == []
 
 
-def test_restarted_log_is_recovered_at_the_next_start(node: Node) -> None:
+def test_restarted_log_is_recovered_at_the_next_start(node: SnapshotFetchHarness) -> None:
     arrived(node)
     node.step(Effects(reset_to_snapshot=SNAPSHOT))
     node.step(Effects(append=batch(100, 3), append_end_offset=101))
     node.queue.finish()
     node.log.close()
-    again = open_log(node.files, "log")
+    again = open_log(node.disk, "log")
     assert (again.start_offset, again.end_offset, again.latest_snapshot) == (100, 101, SNAPSHOT)

@@ -1,207 +1,29 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
-from typing import Any, cast
 
 import pytest
 
 from quorumd.errors import DiskFull, ErrorCode, FlushFailed, StorageError, UnknownRecord
 from quorumd.ids import OffsetAndEpoch, ReplicaKey
-from quorumd.log.segmented_log import SegmentedLog
-from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS, RaftRunner, RunnerOutputs
-from quorumd.node.wire.voter_records import VoterRecord
-from quorumd.ports import Disk
+from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS
 from quorumd.protocol.record_batch import encode_batch
-from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, ReadReady, RequestRefused, Respond, Send
-from quorumd.raft.engine import RaftEngine
+from quorumd.raft.effects import ControlBatch, Effects, KRaftVersion, ReadReady, Respond, Send
 from quorumd.raft.events import (
-    Event,
     FlushCompleted,
     PeerRequestFailed,
     Propose,
-    ReadRequested,
     StorageAvailable,
     StorageFull,
     TimerFired,
 )
-from quorumd.raft.messages import FetchRequest, LeaderResponse, Response, VoteRequest
+from quorumd.raft.messages import LeaderResponse, Response, VoteRequest
 from quorumd.raft.quorum_state import QuorumState
-from tests.support.node.parts import NodeParts
+from tests.support.node.runner_harness import ANY_EVENT, RunnerHarness, fetch
 from tests.support.text import shows
 
 VOTE = Send(2, VoteRequest(2, ReplicaKey(1), ReplicaKey(2), OffsetAndEpoch(0, 0), False))
-ANY_EVENT = ReadRequested("any event")
 STATE, NEWER = QuorumState(2), QuorumState(3)
-
-
-def fetch(offset: int) -> Send:
-    return Send(2, FetchRequest(ReplicaKey(1), 1, offset, 1, 500, 1000))
-
-
-class ScriptedEngine:
-    """Returns the next effects of `script` at each step, or empty ones."""
-
-    def __init__(self) -> None:
-        self.script: list[Effects] = []
-        self.events: list[Event] = []
-        self.deadline = inf
-        self.epoch = 4
-        self.is_leader = True
-
-    def start(self, now: float) -> Effects:
-        return Effects()
-
-    def step(self, event: Event, now: float) -> Effects:
-        self.events.append(event)
-        return self.script.pop(0) if self.script else Effects()
-
-
-class ScriptedLog:
-    """A log with an end offset and scripted errors."""
-
-    directory = "/data/log"
-
-    def __init__(self, seen: list[str]) -> None:
-        self.end_offset = 10
-        self.append_error: StorageError | None = None
-        self.truncate_error: StorageError | None = None
-        self.is_roomy = True
-        self._seen = seen
-
-    def append(self, data: bytes, end_offset: int) -> None:
-        if self.append_error is not None:
-            raise self.append_error
-        self._seen.append(f"append {data!r}")
-        self.end_offset = end_offset
-
-    def truncate(self, end_offset: int) -> None:
-        if self.truncate_error is not None:
-            raise self.truncate_error
-        self._seen.append(f"truncate {end_offset}")
-        self.end_offset = end_offset
-
-    def begin_flush(self) -> Callable[[], int]:
-        end_offset = self.end_offset
-        self._seen.append(f"flush {end_offset}")
-        return lambda: end_offset
-
-    def has_free_space(self) -> bool:
-        return self.is_roomy
-
-
-class ManualDisk:
-    """Runs submitted operations one by one, when `finish` is called."""
-
-    def __init__(self) -> None:
-        self.queue: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
-
-    def submit(self, operation: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        self.queue.append((operation, done))
-
-    def finish(self, error: BaseException | None = None) -> None:
-        operation, done = self.queue.pop(0)
-        try:
-            outcome = error if error is not None else operation()
-        except StorageError as fault:
-            outcome = fault
-        done(outcome)
-
-
-def response_recorded_in(seen: list[str]) -> Respond:
-    return Respond(lambda response: seen.append("response"), LeaderResponse(ErrorCode.NONE, 1, 1))
-
-
-def outputs_of(harness: Any) -> RunnerOutputs:
-    """Runner outputs that call the methods of a harness."""
-    return RunnerOutputs(
-        outbound=harness,
-        control_log=harness,
-        progress=harness,
-        save_operation=lambda state: harness.save(state),
-        write_no_op=lambda: harness.write_no_op(),
-        refused=lambda refused: harness.refused(refused),
-    )
-
-
-class RunnerHarness(NodeParts):
-    """A runner on a scripted engine, log and disk; records every call of the runner in `seen`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-        self.response = response_recorded_in(self.seen)
-        self.prepared: list[Send] = []
-        self.engine = ScriptedEngine()
-        self.scripted_log = ScriptedLog(self.seen)
-        self.manual_disk = ManualDisk()
-        self.fatal_errors: list[BaseException | str] = []
-        self.runner = RaftRunner(
-            self.basics,
-            cast(RaftEngine, self.engine),
-            cast(SegmentedLog, self.scripted_log),
-            cast(Disk, self.manual_disk),
-            self.tick,
-            self.on_fatal_error,
-        )
-        self.runner.start(outputs_of(self))
-        self.engine.events.clear()
-
-    def step(self, *script: Effects) -> None:
-        self.engine.script += script
-        self.runner.step(ANY_EVENT)
-
-    def done(self) -> list[str]:
-        """The calls since the last `done`."""
-        seen, self.seen[:] = list(self.seen), []
-        return seen
-
-    def events(self) -> list[Event]:
-        events, self.engine.events[:] = list(self.engine.events), []
-        return events
-
-    # Called by the runner
-
-    def send(self, send: Send) -> None:
-        self.seen.append(f"send {type(send.request).__name__}")
-
-    def prepare(self, send: Send) -> None:
-        self.prepared.append(send)
-
-    def save(self, state: QuorumState) -> Callable[[], None]:
-        self.seen.append(f"save {state.epoch}")
-        return lambda: self.seen.append(f"saved {state.epoch}")
-
-    def encode_control(self, batch: ControlBatch, base_offset: int, epoch: int) -> bytes:
-        return f"control {base_offset} {epoch}".encode()
-
-    def truncated(self, end_offset: int) -> None:
-        self.seen.append(f"truncated {end_offset}")
-
-    def committed(self, high_watermark: int) -> None:
-        self.seen.append(f"committed {high_watermark}")
-
-    def on_flush_completed(self) -> None:
-        self.seen.append("flush done")
-
-    def leadership_changed(self) -> None:
-        self.seen.append("leadership changed")
-
-    def restarted(self, snapshot: OffsetAndEpoch, voters: VoterRecord | None) -> None:
-        self.seen.append(f"restarted at {snapshot.offset}")
-
-    def write_no_op(self) -> None:
-        self.seen.append("no-op written")
-
-    def refused(self, refused: RequestRefused) -> None:
-        self.seen.append(f"{refused.kind} refused to {refused.sender}")
-
-    def read_token(self, name: str) -> Callable[[bool], None]:
-        return lambda ready: self.seen.append(f"{'ready' if ready else 'failed'} {name}")
-
-    def on_fatal_error(self, error: BaseException | str) -> None:
-        self.fatal_errors.append(error)
-        self.runner.stop()
 
 
 @pytest.fixture
@@ -254,7 +76,7 @@ def test_fetch_leaves_when_the_log_up_to_its_offset_is_durable(harness: RunnerHa
     assert harness.done() == ["append b'batch'", "flush 12"]
     harness.manual_disk.finish()
     assert harness.done() == ["send FetchRequest", "flush done"]
-    assert harness.events() == [ANY_EVENT, FlushCompleted(12)]
+    assert harness.new_events() == [ANY_EVENT, FlushCompleted(12)]
 
 
 def test_one_flush_covers_all_appends_during_the_previous_one(harness: RunnerHarness) -> None:
@@ -265,7 +87,7 @@ def test_one_flush_covers_all_appends_during_the_previous_one(harness: RunnerHar
     assert harness.done() == ["flush 13", "flush done"]
     assert harness.runner.is_flushing
     harness.manual_disk.finish()
-    assert harness.events()[-2:] == [FlushCompleted(11), FlushCompleted(13)]
+    assert harness.new_events()[-2:] == [FlushCompleted(11), FlushCompleted(13)]
     assert not harness.runner.is_flushing
 
 
@@ -276,10 +98,10 @@ def test_flush_overlapped_by_a_truncation_counts_only_up_to_the_truncation(harne
     harness.step(Effects(append=b"new", append_end_offset=15, send_after_flush=[fetch(15)]))
     harness.done()
     harness.manual_disk.finish()
-    assert harness.events()[-1] == FlushCompleted(11)
+    assert harness.new_events()[-1] == FlushCompleted(11)
     assert "send FetchRequest" not in harness.done()
     harness.manual_disk.finish()
-    assert harness.events()[-1] == FlushCompleted(15)
+    assert harness.new_events()[-1] == FlushCompleted(15)
     assert "send FetchRequest" in harness.done()
 
 
@@ -288,7 +110,7 @@ def test_held_fetch_of_truncated_records_fails(harness: RunnerHarness) -> None:
     harness.step(Effects(append=b"old", append_end_offset=15, send_after_flush=[held]))
     harness.step(Effects(truncate_to=11))
     harness.time.end_turn()
-    assert harness.events()[-1] == PeerRequestFailed(2, held.request)
+    assert harness.new_events()[-1] == PeerRequestFailed(2, held.request)
 
 
 def test_control_records_are_encoded_at_the_end_of_the_log(harness: RunnerHarness) -> None:
@@ -301,11 +123,11 @@ def test_flush_is_reported_to_a_leader_only_once_its_epoch_is_saved(harness: Run
     harness.step(Effects(save=STATE, append=b"batch", append_end_offset=11))
     (save, flush), harness.manual_disk.queue[:] = list(harness.manual_disk.queue), []
     harness.manual_disk.queue += [flush, save]
-    harness.events()
+    harness.new_events()
     harness.manual_disk.finish()
-    assert harness.events() == []
+    assert harness.new_events() == []
     harness.manual_disk.finish()
-    assert harness.events() == [FlushCompleted(11)]
+    assert harness.new_events() == [FlushCompleted(11)]
 
 
 # A full disk
@@ -319,9 +141,9 @@ def test_append_rejected_by_a_full_disk_is_reported_and_not_acknowledged(
     harness.step(Effects(append=b"batch", append_end_offset=12, send_after_flush=[held, harness.response]))
     assert harness.done() == ["truncated 10", "response"]
     assert shows(caplog.text, "no space", "/data/log")
-    assert harness.events() == [ANY_EVENT, StorageFull()]
+    assert harness.new_events() == [ANY_EVENT, StorageFull()]
     harness.time.end_turn()
-    assert harness.events() == [PeerRequestFailed(2, held.request)]
+    assert harness.new_events() == [PeerRequestFailed(2, held.request)]
     assert not harness.runner.propose(b"batch", 12)
 
 
@@ -336,10 +158,10 @@ def test_engine_is_notified_when_the_disk_has_space_again(harness: RunnerHarness
     harness.step(Effects(append=b"batch", append_end_offset=12))
     harness.step(Effects(append=b"batch", append_end_offset=12))
     harness.time.pass_ms(3 * FREE_SPACE_CHECK_MS)
-    assert StorageAvailable() not in harness.events()
+    assert StorageAvailable() not in harness.new_events()
     harness.scripted_log.is_roomy = True
     harness.time.pass_ms(3 * FREE_SPACE_CHECK_MS)
-    assert harness.events() == [StorageAvailable()]
+    assert harness.new_events() == [StorageAvailable()]
 
 
 def test_save_rejected_by_a_full_disk_holds_all_messages_until_it_succeeds(
@@ -387,9 +209,9 @@ def test_failed_flush_stops_the_node(harness: RunnerHarness, error: BaseExceptio
     (fatal_errors,) = harness.fatal_errors
     assert isinstance(fatal_errors, FlushFailed)
     assert harness.done() == []
-    harness.events()
+    harness.new_events()
     harness.step(Effects(send=[VOTE]))
-    assert (harness.events(), harness.done()) == ([], [])
+    assert (harness.new_events(), harness.done()) == ([], [])
 
 
 def test_failed_save_stops_the_node(harness: RunnerHarness) -> None:
@@ -434,13 +256,13 @@ def test_no_effect_is_applied_after_stop(harness: RunnerHarness) -> None:
     harness.engine.deadline = harness.time.clock.now_ms() + 10
     harness.step(Effects(save=STATE, append=b"batch", append_end_offset=12))
     harness.runner.stop()
-    harness.events()
+    harness.new_events()
     harness.done()
     harness.manual_disk.finish()
     harness.manual_disk.finish()
     harness.time.pass_ms(1000)
     harness.step(Effects(send=[VOTE]))
-    assert harness.events() == []
+    assert harness.new_events() == []
     assert [line for line in harness.done() if line != "saved 2"] == []
 
 
@@ -465,23 +287,23 @@ def test_timer_follows_the_deadline_of_the_engine(harness: RunnerHarness) -> Non
     harness.step()
     harness.engine.deadline = now + 50
     harness.step()
-    harness.events()
+    harness.new_events()
     harness.time.pass_ms(49)
-    assert harness.events() == []
+    assert harness.new_events() == []
     harness.engine.deadline = now + 200
     harness.time.pass_ms(1)
-    assert harness.events() == [TimerFired()], "an early timer is harmless"
+    assert harness.new_events() == [TimerFired()], "an early timer is harmless"
     harness.engine.deadline = inf
     harness.time.pass_ms(150)
-    assert harness.events() == [TimerFired()]
+    assert harness.new_events() == [TimerFired()]
     harness.time.pass_ms(10_000)
-    assert harness.events() == []
+    assert harness.new_events() == []
 
 
 def test_propose_returns_whether_the_batch_was_appended(harness: RunnerHarness) -> None:
     harness.engine.script.append(Effects(append=b"batch", append_end_offset=12))
     assert harness.runner.propose(b"batch", 12)
-    assert isinstance(harness.events()[0], Propose)
+    assert isinstance(harness.new_events()[0], Propose)
     harness.runner.stop()
     assert not harness.runner.propose(b"batch", 14)
 

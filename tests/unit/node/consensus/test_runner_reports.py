@@ -7,7 +7,7 @@ from quorumd.node.consensus.raft_runner import FREE_SPACE_CHECK_MS
 from quorumd.raft.effects import Effects, RequestRefused
 from quorumd.raft.events import StorageAvailable
 from quorumd.raft.quorum_state import QuorumState
-from tests.unit.node.consensus.test_raft_runner import RunnerHarness
+from tests.support.node.runner_harness import RunnerHarness
 
 
 def test_refused_request_is_reported() -> None:
@@ -22,9 +22,9 @@ def test_engine_is_notified_each_time_the_disk_has_space_again() -> None:
         harness.scripted_log.append_error, harness.scripted_log.is_roomy = DiskFull("full"), False
         harness.step(Effects(append=b"batch", append_end_offset=12))
         harness.scripted_log.append_error, harness.scripted_log.is_roomy = None, True
-        harness.events()
+        harness.new_events()
         harness.time.pass_ms(FREE_SPACE_CHECK_MS)
-        assert harness.events() == [StorageAvailable()]
+        assert harness.new_events() == [StorageAvailable()]
 
 
 def test_time_after_a_save_counts_as_that_of_an_event() -> None:

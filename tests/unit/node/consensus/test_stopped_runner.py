@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quorumd.errors import FlushFailed
 from quorumd.raft.effects import Effects
-from tests.unit.node.consensus.test_raft_runner import RunnerHarness
+from tests.support.node.runner_harness import RunnerHarness
 
 
 def test_no_event_is_handled_after_a_log_failure() -> None:
@@ -12,9 +12,9 @@ def test_no_event_is_handled_after_a_log_failure() -> None:
     harness = RunnerHarness()
     harness.scripted_log.append_error = FlushFailed("EIO")
     harness.step(Effects(append=b"batch", append_end_offset=12))
-    harness.events()
+    harness.new_events()
     harness.step(Effects(send=[harness.response]))
-    assert harness.events() == []
+    assert harness.new_events() == []
     assert "response" not in harness.done()
 
 
@@ -24,9 +24,9 @@ def test_no_event_is_handled_after_a_failed_flush() -> None:
     harness.step(Effects(append=b"batch", append_end_offset=12))
     harness.manual_disk.finish(FlushFailed("EIO"))
     assert len(harness.fatal_errors) == 1
-    harness.events()
+    harness.new_events()
     harness.step()
-    assert harness.events() == []
+    assert harness.new_events() == []
 
 
 def test_no_timer_is_left_after_stop() -> None:
@@ -43,6 +43,6 @@ def test_failed_log_ends_all_steps() -> None:
     harness.runner._on_fatal_error = harness.fatal_errors.append
     harness.step(Effects(truncate_to=8))
     assert len(harness.fatal_errors) == 1
-    harness.events()
+    harness.new_events()
     harness.step()
-    assert harness.events() == []
+    assert harness.new_events() == []

@@ -103,7 +103,7 @@ def test_connection_from_before_the_leadership_must_be_replaced(brokers: Rejoini
 def test_previous_incarnation_does_not_block_the_next(brokers: RejoiningBrokers) -> None:
     """Connection numbers of another process are not compared."""
     brokers.response_to(brokers.proposal(1, 2), RecordingSession(number=20))
-    brokers.now_ms = 9000.0
+    brokers.time.pass_ms(9000)
     brokers.start(1, start=1)
     response = brokers.response_to(brokers.proposal(1, 2), RecordingSession(number=15))
     assert error_of(response) not in (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH)

@@ -6,28 +6,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from random import Random
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from quorumd.controller.controller import ControllerSettings
 from quorumd.controller.partition import Partition, PartitionId, partition_record
-from quorumd.ids import KafkaUuid, ReplicaKey
+from quorumd.ids import KafkaUuid
 from quorumd.node.controller.runner import ControllerRunner
 from quorumd.node.settings import NodeSettings
 from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.wire import Message
-from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.controller.topic_harness import a_broker
-from tests.support.node.parts import OWN, NodeParts
+from tests.support.node.parts import NodeParts
 
 INTERVAL_MS = 5000.0
 TOPIC_ID = KafkaUuid(b"the topic's id..")
 WHERE = PartitionId(TOPIC_ID, 0)
-VOTERS = VoterSet((Voter(OWN, ()), Voter(ReplicaKey(2), ()), Voter(ReplicaKey(3), ())))
 
 
 class PeriodicHarness(NodeParts):
@@ -36,8 +32,7 @@ class PeriodicHarness(NodeParts):
     def __init__(self, registers: bool = False) -> None:
         super().__init__()
         self.registers = registers
-        engine: Any = SimpleNamespace(is_leader=True, voters=VoterAssignment(VOTERS))
-        quorum = self.quorum(engine, log=self.log)
+        quorum = self.quorum()
         quorum.role.is_image_complete = True
         self.runner = ControllerRunner(
             self.basics, quorum, self.machine, self.proposals, SimulatedEntropy(Random(1))

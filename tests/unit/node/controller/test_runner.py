@@ -28,7 +28,7 @@ TOPIC_ID = KafkaUuid(b"the topic's id..")
 WHERE = PartitionId(TOPIC_ID, 0)
 
 
-class Broker:
+class RegisteredBroker:
     """The controller client of a broker."""
 
     def __init__(self, cluster: Cluster, broker_id: int, start: int = 0) -> None:
@@ -86,13 +86,13 @@ def is_fenced(node: Node, broker_id: int) -> bool:
 def test_broker_epoch_is_the_offset_of_the_registration_record(cluster: Cluster) -> None:
     leader = cluster.leader()
     before = leader.log.end_offset
-    first = Broker(cluster, 101)
+    first = RegisteredBroker(cluster, 101)
     assert first.epoch == before
     assert leader.log.end_offset == before + 1
 
 
 def test_broker_without_heartbeats_is_fenced_on_every_node(cluster: Cluster) -> None:
-    brokers = [Broker(cluster, broker_id) for broker_id in (101, 102)]
+    brokers = [RegisteredBroker(cluster, broker_id) for broker_id in (101, 102)]
     for broker in brokers:
         assert not broker.heartbeat().is_fenced
     make_partition(cluster, Partition((101, 102), (101, 102), 101))
@@ -112,7 +112,7 @@ def test_unclean_election_is_logged_and_counted(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, by_topic: bool
 ) -> None:
     """The last known leader is elected without any permission, so operators must be informed."""
-    broker, leader = Broker(cluster, 101), cluster.leader()
+    broker, leader = RegisteredBroker(cluster, 101), cluster.leader()
     last_known = () if by_topic else (101,)
     make_partition(cluster, Partition((101, 102), (), NO_LEADER, last_known_elr=last_known))
     if by_topic:
@@ -131,7 +131,7 @@ def test_unclean_election_is_logged_and_counted(
 def test_election_from_the_elr_is_counted_but_not_logged(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker, leader = Broker(cluster, 101), cluster.leader()
+    broker, leader = RegisteredBroker(cluster, 101), cluster.leader()
     make_partition(cluster, Partition((101, 102), (), NO_LEADER, elr=(101,), last_known_elr=(102,)))
     broker.heartbeat()
     cluster.run(100)
@@ -142,7 +142,7 @@ def test_election_from_the_elr_is_counted_but_not_logged(
 
 
 def test_broker_is_not_fenced_within_its_session_timeout(cluster: Cluster) -> None:
-    broker = Broker(cluster, 101)
+    broker = RegisteredBroker(cluster, 101)
     broker.heartbeat()
     cluster.run(SESSION_MS - 10)
     assert not is_fenced(cluster.leader(), 101)
@@ -151,7 +151,7 @@ def test_broker_is_not_fenced_within_its_session_timeout(cluster: Cluster) -> No
 
 
 def test_expired_brokers_are_fenced_in_order_of_their_last_heartbeat(cluster: Cluster) -> None:
-    brokers = [Broker(cluster, broker_id) for broker_id in (103, 101, 102)]
+    brokers = [RegisteredBroker(cluster, broker_id) for broker_id in (103, 101, 102)]
     for broker in brokers:
         broker.heartbeat()
     leader = cluster.leader()
@@ -166,7 +166,7 @@ def test_expired_brokers_are_fenced_in_order_of_their_last_heartbeat(cluster: Cl
 
 
 def test_new_leader_gives_every_broker_a_full_session(cluster: Cluster) -> None:
-    broker = Broker(cluster, 101)
+    broker = RegisteredBroker(cluster, 101)
     broker.heartbeat()
     cluster.run(SESSION_MS - 200)
     cluster.kill(cluster.leader().settings.node_id)
@@ -178,7 +178,7 @@ def test_new_leader_gives_every_broker_a_full_session(cluster: Cluster) -> None:
 
 
 def test_former_leader_fences_no_broker(cluster: Cluster) -> None:
-    Broker(cluster, 101).heartbeat()
+    RegisteredBroker(cluster, 101).heartbeat()
     old = cluster.leader()
     others = [node_id for node_id in cluster.nodes if node_id != old.settings.node_id]
     for node_id in others:
@@ -189,7 +189,7 @@ def test_former_leader_fences_no_broker(cluster: Cluster) -> None:
 
 
 def test_broker_can_be_unregistered_through_any_node(cluster: Cluster) -> None:
-    Broker(cluster, 101)
+    RegisteredBroker(cluster, 101)
     follower = cluster.follower()
     client = cluster.client(follower.settings.node_id)
     assert client.request(UnregisterBrokerRequest(101), 0).error_code == 0
@@ -205,7 +205,7 @@ def test_follower_rejects_broker_requests_at_once(cluster: Cluster) -> None:
 
 
 def test_alter_partition_on_a_connection_from_before_the_leadership_is_rejected(cluster: Cluster) -> None:
-    broker = Broker(cluster, 101)
+    broker = RegisteredBroker(cluster, 101)
     early = {node_id: cluster.client(node_id) for node_id in cluster.nodes}
     cluster.kill(cluster.leader().settings.node_id)
     leader = cluster.leader()
@@ -217,7 +217,7 @@ def test_alter_partition_on_a_connection_from_before_the_leadership_is_rejected(
 
 
 def test_abandoned_connection_is_closed_on_its_next_alter_partition(cluster: Cluster) -> None:
-    broker = Broker(cluster, 101)
+    broker = RegisteredBroker(cluster, 101)
     given_up = broker.client
     broker.connect()
     request = AlterPartitionRequest(101, broker.epoch, [])
@@ -230,7 +230,7 @@ def test_abandoned_connection_is_closed_on_its_next_alter_partition(cluster: Clu
 
 def test_sessions_are_extended_by_a_stall_of_the_leader(cluster: Cluster) -> None:
     """Heartbeats that arrived during the stall are read after the timer."""
-    Broker(cluster, 101).heartbeat()
+    RegisteredBroker(cluster, 101).heartbeat()
     leader = cluster.leader()
     cluster.run(SESSION_MS - 10)
     leader.controller._check_sessions(cluster.heap.now_ms - 2000)
@@ -241,7 +241,7 @@ def test_sessions_are_extended_by_a_stall_of_the_leader(cluster: Cluster) -> Non
 
 
 def test_sessions_are_not_extended_by_a_check_that_is_hardly_late(cluster: Cluster) -> None:
-    Broker(cluster, 101).heartbeat()
+    RegisteredBroker(cluster, 101).heartbeat()
     leader = cluster.leader()
     cluster.run(SESSION_MS - 10)
     leader.controller._check_sessions(cluster.heap.now_ms - MAX_CHECK_INTERVAL_MS / 2)
@@ -254,7 +254,7 @@ def test_sessions_are_not_extended_by_a_check_that_is_hardly_late(cluster: Clust
 def test_broker_with_many_partitions_is_fenced_in_steps(cluster: Cluster) -> None:
     go_in_steps(cluster)
     for broker_id in (101, 102):
-        Broker(cluster, broker_id).heartbeat()
+        RegisteredBroker(cluster, broker_id).heartbeat()
     leader = cluster.leader()
     rows = [
         partition_record(PartitionId(TOPIC_ID, number), Partition((replica,), (replica,), replica))
@@ -272,7 +272,7 @@ def test_broker_with_many_partitions_is_fenced_in_steps(cluster: Cluster) -> Non
 
 def test_next_leader_completes_the_elections_of_an_unfenced_broker(cluster: Cluster) -> None:
     """The log of the first leader ends between the unfencing and the elections that follow it."""
-    broker = Broker(cluster, 101)
+    broker = RegisteredBroker(cluster, 101)
     make_partition(cluster, Partition((101,), (), NO_LEADER, elr=(101,), directories=(directory(101),)))
     write(cluster.leader(), BrokerRegistrationChangeRecord(101, broker.epoch, -1))
     cluster.run(50)
@@ -285,7 +285,7 @@ def test_next_leader_completes_the_elections_of_an_unfenced_broker(cluster: Clus
 
 def test_broker_with_many_partitions_is_elected_in_steps(cluster: Cluster) -> None:
     go_in_steps(cluster)
-    broker = Broker(cluster, 101)
+    broker = RegisteredBroker(cluster, 101)
     broker.heartbeat()
     cluster.run(1000)
     assert broker.heartbeat(want_fence=True).is_fenced
@@ -305,7 +305,7 @@ def test_broker_with_many_partitions_is_elected_in_steps(cluster: Cluster) -> No
 
 
 def test_periodic_unclean_elections_give_every_partition_a_leader(cluster: Cluster) -> None:
-    broker = Broker(cluster, 101)
+    broker = RegisteredBroker(cluster, 101)
     broker.heartbeat()
     partition = Partition((101, 102), (), NO_LEADER, elr=(102,), directories=(directory(101), directory(102)))
     make_partition(cluster, partition)

@@ -3,82 +3,102 @@
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 from math import inf
-from types import SimpleNamespace
-from typing import Any
+from typing import cast
 
 import pytest
 
-from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
-from quorumd.node.basics import NodeBasics
+from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.node.health.quorum_monitor import (
     CHECK_INTERVAL_MS,
     QuorumMonitor,
 )
-from quorumd.node.settings import NodeSettings
+from quorumd.node.peers.client import PeerClient
+from quorumd.node.peers.connections import PeerConnections
+from quorumd.node.peers.discovery import Discovery
 from quorumd.raft.description import QuorumDescription, ReplicaDescription
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from tests.support.node.parts import NodeParts
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.node.parts import OWN, NodeParts
+from tests.support.node.recording_connections import RecordingConnections
+from tests.support.node.scripted_discovery import ScriptedDiscovery
+from tests.support.node.scripted_engine import ScriptedEngine
 from tests.support.text import shows
 
+LOG_END = 10
 
-def key(node_id: int, disk: int = 1) -> ReplicaKey:
-    return ReplicaKey(node_id, KafkaUuid(bytes(14) + bytes([node_id, disk])))
+
+def key(node_id: int) -> ReplicaKey:
+    return OWN if node_id == OWN.id else ReplicaKey(node_id, KafkaUuid(bytes(15) + bytes([node_id])))
 
 
 def assignment(*keys: ReplicaKey) -> VoterAssignment:
     return VoterAssignment(VoterSet(tuple(Voter(each, ()) for each in keys)))
 
 
-class Watched:
+class WatchedEngine(ScriptedEngine):
+    """Leads epoch 5. `ages`: milliseconds since the last fetch of each follower; `records`: the voter records."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            epoch=5,
+            high_watermark=LOG_END,
+            leader_high_watermark=LOG_END,
+            voters=assignment(key(1), key(2)),
+        )
+        self.ages = {2: 0.0, 3: 0.0}
+        self.records = [(3, self.voters)]
+
+    def describe(self, now: float) -> QuorumDescription:
+        del now
+        others = tuple(ReplicaDescription(key(n), 7, age, 0.0) for n, age in self.ages.items())
+        own = ReplicaDescription(key(1), LOG_END, 0.0, 0.0)
+        return QuorumDescription(1, 5, LOG_END, (own, *others), ())
+
+    def voters_before(self, offset: int) -> VoterAssignment:
+        return self._below(offset)[1]
+
+    def voters_offset_before(self, offset: int) -> int:
+        return self._below(offset)[0]
+
+    def _below(self, offset: int) -> tuple[int, VoterAssignment]:
+        return [record for record in self.records if record[0] < offset][-1]
+
+
+class MonitorHarness(NodeParts):
     """Node 1, leader of epoch 5 or follower, and its log lines."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        super().__init__()
         caplog.set_level(logging.INFO)
         self.caplog = caplog
-        self.time = VirtualTime()
-        self.ages = {2: 0.0, 3: 0.0}
-        self.records = [(3, assignment(key(1), key(2)))]
-        self.engine = SimpleNamespace(
-            is_leader=True,
-            role_name="leader",
-            epoch=5,
-            leader_id=1,
-            high_watermark=10,
-            leader_high_watermark=10,
-            contact_limit_ms=2000,
-            is_voter=True,
-            contact_ms=lambda now: 0.0,
-            describe=self._describe,
-            voters_before=lambda offset: self._below(offset)[1],
-            voters_offset_before=lambda offset: self._below(offset)[0],
+        self.append(*((f"key {number}", "value") for number in range(LOG_END)))
+        self.lead()
+        quorum = self.quorum()
+        peers = PeerClient(
+            self.basics,
+            quorum,
+            cast(PeerConnections, RecordingConnections()),
+            cast(Discovery, ScriptedDiscovery()),
+            on_voter_records=lambda records: None,
+            own_endpoints=(),
         )
-        self.engine.voters = self.records[-1][1]
-        endpoint = Endpoint("CONTROLLER", "localhost", 9092)
-        idle: Any = SimpleNamespace(
-            obstacle=lambda now: None,
-            applied_offset=10,
-            loading=None,
-            is_replaying=False,
-            contacts=SimpleNamespace(silent=lambda among, now: ()),
-            is_stopping=False,
-        )
-        self.election_latencies: list[float] = []
-        latency = SimpleNamespace(observe=self.election_latencies.append)
-        statistics: Any = SimpleNamespace(election_latency_ms=latency)
         self.monitor = QuorumMonitor(
-            NodeBasics(NodeSettings(1, "/data", endpoint, endpoint), self.time.clock, statistics),
-            NodeParts().quorum(self.engine),
-            founding=idle,
-            state_machine=idle,
-            peers=idle,
-            lifecycle=idle,
+            self.basics,
+            quorum,
+            self.founding(),
+            self.machine,
+            peers,
+            self.lifecycle,
             broker_state=lambda: None,
         )
         self.monitor.leadership_changed()
         self.monitor.start()
         self.lines()
+
+    @cached_property
+    def engine(self) -> WatchedEngine:
+        return WatchedEngine()
 
     def lines(self) -> list[tuple[str, str]]:
         """Lines logged since the last call."""
@@ -87,27 +107,20 @@ class Watched:
         return found
 
     def commit_voters(self, offset: int, *keys: ReplicaKey) -> None:
-        self.records.append((offset, assignment(*keys)))
-        self.engine.voters = self.records[-1][1]
+        self.engine.records.append((offset, assignment(*keys)))
+        self.engine.voters = self.engine.records[-1][1]
         self.monitor.committed()
         assert self.lines() == [], "not committed yet"
         self.engine.high_watermark = offset + 1
         self.monitor.committed()
 
-    def _below(self, offset: int) -> tuple[int, VoterAssignment]:
-        return [record for record in self.records if record[0] < offset][-1]
-
-    def _describe(self, now: float) -> QuorumDescription:
-        others = tuple(ReplicaDescription(key(n), 7, age, 0.0) for n, age in self.ages.items())
-        return QuorumDescription(1, 5, 10, (ReplicaDescription(key(1), 10, 0.0, 0.0), *others), ())
-
 
 @pytest.fixture
-def watched(caplog: pytest.LogCaptureFixture) -> Watched:
-    return Watched(caplog)
+def watched(caplog: pytest.LogCaptureFixture) -> MonitorHarness:
+    return MonitorHarness(caplog)
 
 
-def test_voter_changes_are_logged_once_they_are_committed(watched: Watched) -> None:
+def test_voter_changes_are_logged_once_they_are_committed(watched: MonitorHarness) -> None:
     watched.commit_voters(20, key(1), key(2), key(3))
     watched.monitor.committed()
     added = (
@@ -121,24 +134,24 @@ def test_voter_changes_are_logged_once_they_are_committed(watched: Watched) -> N
     assert watched.lines() == [("INFO", removed)]
 
 
-def test_lost_and_returned_followers_are_logged_once_each(watched: Watched) -> None:
+def test_lost_and_returned_followers_are_logged_once_each(watched: MonitorHarness) -> None:
     watched.time.pass_ms(5 * CHECK_INTERVAL_MS)
     assert watched.lines() == []
-    watched.ages[3] = 2600.0
+    watched.engine.ages[3] = 2600.0
     watched.time.pass_ms(CHECK_INTERVAL_MS)
     ((level, lost),) = watched.lines()
     assert level == "WARNING"
     assert shows(lost, "follower 3", "2.6 s", "3 records")
     watched.time.pass_ms(3 * CHECK_INTERVAL_MS)
     assert watched.lines() == []
-    watched.ages[3] = 100.0
+    watched.engine.ages[3] = 100.0
     watched.time.pass_ms(CHECK_INTERVAL_MS)
     ((level, returned),) = watched.lines()
     assert level == "INFO"
     assert shows(returned, "follower 3", "again", "6.6 s")
 
 
-def test_latency_of_an_election_lasts_from_the_first_candidate_to_the_leader(watched: Watched) -> None:
+def test_latency_of_an_election_lasts_from_the_first_candidate_to_the_leader(watched: MonitorHarness) -> None:
     def becomes(role: str, epoch: int, leader_id: int) -> None:
         watched.engine.is_leader = role == "leader"
         watched.engine.role_name, watched.engine.epoch, watched.engine.leader_id = role, epoch, leader_id
@@ -149,14 +162,15 @@ def test_latency_of_an_election_lasts_from_the_first_candidate_to_the_leader(wat
     watched.time.pass_ms(30)
     becomes("candidate", 6, -1)
     watched.time.pass_ms(12)
-    assert watched.election_latencies == []
+    latency = watched.statistics.election_latency_ms
+    assert sum(latency.counts) == 0
     becomes("follower", 6, 2)
     becomes("follower", 7, 3)
-    assert watched.election_latencies == [42.0]
+    assert (sum(latency.counts), latency.total) == (1, 42.0)
 
 
-def test_new_leader_reports_missing_followers_only_after_a_timeout(watched: Watched) -> None:
-    watched.ages[3] = inf
+def test_new_leader_reports_missing_followers_only_after_a_timeout(watched: MonitorHarness) -> None:
+    watched.engine.ages[3] = inf
     watched.time.pass_ms(2 * CHECK_INTERVAL_MS)
     assert watched.lines() == []
     watched.time.pass_ms(CHECK_INTERVAL_MS)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from quorumd.node.identity.founding import FORMATTED_WAIT_MS, Founding, Standing
-from quorumd.node.settings import NodeSettings
 from quorumd.protocol.messages.discover_brokers_response import DiscoverBrokersResponse, Founder
-from quorumd.raft.voters import Voter, VoterSet
-from tests.support.node.parts import CLUSTER_ID, NodeParts
+from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
+from tests.support.node.parts import CLUSTER_ID, OWN_ENDPOINT, NodeParts
+from tests.support.node.scripted_engine import ScriptedEngine, voters_of
 
-OWN = Endpoint("CONTROLLER", "me", 9092)
 ADDRESSES = {2: ("two", 9092), 3: ("three", 9092)}
 
 
@@ -20,7 +19,8 @@ NO_FOUNDERS = VoterSet()
 
 
 def directory(node_id: int) -> KafkaUuid:
-    return KafkaUuid(bytes(15) + bytes([node_id]))
+    """The directory id of a node; that of node 1 is OWN's."""
+    return KafkaUuid(bytes(15) + bytes([0x41 + node_id]))
 
 
 FOUNDERS = VoterSet(
@@ -35,27 +35,24 @@ def founding(
     formatted: VoterSet | None, seeds: dict[int, tuple[str, int]] = ADDRESSES, **engine: Any
 ) -> Founding:
     """The founding of node 1, blank unless `engine` says otherwise."""
-    blank = {
+    blank: dict[str, Any] = {
         "leader_id": -1,
-        "should_probe_leader": lambda now: False,
-        "voters": SimpleNamespace(current=VoterSet()),
-        "founders": VoterSet(),
+        "is_leader": False,
+        "is_voter": False,
+        "voters": voters_of(),
         "log_is_empty": True,
         "is_blank": True,
         "epoch": 0,
     }
-    settings = NodeSettings(
-        1,
-        "/data",
-        OWN,
-        OWN,
+    parts = NodeParts()
+    parts.engine = ScriptedEngine(**(blank | engine))
+    parts.settings = replace(
+        parts.settings,
         voter_addresses=tuple((node_id, *address) for node_id, address in seeds.items()),
         bootstrap_voters=(1, 2, 3),
     )
-    own = ReplicaKey(1, directory(1))
-    made: Any = SimpleNamespace(**(blank | engine))
-    found = Founding(own, settings, made, NodeParts().identity, formatted)
-    found.start(OWN)
+    found = parts.founding(formatted)
+    found.start(OWN_ENDPOINT)
     return found
 
 
@@ -126,7 +123,7 @@ def test_configured_voters_are_queried_when_they_send_a_request() -> None:
 
 def test_voter_with_another_one_that_responds_has_no_obstacle() -> None:
     """Two of three voters can elect a leader; this one does not report to itself."""
-    member = founding(None, log_is_empty=False, is_voter=True, voters=SimpleNamespace(current=FOUNDERS))
+    member = founding(None, log_is_empty=False, is_voter=True, voters=VoterAssignment(FOUNDERS))
     assert "node 2 does not respond" in (member.obstacle(0.0) or "")
     member.record_report(ADDRESSES[2], report(2, Standing.MEMBER), 0.0)
     assert member.obstacle(0.0) is None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
 from quorumd.node.membership.auto_join import AutoJoin
 from quorumd.node.node import Node
-from quorumd.node.peers.connection import Call, Failure
-from quorumd.raft.voters import Voter, VoterSet
+from quorumd.node.peers.connection import Failure
 from tests.support.node.nodes import PORT, Cluster, directory_of, host_of
 from tests.support.node.parts import NodeParts
+from tests.support.node.scripted_engine import ScriptedEngine, voters_of
 
 
 def voters(node: Node) -> list[tuple[int, int]]:
@@ -91,51 +90,39 @@ def test_voter_sends_no_request() -> None:
     assert cluster.leader().engine.voters_offset == offset
 
 
-class Scripted(NodeParts):
-    """Auto join of node 2 with a scripted engine and leader."""
+class AutoJoinHarness(NodeParts):
+    """Auto join of node 2, an observer of leader 1."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[Call] = []
-        self.engine = SimpleNamespace(
-            leader_id=1,
-            leader_high_watermark=9,
-            high_watermark=9,
-            contact_limit_ms=500.0,
-            contact_ms=lambda now: 0.0,
-            voters=SimpleNamespace(current=VoterSet((Voter(ReplicaKey(1), ()),))),
-        )
-        quorum = self.quorum(self.engine, own=ReplicaKey(2, KafkaUuid(b"a new directory.")))
-        self.auto_join = AutoJoin(self.basics, quorum, self._call)
-
-    def _call(self, call: Call) -> bool:
-        self.calls.append(call)
-        return True
+        self.engine = ScriptedEngine(is_leader=False, is_voter=False, voters=voters_of(1))
+        quorum = self.quorum(own=ReplicaKey(2, KafkaUuid(b"a new directory.")))
+        self.auto_join = AutoJoin(self.basics, quorum, self.call_leader)
 
     def update(self) -> int:
         self.auto_join.update(Endpoint("CONTROLLER", "me", 9092))
-        return len(self.calls)
+        return len(self.leader_calls)
 
 
 def test_one_request_is_sent_at_a_time() -> None:
-    scripted = Scripted()
-    assert scripted.update() == 1
-    scripted.time.pass_ms(60_000)
-    assert scripted.update() == 1
-    scripted.calls[0].on_failure(Failure("no response in time"))
-    assert scripted.update() == 2
+    harness = AutoJoinHarness()
+    assert harness.update() == 1
+    harness.time.pass_ms(60_000)
+    assert harness.update() == 1
+    harness.leader_calls[0].on_failure(Failure("no response in time"))
+    assert harness.update() == 2
 
 
 def test_next_request_waits_for_the_period() -> None:
-    scripted = Scripted()
-    scripted.update()
-    scripted.calls[0].on_failure(Failure("no response in time"))
-    assert scripted.update() == 1
-    scripted.time.pass_ms(60_000)
-    assert scripted.update() == 2
+    harness = AutoJoinHarness()
+    harness.update()
+    harness.leader_calls[0].on_failure(Failure("no response in time"))
+    assert harness.update() == 1
+    harness.time.pass_ms(60_000)
+    assert harness.update() == 2
 
 
 def test_replica_that_has_not_caught_up_sends_no_request() -> None:
-    scripted = Scripted()
-    scripted.engine.high_watermark = 8
-    assert scripted.update() == 0
+    harness = AutoJoinHarness()
+    harness.engine.high_watermark = 8
+    assert harness.update() == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,21 +10,22 @@ import pytest
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, KafkaUuid
-from quorumd.node.api.context import MetadataParts
 from quorumd.node.membership.controller_registration import (
     FIRST_WAIT_MS,
     MAX_WAIT_MS,
     ControllerRegistration,
 )
 from quorumd.node.node import Node
-from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.peers.connection import Failure
 from quorumd.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from quorumd.protocol.messages.controller_registration_response import ControllerRegistrationResponse
+from quorumd.protocol.messages.register_controller_record import RegisterControllerRecord
+from quorumd.protocol.messages.unregister_controller_record import UnregisterControllerRecord
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import headers, values
+from tests.support.node.api_harness import ApiHarness
 from tests.support.node.nodes import Cluster, host_of
-from tests.support.node.parts import NodeParts
 
 DEAD = KafkaUuid(b"dead incarnation")
 
@@ -127,81 +126,77 @@ def test_no_registration_is_sent_without_a_leader(cluster: Cluster) -> None:
     cluster.run_until(lambda: all_are_registered(cluster))
 
 
-class Scripted(NodeParts):
-    """A registration with a scripted image, leader and writer."""
+class RegistrationHarness(ApiHarness):
+    """The registration of node 1. `is_active`: it is the active controller."""
 
     def __init__(self, *, is_active: bool = False) -> None:
-        super().__init__()
-        self.calls: list[Call] = []
-        self.has_free_space = True
-        self.commits: list[Callable[[bool], None]] = []
-        self.image = SimpleNamespace(controllers={}, metadata_version=25, features={})
-        unused: Any = None
-        writer: Any = SimpleNamespace(has_free_space=lambda: self.has_free_space, write_batch=self._write)
-        machine: Any = SimpleNamespace(image=self.image)
-        role: Any = SimpleNamespace(is_active_controller=is_active)
-        controller: Any = SimpleNamespace(image=self.image, next_offset=lambda: 5) if is_active else unused
-        metadata = MetadataParts(machine, unused, controller, writer, unused)
-        self.registration = ControllerRegistration(DEAD, self.basics, role, metadata, self._call)
+        super().__init__(node_id=1)
+        self.is_leader = is_active
+        self.finalize("metadata.version", 25)
+        self.registration = ControllerRegistration(
+            DEAD, self.basics, self.context.quorum.role, self.context.metadata, self.call_leader
+        )
 
-    def _call(self, call: Call) -> bool:
-        self.calls.append(call)
-        return True
+    def register(self) -> None:
+        self.image.apply(RegisterControllerRecord(1, DEAD), [])
 
-    def _write(self, records: object, on_commit: Callable[[bool], None]) -> bool:
-        self.commits.append(on_commit)
-        return True
+    def unregister(self) -> None:
+        self.image.apply(UnregisterControllerRecord(1), [])
 
     def update(self, after_ms: float) -> int:
         """Update after a time, and let a request fail; returns the number of requests so far."""
         self.time.pass_ms(after_ms)
-        before = len(self.calls)
+        before = len(self.leader_calls)
         self.registration.update((Endpoint("CONTROLLER", "me", 9092),))
-        if len(self.calls) > before:
-            self.calls[-1].on_failure(Failure("no response in time"))
-        return len(self.calls)
+        if len(self.leader_calls) > before:
+            self.leader_calls[-1].on_failure(Failure("no response in time"))
+        return len(self.leader_calls)
 
 
 def test_wait_between_requests_doubles_until_a_registration_has_lasted() -> None:
-    scripted = Scripted()
-    assert scripted.update(0) == 1
-    assert scripted.update(2 * FIRST_WAIT_MS - 1) == 1
-    assert scripted.update(1) == 2
-    scripted.image.controllers[1] = SimpleNamespace(incarnation_id=DEAD)
-    scripted.update(MAX_WAIT_MS / 2)
-    del scripted.image.controllers[1]
-    assert scripted.update(0) == 3, "the wait of two seconds is over"
-    assert scripted.update(2 * FIRST_WAIT_MS) == 3, "the registration did not last: the wait is longer still"
-    scripted.image.controllers[1] = SimpleNamespace(incarnation_id=DEAD)
-    scripted.update(MAX_WAIT_MS + 1)
-    del scripted.image.controllers[1]
-    assert scripted.update(0) == 4
-    assert scripted.update(2 * FIRST_WAIT_MS) == 5, "after a registration that has lasted, it begins anew"
+    harness = RegistrationHarness()
+    assert harness.update(0) == 1
+    assert harness.update(2 * FIRST_WAIT_MS - 1) == 1
+    assert harness.update(1) == 2
+    harness.register()
+    harness.update(MAX_WAIT_MS / 2)
+    harness.unregister()
+    assert harness.update(0) == 3, "the wait of two seconds is over"
+    assert harness.update(2 * FIRST_WAIT_MS) == 3, "the registration did not last: the wait is longer still"
+    harness.register()
+    harness.update(MAX_WAIT_MS + 1)
+    harness.unregister()
+    assert harness.update(0) == 4
+    assert harness.update(2 * FIRST_WAIT_MS) == 5, "after a registration that has lasted, it begins anew"
 
 
 @pytest.mark.parametrize(("message", "ending"), [("no such node", ": no such node"), (None, "")])
 def test_reason_of_a_refused_registration_is_logged(
     message: str | None, ending: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scripted = Scripted()
-    scripted.registration.update(())
+    harness = RegistrationHarness()
+    harness.registration.update(())
     error = ErrorCode.INVALID_REQUEST
-    scripted.calls[0].on_response(ControllerRegistrationResponse(0, error, message))
+    harness.leader_calls[0].on_response(ControllerRegistrationResponse(0, error, message))
     assert caplog.messages[0].endswith(f"{ErrorCode.describe(error)}{ending}")
 
 
 def test_only_a_committed_registration_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    scripted = Scripted(is_active=True)
-    for is_committed in (False, True):
-        scripted.update(MAX_WAIT_MS)
-        scripted.commits.pop()(is_committed)
-        assert ("is registered" in caplog.text) == is_committed
+    harness = RegistrationHarness(is_active=True)
+    harness.update(MAX_WAIT_MS)
+    assert len(harness.batches) == 1
+    harness.lose_leadership()
+    assert "is registered" not in caplog.text
+    harness.is_leader = True
+    harness.update(MAX_WAIT_MS)
+    harness.commit()
+    assert "is registered" in caplog.text
 
 
 def test_nothing_is_written_on_a_full_disk() -> None:
-    scripted = Scripted(is_active=True)
-    scripted.has_free_space = False
-    scripted.update(0)
-    assert scripted.commits == []
-    assert not scripted.registration._is_writing
+    harness = RegistrationHarness(is_active=True)
+    harness.has_free_space = False
+    harness.update(0)
+    assert harness.batches == []
+    assert not harness.registration._is_writing

@@ -16,13 +16,9 @@ from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
 from quorumd.protocol.messages.discover_brokers_response import Broker, DiscoverBrokersResponse
 from quorumd.raft.voters import Voter
-from tests.support.node.discovery_harness import (
-    DIRECTORY,
-    THEIRS,
-    DiscoveryHarness,
-    RecordingSession,
-    report_of,
-)
+from tests.support.node.discovery_harness import DIRECTORY, DiscoveryHarness, report_of
+from tests.support.node.parts import OTHER_CLUSTER_ID
+from tests.support.node.recording_session import RecordingSession
 
 FAR_AHEAD_MS = MAX_AHEAD_MS + 60_000
 
@@ -37,7 +33,7 @@ def harness() -> DiscoveryHarness:
     [
         report_of(8),
         report_of(9, directory_id=KafkaUuid(bytes(15) + b"\x43")),
-        report_of(9, cluster_id=THEIRS),
+        report_of(9, cluster_id=OTHER_CLUSTER_ID),
         None,
     ],
     ids=["other node", "other directory", "other cluster", "no response"],

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from quorumd.errors import ErrorCode
-from quorumd.ids import METADATA_TOPIC, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
+from quorumd.ids import METADATA_TOPIC, KafkaUuid, OffsetAndEpoch, ReplicaKey
 from quorumd.node.peers.address_book import Address
 from quorumd.node.peers.client import PeerClient
 from quorumd.node.peers.connection import Call, Failure, PeerSettings, Purpose
@@ -32,11 +32,11 @@ from quorumd.raft.messages import (
     VoteResponse,
 )
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
-from tests.support.node.parts import CLUSTER_ID, NodeParts
+from tests.support.node.parts import CLUSTER_ID, OWN_ENDPOINT, NodeParts
+from tests.support.node.scripted_discovery import ScriptedDiscovery
 from tests.support.node.scripted_peer import ALL_APIS, ScriptedPeer
 from tests.support.text import shows
 
-OWN = Endpoint("CONTROLLER", "me", 9092)
 DIRECTORY = KafkaUuid(bytes(15) + b"\x42")
 ASSIGNMENT = VoterAssignment(VoterSet((Voter(ReplicaKey(2, DIRECTORY), ()),)))
 
@@ -49,29 +49,9 @@ def fetch() -> FetchRequest:
     return FetchRequest(ReplicaKey(1), 5, 0, 0, 500, 1000)
 
 
-class Addresses:
-    """Discovery that knows the address of node 2."""
+class LogEnd:
+    """A log that only has an end offset."""
 
-    own_boot_timestamp = 77
-
-    def __init__(self) -> None:
-        self.reachable: list[tuple[int, bool]] = []
-        self.learned: list[tuple[int, Address]] = []
-
-    def address_of(self, node_id: int) -> Address | None:
-        return Address("peer", 9092) if node_id == 2 else None
-
-    def learn(self, node_id: int, address: Address) -> None:
-        self.learned.append((node_id, address))
-
-    def is_reachable(self, node_id: int) -> bool:
-        return self.reachable[-1][1] if self.reachable else True
-
-    def mark_reachable(self, node_id: int, reachable: bool) -> None:
-        self.reachable.append((node_id, reachable))
-
-
-class Log:
     end_offset = 0
 
 
@@ -83,11 +63,10 @@ class ClientHarness(NodeParts):
     ) -> None:
         super().__init__()
         self.peer = ScriptedPeer(self.network, supported_versions=supported_versions)
-        self.events: list[Event] = []
         self.voter_records: list[VoterRecord] = []
-        self.received_log = Log()
+        self.received_log = LogEnd()
         self.takes = 1000
-        self.addresses = Addresses()
+        self.discovery = ScriptedDiscovery({2: Address("peer", 9092)})
         self.connections = PeerConnections(
             self.network.host("me"),
             self.time.clock,
@@ -95,11 +74,11 @@ class ClientHarness(NodeParts):
         )
         self.requests = PeerClient(
             self.basics,
-            self.quorum(None, log=self.received_log, step=self._step),
+            self.quorum(log=self.received_log, step=self._step),
             self.connections,
-            cast(Discovery, self.addresses),
+            cast(Discovery, self.discovery),
             self.voter_records.extend,
-            (OWN,),
+            (OWN_ENDPOINT,),
         )
 
     def send(self, request: Any, peer: int = 2) -> None:
@@ -181,7 +160,7 @@ def test_begin_quorum_epoch_carries_the_own_endpoint(harness: ClientHarness, kin
     )
     harness.send(request)
     message: Any = harness.peer.pending[0].message
-    assert [(e.name, e.host, e.port) for e in message.leader_endpoints] == [tuple(OWN)]
+    assert [(e.name, e.host, e.port) for e in message.leader_endpoints] == [tuple(OWN_ENDPOINT)]
     assert kind is EndEpochRequest or message.boot_timestamp == 77
     module: Any = begin_quorum_epoch_response if kind is BeginEpochRequest else end_quorum_epoch_response
     response = LeaderResponse(ErrorCode.FENCED_LEADER_EPOCH, 3, 6)
@@ -215,14 +194,14 @@ def test_refused_connection_is_reported_and_marks_the_node_unreachable(harness: 
     request = vote()
     harness.send(request)
     assert harness.events == [PeerRequestFailed(2, request, refused=True)]
-    assert harness.addresses.reachable == [(2, False)]
+    assert harness.discovery.reachable == [(2, False)]
 
 
 def test_response_marks_a_node_reachable(harness: ClientHarness) -> None:
-    harness.addresses.reachable.append((2, False))
+    harness.discovery.mark_reachable(2, False)
     harness.send(vote())
     harness.respond(quorum_messages.vote_response_to_wire(VoteResponse(ErrorCode.NONE, 2, 5, True), None))
-    assert harness.addresses.reachable[-1] == (2, True)
+    assert harness.discovery.reachable[-1] == (2, True)
 
 
 def test_top_level_error_is_a_failure_and_logged_once(
@@ -310,7 +289,7 @@ def test_leader_without_the_private_fetch_gets_stock_fetch() -> None:
         assert (received.api_key, received.api_version) == (ApiKey.FETCH, 18)
         batch = encode_batch(request.offset, 5, 1000, [b"a", b"b", b"c"])
         response = FetchResponse(ErrorCode.NONE, 2, 5, 3)
-        harness.respond(fetch_messages.stock_fetch_response_to_wire(response, batch, OWN, 18))
+        harness.respond(fetch_messages.stock_fetch_response_to_wire(response, batch, OWN_ENDPOINT, 18))
         event = harness.events.pop()
         assert isinstance(event, ResponseReceived)
         assert isinstance(event.response, FetchResponse)
@@ -384,7 +363,7 @@ def test_leader_endpoint_in_a_response_is_learned(harness: ClientHarness) -> Non
     endpoint = vote_response.NodeEndpoint(3, "three", 9093)
     topic = vote_response.TopicData(METADATA_TOPIC, [vote_response.PartitionData(0, 0, 3, 5, False)])
     harness.respond(WireVoteResponse(0, [topic], [endpoint]))
-    assert harness.addresses.learned == [(3, Address("three", 9093))]
+    assert harness.discovery.learned_addresses == [(3, Address("three", 9093))]
 
 
 def test_fetch_that_fails_otherwise_is_not_logged_as_unfollowable(

@@ -22,17 +22,10 @@ from quorumd.protocol.messages.metadata_response import (
 from quorumd.raft.events import LeaderReported, PeerDiscovered
 from quorumd.raft.messages import BeginEpochRequest
 from quorumd.raft.voters import Voter
-from tests.support.node.discovery_harness import (
-    DIRECTORY,
-    OURS,
-    OWN_ADDRESS,
-    THEIRS,
-    DiscoveryHarness,
-    RecordingSession,
-    report_of,
-    request_of,
-    voters_of,
-)
+from tests.support.node.discovery_harness import DIRECTORY, OWN_ADDRESS, DiscoveryHarness, report_of
+from tests.support.node.parts import CLUSTER_ID, OTHER_CLUSTER_ID
+from tests.support.node.recording_session import RecordingSession, request_of
+from tests.support.node.scripted_engine import voters_of
 
 
 @pytest.fixture
@@ -103,7 +96,7 @@ def test_interval_is_long_once_all_addresses_are_known(harness: DiscoveryHarness
 def test_hole_14_search_starts_soon_after_the_leader_is_lost(harness: DiscoveryHarness) -> None:
     """Even in the middle of a long interval: a leader without its majority may be a zombie."""
     harness.settle()
-    harness.needs_leader = True
+    harness.engine.needs_leader = True
     harness.time.pass_ms(SEARCH_INTERVAL_MS)
     assert harness.queried(ApiKey.METADATA)
 
@@ -123,19 +116,19 @@ def test_hole_2_every_node_is_stored_and_returned(harness: DiscoveryHarness) -> 
 
 def test_hole_1_admin_client_is_served_and_not_stored(harness: DiscoveryHarness) -> None:
     session = RecordingSession()
-    harness.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1, 0, "", 0)))
-    assert [b.voter_id for b in session.messages[0].brokers] == [1, 2]
+    harness.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1, 0, "", 0), 0))
+    assert [b.voter_id for b in session.responses[0].brokers] == [1, 2]
 
 
 def test_hole_3_unknown_cluster_id_is_empty_and_addresses_of_other_clusters_are_ignored() -> None:
     harness = DiscoveryHarness(cluster_id=None)
     session = RecordingSession()
-    harness.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1)))
-    assert session.messages[0].cluster_id == ""
+    harness.discovery.discover_brokers(session, request_of(DiscoverBrokersRequest(-1), 0))
+    assert session.responses[0].cluster_id == ""
     harness = DiscoveryHarness()
-    harness.respond_with(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=THEIRS)
+    harness.respond_with(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=OTHER_CLUSTER_ID)
     assert harness.discovery.missing_voters() == [3]
-    harness.respond_with(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=OURS)
+    harness.respond_with(Broker(3, 5, "three", 9092, ZERO_UUID), cluster_id=CLUSTER_ID)
     assert harness.discovery.missing_voters() == []
 
 
@@ -151,14 +144,14 @@ def test_hole_27_gossip_does_not_show_liveness(harness: DiscoveryHarness) -> Non
 
 
 def test_leader_in_metadata_is_reported_if_its_address_is_known(harness: DiscoveryHarness) -> None:
-    harness.needs_leader = True
+    harness.engine.needs_leader = True
     harness.time.pass_ms(SEARCH_INTERVAL_MS)
     harness.events.clear()
     harness.respond(ApiKey.METADATA, metadata(leader_id=3))
     assert harness.events == [], "a leader without address cannot be fetched from"
     harness.respond(ApiKey.METADATA, metadata(leader_id=-1))
     assert harness.events == []
-    harness.respond(ApiKey.METADATA, metadata(leader_id=2, cluster_id=THEIRS))
+    harness.respond(ApiKey.METADATA, metadata(leader_id=2, cluster_id=OTHER_CLUSTER_ID))
     assert harness.events == []
     harness.respond(ApiKey.METADATA, metadata(leader_id=2))
     assert harness.events == [LeaderReported(2, 6)]
@@ -234,7 +227,7 @@ def test_configured_addresses_are_queried_although_the_log_has_others(harness: D
     """After all nodes were moved while they were down, the records are old and the properties new."""
     harness.discovery.learn_voters([voter(2, "before"), voter(3, "before-3")], 50)
     harness.calls.clear()
-    harness.needs_leader = True
+    harness.engine.needs_leader = True
     harness.time.pass_ms(30_000)
     assert {("two", 9092), ("before", 9092), ("seed", 1)} <= set(harness.queried(ApiKey.DISCOVER_BROKERS))
 
@@ -245,7 +238,7 @@ def test_moved_voter_is_queried_at_its_recorded_address_despite_an_announcement(
     harness.respond_with(Broker(2, 1, "stated", 9092, DIRECTORY))
     harness.discovery.learn_voters([voter(2, "moved")], 90)
     harness.calls.clear()
-    harness.needs_leader = True
+    harness.engine.needs_leader = True
     harness.time.pass_ms(30_000)
     assert {("stated", 9092), ("moved", 9092)} <= set(harness.queried(ApiKey.DISCOVER_BROKERS))
 
@@ -269,7 +262,7 @@ def test_voters_without_address_are_counted_among_the_current_voters(harness: Di
 def test_observer_that_does_not_respond_is_unreachable(harness: DiscoveryHarness) -> None:
     harness.settle()
     harness.discovery.learn(9, Address("nine", 9092, 4))
-    harness.needs_leader = True
+    harness.engine.needs_leader = True
     while ("nine", 9092) not in harness.queried(ApiKey.DISCOVER_BROKERS):
         harness.time.pass_ms(SEARCH_INTERVAL_MS)
     call = next(call for host, _, call in harness.calls if host == "nine")
@@ -292,7 +285,7 @@ def test_stop_ends_the_rounds(harness: DiscoveryHarness) -> None:
     assert harness.calls == []
 
 
-def metadata(leader_id: int, cluster_id: str = OURS) -> MetadataResponse:
+def metadata(leader_id: int, cluster_id: str = CLUSTER_ID) -> MetadataResponse:
     partition = MetadataResponsePartition(0, 0, leader_id, 6)
     other = MetadataResponseTopic(0, "another", partitions=[MetadataResponsePartition(0, 0, 1, 9)])
     topic = MetadataResponseTopic(0, METADATA_TOPIC, partitions=[partition])

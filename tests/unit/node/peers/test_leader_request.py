@@ -6,27 +6,21 @@ from typing import Any
 
 import pytest
 
-from quorumd.node.peers.connection import Call, Failure
+from quorumd.node.peers.connection import Failure
 from quorumd.node.peers.leader_request import LeaderRequest
 from quorumd.protocol.apis import ApiKey
-from tests.support.node.virtual_time import VirtualTime
+from tests.support.node.parts import NodeParts
 
 TIMEOUT_MS = 500.0
 
 
-class Harness:
-    """A request, with the calls to the leader and what the callbacks were called with."""
+class LeaderRequestHarness(NodeParts):
+    """A request, and what its callbacks were called with."""
 
     def __init__(self) -> None:
-        self.time = VirtualTime()
-        self.has_leader = True
-        self.calls: list[Call] = []
+        super().__init__()
         self.outcomes: list[Any] = []
-        self.request = LeaderRequest(self.time.clock, self._call_leader, TIMEOUT_MS)
-
-    def _call_leader(self, call: Call) -> bool:
-        self.calls.append(call)
-        return self.has_leader
+        self.request = LeaderRequest(self.time.clock, self.call_leader, TIMEOUT_MS)
 
     def send(self) -> bool:
         return self.request.send(
@@ -35,30 +29,30 @@ class Harness:
 
 
 @pytest.fixture
-def harness() -> Harness:
-    return Harness()
+def harness() -> LeaderRequestHarness:
+    return LeaderRequestHarness()
 
 
-def test_request_is_pending_until_its_response(harness: Harness) -> None:
+def test_request_is_pending_until_its_response(harness: LeaderRequestHarness) -> None:
     now_ms = harness.time.clock.now_ms()
     assert harness.send()
     assert harness.request.is_pending
-    (call,) = harness.calls
+    (call,) = harness.leader_calls
     assert (call.api_key, call.deadline_ms) == (ApiKey.METADATA, now_ms + TIMEOUT_MS)
     call.on_response("response")
     assert harness.outcomes == ["response"]
     assert not harness.request.is_pending
 
 
-def test_failure_ends_the_request(harness: Harness) -> None:
+def test_failure_ends_the_request(harness: LeaderRequestHarness) -> None:
     harness.send()
     failure = Failure("no response in time")
-    harness.calls[0].on_failure(failure)
+    harness.leader_calls[0].on_failure(failure)
     assert harness.outcomes == [failure]
     assert not harness.request.is_pending
 
 
-def test_nothing_is_pending_without_a_leader(harness: Harness) -> None:
+def test_nothing_is_pending_without_a_leader(harness: LeaderRequestHarness) -> None:
     harness.has_leader = False
     assert not harness.send()
     assert not harness.request.is_pending

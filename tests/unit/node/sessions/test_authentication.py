@@ -14,6 +14,7 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from quorumd.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from quorumd.protocol.wire import Message
+from quorumd.security.credentials import NoCredentials
 from quorumd.security.sasl.settings import ListenerSasl, ServerSasl
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.node.parts import NodeParts
@@ -21,14 +22,6 @@ from tests.support.node.recording_session import request_of
 
 LIFETIME_MS = 10_000
 USERS = {"alice": "secret", "bob": "other"}
-
-
-class NoCredentials:
-    """Satisfies `CredentialStore`."""
-
-    def scram(self, mechanism: str, user: str) -> None: ...
-
-    def token(self, token_id: str) -> None: ...
 
 
 class SaslHarness(NodeParts):

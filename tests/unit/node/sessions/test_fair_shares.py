@@ -20,7 +20,7 @@ from tests.support.node.parts import NodeParts
 PER_ITERATION = 10
 
 
-class Client:
+class ReadingClient:
     """A connection with `left` requests to read."""
 
     def __init__(self, shares: FairShares, left: int, is_peer: bool = False) -> None:
@@ -43,7 +43,7 @@ class Client:
         self.is_aborted = True
 
 
-class SlowClient(Client):
+class SlowClient(ReadingClient):
     """A connection with a request that takes all the time of an iteration."""
 
     def __init__(self, shares: FairShares, parts: NodeParts) -> None:
@@ -81,7 +81,7 @@ def end_turn(turns: list[Callable[[], None]]) -> None:
 
 
 def test_one_client_gets_all_of_a_turn(turns: list[Callable[[], None]], shares: FairShares) -> None:
-    client = Client(shares, 25)
+    client = ReadingClient(shares, 25)
     client.continue_reading()
     for _ in range(3):
         end_turn(turns)
@@ -89,7 +89,7 @@ def test_one_client_gets_all_of_a_turn(turns: list[Callable[[], None]], shares: 
 
 
 def test_clients_take_turns(turns: list[Callable[[], None]], shares: FairShares) -> None:
-    flooding, small = Client(shares, 1000), Client(shares, 2)
+    flooding, small = ReadingClient(shares, 1000), ReadingClient(shares, 2)
     flooding.continue_reading()
     small.continue_reading()
     assert small.turns == [0], "this turn is used up"
@@ -101,7 +101,7 @@ def test_clients_take_turns(turns: list[Callable[[], None]], shares: FairShares)
 def test_every_turn_is_bounded_however_many_clients_wait(
     turns: list[Callable[[], None]], shares: FairShares
 ) -> None:
-    clients = [Client(shares, 3) for _ in range(50)]
+    clients = [ReadingClient(shares, 3) for _ in range(50)]
     for client in clients:
         shares.wait(client)
     before = sum(client.left for client in clients)
@@ -121,7 +121,7 @@ def test_turn_ends_with_its_time(
     parts.time.pass_ms(ITERATION_MS)
     assert shares.must_yield()
     assert shares.grant() == 0, "nor do other connections read more"
-    waiting = [SlowClient(shares, parts), Client(shares, 1), Client(shares, 1)]
+    waiting = [SlowClient(shares, parts), ReadingClient(shares, 1), ReadingClient(shares, 1)]
     for each in waiting:
         shares.wait(each)
     end_turn(turns)
@@ -158,7 +158,7 @@ def test_received_bytes_count_as_requests(shares: FairShares) -> None:
 
 
 def test_largest_holder_is_aborted(shares: FairShares) -> None:
-    clients = [Client(shares, number) for number in range(4)]
+    clients = [ReadingClient(shares, number) for number in range(4)]
     for held, client in zip((10_000, 60_000, 20_000, 15_000), clients, strict=True):
         client.held_bytes = held
         shares.record_held_bytes(client, client.held_bytes)
@@ -166,7 +166,7 @@ def test_largest_holder_is_aborted(shares: FairShares) -> None:
 
 
 def test_bytes_that_were_sent_meanwhile_do_not_count(shares: FairShares) -> None:
-    reader, other = Client(shares, 1), Client(shares, 2)
+    reader, other = ReadingClient(shares, 1), ReadingClient(shares, 2)
     reader.held_bytes = 90_000
     shares.record_held_bytes(reader, reader.held_bytes)
     reader.held_bytes = 0
@@ -177,7 +177,7 @@ def test_bytes_that_were_sent_meanwhile_do_not_count(shares: FairShares) -> None
 
 
 def test_peers_are_aborted_last(shares: FairShares) -> None:
-    follower, client = Client(shares, 1, is_peer=True), Client(shares, 2)
+    follower, client = ReadingClient(shares, 1, is_peer=True), ReadingClient(shares, 2)
     follower.held_bytes, client.held_bytes = 80_000, 30_000
     shares.record_held_bytes(follower, follower.held_bytes)
     shares.record_held_bytes(client, client.held_bytes)
@@ -186,15 +186,15 @@ def test_peers_are_aborted_last(shares: FairShares) -> None:
 
 def test_closed_connections_and_small_amounts_do_not_count(shares: FairShares) -> None:
     for number in range(1000):
-        small = Client(shares, number)
+        small = ReadingClient(shares, number)
         small.held_bytes = MIN_COUNTED_BYTES - 1
         shares.record_held_bytes(small, small.held_bytes)
         assert not small.is_aborted
-    gone = Client(shares, 1)
+    gone = ReadingClient(shares, 1)
     gone.held_bytes = 90_000
     shares.record_held_bytes(gone, gone.held_bytes)
     shares.release(gone)
-    last = Client(shares, 2)
+    last = ReadingClient(shares, 2)
     last.held_bytes = 90_000
     shares.record_held_bytes(last, last.held_bytes)
     assert not last.is_aborted

@@ -29,7 +29,7 @@ SERVER = ServerSasl(("PLAIN", "SCRAM-SHA-256"), USERS)
 ALICE = b"\0alice\0secret"
 
 
-class Harness(NodeParts):
+class AuthenticatorHarness(NodeParts):
     """The authentication of one connection."""
 
     def __init__(self) -> None:
@@ -47,16 +47,16 @@ class Harness(NodeParts):
 
 
 @pytest.fixture
-def harness() -> Harness:
-    return Harness()
+def harness() -> AuthenticatorHarness:
+    return AuthenticatorHarness()
 
 
-def test_only_listeners_with_mechanisms_authenticate(harness: Harness) -> None:
+def test_only_listeners_with_mechanisms_authenticate(harness: AuthenticatorHarness) -> None:
     assert harness.authenticator.for_connection("PLAINTEXT") is None
     assert harness.authenticator.for_connection("CLIENTS") is None
 
 
-def test_nonces_differ(harness: Harness) -> None:
+def test_nonces_differ(harness: AuthenticatorHarness) -> None:
     assert harness.authenticator.new_nonce() != harness.authenticator.new_nonce()
 
 

@@ -33,7 +33,7 @@ HOUR_MS = 3600_000.0
 BY_SIZE = replace(SMALL_SEGMENTS, snapshot_bytes=10_000, retention_bytes=20_000, snapshot_ms=0)
 
 
-class SnapshotHarness(NodeParts):
+class SnapshotManagerHarness(NodeParts):
     """A snapshot manager whose maintenance runs by hand, on a log that grows by about 1 KB per step."""
 
     def __init__(self, settings: LogSettings = BY_SIZE) -> None:
@@ -65,7 +65,7 @@ class SnapshotHarness(NodeParts):
 
 
 def test_first_snapshot_is_built_when_the_log_reaches_the_limit() -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     assert harness.maintain() == 0
     harness.grow(8)
     assert harness.maintain() == 0
@@ -79,7 +79,7 @@ def test_first_snapshot_is_built_when_the_log_reaches_the_limit() -> None:
 
 
 def test_next_snapshot_is_built_when_the_log_grows_by_the_limit_again() -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(11)
     harness.maintain()
     harness.grow(8)
@@ -89,7 +89,7 @@ def test_next_snapshot_is_built_when_the_log_grows_by_the_limit_again() -> None:
 
 
 def test_next_snapshot_is_built_when_the_log_has_half_its_size() -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     for number in range(100):
         harness.configs.set_configs(1000 + number * 20, 20, "x" * 20)
     harness.configs.commit()
@@ -105,7 +105,7 @@ def test_next_snapshot_is_built_when_the_log_has_half_its_size() -> None:
 
 
 def test_duty_cycle_rises_when_the_log_grows_during_a_build() -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(11)
     harness.manager.maintain(harness.log.end_offset)
     built_at = harness.time.clock.now_ms()
@@ -119,7 +119,7 @@ def test_duty_cycle_rises_when_the_log_grows_during_a_build() -> None:
 
 
 def test_snapshot_is_built_after_the_interval_if_records_were_committed() -> None:
-    harness = SnapshotHarness(replace(BY_SIZE, snapshot_bytes=1 << 40, snapshot_ms=int(HOUR_MS)))
+    harness = SnapshotManagerHarness(replace(BY_SIZE, snapshot_bytes=1 << 40, snapshot_ms=int(HOUR_MS)))
     harness.time.pass_ms(HOUR_MS - 1000)
     assert harness.maintain() == 0
     harness.time.pass_ms(1000)
@@ -131,7 +131,7 @@ def test_snapshot_is_built_after_the_interval_if_records_were_committed() -> Non
 
 
 def test_uncommitted_records_are_not_in_a_snapshot() -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     committed = harness.log.end_offset
     harness.grow(20)
     assert harness.maintain(committed=-1) == 0
@@ -141,7 +141,7 @@ def test_uncommitted_records_are_not_in_a_snapshot() -> None:
 
 
 def test_one_snapshot_is_built_at_a_time() -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(11)
     harness.manager.maintain(harness.log.end_offset)
     harness.grow(11)
@@ -150,7 +150,7 @@ def test_one_snapshot_is_built_at_a_time() -> None:
 
 
 def test_snapshot_built_by_another_process_counts() -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(11)
     build_snapshot(harness.disk, DATA_DIRECTORY, harness.log.end_offset, "other")
     assert harness.maintain() == 1
@@ -160,7 +160,7 @@ def test_snapshot_built_by_another_process_counts() -> None:
 
 
 def test_log_is_deleted_down_to_the_retention_limit(caplog: pytest.LogCaptureFixture) -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     with caplog.at_level(logging.INFO):
         for _ in range(100):
             harness.grow(2)
@@ -173,7 +173,7 @@ def test_log_is_deleted_down_to_the_retention_limit(caplog: pytest.LogCaptureFix
 
 
 def test_segments_that_the_image_needs_are_kept() -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.needed_offset = 5
     for _ in range(40):
         harness.grow(2)
@@ -185,7 +185,7 @@ def test_segments_that_the_image_needs_are_kept() -> None:
 
 
 def test_failed_builds_are_retried_with_backoff(caplog: pytest.LogCaptureFixture) -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(11)
     harness.disk.capacity = harness.disk.used_bytes() + 100
     waits = []
@@ -209,7 +209,7 @@ def test_failed_builds_are_retried_with_backoff(caplog: pytest.LogCaptureFixture
 
 
 def test_build_of_a_replaced_log_is_not_a_failure(caplog: pytest.LogCaptureFixture) -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(11)
     harness.manager.maintain(harness.log.end_offset)
     snapshot = OffsetAndEpoch(5000, 2)
@@ -223,7 +223,7 @@ def test_build_of_a_replaced_log_is_not_a_failure(caplog: pytest.LogCaptureFixtu
 
 
 def test_files_of_a_dead_builder_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(11)
     left = f"{DIRECTORY}/{file_name(OffsetAndEpoch(harness.log.end_offset, 1))}.node.building"
     other = f"{DIRECTORY}/{file_name(OffsetAndEpoch(harness.log.end_offset, 1))}.other.building"
@@ -240,7 +240,7 @@ def test_files_of_a_dead_builder_are_removed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_damaged_snapshot_is_logged_when_the_next_is_built(caplog: pytest.LogCaptureFixture) -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(11)
     harness.maintain()
     file = harness.disk.open(f"{DIRECTORY}/{file_name(harness.log.snapshots.ids[0])}")
@@ -252,7 +252,7 @@ def test_damaged_snapshot_is_logged_when_the_next_is_built(caplog: pytest.LogCap
 
 def test_directory_is_synced_before_segments_are_deleted() -> None:
     """A builder in another process may have been killed before its sync."""
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(60)
     write_snapshot(harness.disk, DIRECTORY, OffsetAndEpoch(402, 1))
     harness.disk.sync_directory(DIRECTORY)
@@ -268,7 +268,7 @@ def test_directory_is_synced_before_segments_are_deleted() -> None:
 
 
 def test_failed_sync_of_the_directory_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(60)
     harness.maintain()
     harness.grow(60)
@@ -283,7 +283,7 @@ def test_failed_sync_of_the_directory_is_raised(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_stopped_manager_does_nothing() -> None:
-    harness = SnapshotHarness()
+    harness = SnapshotManagerHarness()
     harness.grow(11)
     harness.manager.maintain(harness.log.end_offset)
     harness.manager.stop()

@@ -22,7 +22,7 @@ from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.support.log import stock_directory
-from tests.support.node.parts import state_machine_of
+from tests.support.node.parts import NodeParts
 
 LEVELS = {METADATA_VERSION: 25, ELR_VERSION: 1, "group.version": 1}
 ALICE = UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096)
@@ -39,7 +39,7 @@ def proposed(
 
     proposals = Proposals(append, lambda turn: turn(), lambda: True, lambda: 0.0, lambda ms, count: None)
     begins_with = [*feature_records(LEVELS)] if bootstrap is None else bootstrap
-    propose_bootstrap_records(state_machine_of(image), begins_with, min_insync_replicas, proposals)
+    propose_bootstrap_records(NodeParts().machine_around(image), begins_with, min_insync_replicas, proposals)
     return proposals, records
 
 

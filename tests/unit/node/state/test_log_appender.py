@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 from quorumd.node.state.log_appender import LogAppender
 from quorumd.protocol.record_batch import headers
+from tests.support.node.parts import NodeParts
+
+RECORDS = 10
 
 
-class Harness:
-    """An appender with a scripted engine and runner; `appended`: end offsets that the state machine has received."""
+class AppenderHarness(NodeParts):
+    """The appender of a leader whose log holds RECORDS; `batches`: those it proposed."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.has_free_space = True
         self.batches: list[bytes] = []
-        self.appended: list[int] = []
-        self.statistics: Any = SimpleNamespace(appended_records=0)
-        engine: Any = SimpleNamespace(epoch=4, is_leader=True)
-        self.engine = engine
-        clock = SimpleNamespace(wall_ms=lambda: 1000)
-        node: Any = SimpleNamespace(clock=clock, statistics=self.statistics)
-        quorum: Any = SimpleNamespace(engine=engine, log=SimpleNamespace(end_offset=10))
-        machine: Any = SimpleNamespace(appended=self.appended.append)
-        self.appender = LogAppender(node, quorum, machine, self._propose)
+        self.append(*((f"key {number}", "value") for number in range(RECORDS)))
+        self.lead()
+        self.appender = LogAppender(self.basics, self.quorum(), self.machine, self._propose)
 
     def _propose(self, batch: bytes, end_offset: int) -> bool:
         self.batches.append(batch)
@@ -31,18 +26,19 @@ class Harness:
 
 
 def test_batch_continues_the_log_in_the_epoch_of_the_leader() -> None:
-    harness = Harness()
-    assert harness.appender.append([b"one", b"two"]) == 12
+    harness = AppenderHarness()
+    assert harness.appender.append([b"one", b"two"]) == RECORDS + 2
     (header,) = headers(harness.batches[0])
-    assert (header.base_offset, header.end_offset, header.epoch) == (10, 12, 4)
-    assert (harness.appended, harness.statistics.appended_records) == ([12], 2)
+    assert (header.base_offset, header.end_offset) == (RECORDS, RECORDS + 2)
+    assert header.epoch == harness.engine.epoch
+    assert (harness.machine.applied_offset, harness.statistics.appended_records) == (RECORDS + 2, 2)
 
 
 def test_nothing_is_appended_without_room_or_leadership() -> None:
-    harness = Harness()
+    harness = AppenderHarness()
     harness.has_free_space = False
     assert harness.appender.append([b"one"]) is None
     harness.engine.is_leader = False
     assert harness.appender.append([b"one"]) is None
     assert len(harness.batches) == 1
-    assert (harness.appended, harness.statistics.appended_records) == ([], 0)
+    assert (harness.machine.applied_offset, harness.statistics.appended_records) == (RECORDS, 0)
