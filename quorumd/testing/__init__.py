@@ -1,4 +1,4 @@
-"""Kafka for the test suites of other projects: real daemons on free ports of this machine, without a JVM.
+"""Kafka for the test suites of other projects: real daemons on free local ports, without a JVM.
 
     from quorumd.testing import KafkaCluster
 
@@ -6,7 +6,7 @@
         producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
 
 cluster  the context manager; clusters of several nodes can kill and restart them
-plugin   fixtures of pytest, loaded by its entry point: `quorumd_cluster` and `quorumd_bootstrap_servers`
+plugin   the pytest plugin, with the fixtures `quorumd_cluster` and `quorumd_bootstrap_servers`
 """
 
 from quorumd.testing.cluster import KafkaCluster

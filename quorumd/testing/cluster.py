@@ -21,20 +21,20 @@ from quorumd.cli.local_cluster import HOST, AddressInUse, LocalCluster, LocalNod
 from quorumd.errors import QuorumdError
 
 PORTS: Final = range(20_000, 32_000)
-"""Base ports to choose from, below the ports that systems give to clients."""
+"""Base ports to choose from, below the usual ranges of ephemeral ports."""
 PORT_ATTEMPTS: Final = 20
 READY_TIMEOUT_S: Final = 60.0
 POLL_S: Final = 0.02
 
 
 class KafkaCluster:
-    """Nodes that are broker and controller each, from `start` (or `with`) to `stop`.
+    """Nodes that are both broker and controller. Use the cluster in a `with` statement, or call `start` and `stop`.
 
-    `nodes` is their number, and their ids are those below it. Topics are created when a client first uses them. With
-    three nodes, internal topics have three replicas; give topics of tests their own replication factor. `directory`
-    keeps the data and the logs of the daemons; without it they are in a temporary directory, removed at the end. A
-    new cluster has the features of `release`, such as "4.3", by default of the newest one, and `properties` in the
-    properties file of each node.
+    The ids of the nodes are 0 to `nodes` - 1. Topics are created when a client first uses them. With three nodes,
+    internal topics have three replicas; set the replication factor of other topics when you create them. Data and
+    daemon logs are kept in `directory`, or in a temporary directory that `stop` removes. A new cluster has the
+    features of `release`, such as "4.3", by default the newest, and adds `properties` to the properties file of each
+    node.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class KafkaCluster:
             raise
 
     def stop(self) -> None:
-        """Stop the running nodes, all at once, and remove a temporary directory."""
+        """Stop all running nodes at the same time, and remove the temporary directory, if any."""
         if self._cluster is not None:
             self._cluster.stop(lambda text: None)
             for process in self._processes.values():
@@ -98,7 +98,7 @@ class KafkaCluster:
             self._temporary = None
 
     def kill(self, node_id: int) -> None:
-        """End a node at once, as a crash would (SIGKILL)."""
+        """Kill a node with SIGKILL, as in a crash."""
         self._end(node_id, signal.SIGKILL)
 
     def stop_node(self, node_id: int) -> None:
@@ -113,7 +113,9 @@ class KafkaCluster:
         while not metrics_view.is_ready(HOST, node.metrics_port):
             if process.poll() is not None or time.monotonic() >= deadline:
                 lines = "\n".join(f"  {line}" for line in node.log_tail())
-                raise QuorumdError(f"node {node_id} does not serve clients; the end of its log:\n{lines}")
+                raise QuorumdError(
+                    f"node {node_id} did not start to serve clients; the end of its log:\n{lines}"
+                )
             time.sleep(POLL_S)
 
     @property
@@ -123,7 +125,7 @@ class KafkaCluster:
         return self._cluster
 
     def _create(self, directory: Path) -> LocalCluster:
-        """Create the files of a cluster on free ports, or open those of an existing one."""
+        """Create the files of a cluster on free ports, or open an existing cluster in the directory."""
         if (directory / "cluster.json").exists():
             return LocalCluster.open_or_plan(directory, self._count)
         choose = random.SystemRandom().choice
@@ -138,17 +140,17 @@ class KafkaCluster:
                 with node.config.open("a", encoding="utf-8") as file:
                     file.writelines(f"{name}={value}\n" for name, value in self._properties.items())
             return local
-        raise AddressInUse(f"no free ports for {self._count} nodes from {PORTS.start} to {PORTS.stop}")
+        raise AddressInUse(f"no free ports for {self._count} nodes between {PORTS.start} and {PORTS.stop}")
 
     def _node(self, node_id: int) -> LocalNode:
         if node_id not in self.nodes:
             raise QuorumdError(f"there is no node {node_id}; the nodes are 0 to {self._count - 1}")
         return self._local.nodes[node_id]
 
-    def _end(self, node_id: int, number: int) -> None:
+    def _end(self, node_id: int, signal_number: int) -> None:
         node = self._node(node_id)
         process = self._processes.get(node.id)
         if process is None or process.poll() is not None:
             raise QuorumdError(f"node {node_id} is not running")
-        os.kill(process.pid, number)
+        os.kill(process.pid, signal_number)
         process.wait()

@@ -1,4 +1,4 @@
-"""Fixtures of pytest. The entry point loads them wherever quorumd is installed."""
+"""The pytest plugin: fixtures that are available wherever quorumd is installed, through its entry point."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def quorumd_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A running Kafka cluster that all tests share, started at its first use."""
+    """A running Kafka cluster that all tests share, started on first use."""
     with KafkaCluster(request.config.getoption("--quorumd-nodes")) as cluster:
         yield cluster
 
