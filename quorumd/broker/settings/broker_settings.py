@@ -11,7 +11,7 @@ from quorumd.broker.settings.coordinator_settings import GroupSettings, Transact
 from quorumd.controller.broker import BrokerEndpoint
 
 ALL_DIRECTORIES: Final = "*"
-"""The value of `cordoned.log.dirs` for every log directory."""
+"""The value of `cordoned.log.dirs` that stands for all log directories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,11 @@ class ReplicaFetchSettings:
     """How followers fetch from their leaders."""
 
     wait_max_ms: int = 500
-    """`replica.fetch.wait.max.ms`: how long a leader may wait for new records."""
+    """`replica.fetch.wait.max.ms`: how long a leader may delay its response until there are new records."""
     min_bytes: int = 1
     """`replica.fetch.min.bytes`."""
     max_bytes: int = 1024 * 1024
-    """`replica.fetch.max.bytes`, of one partition."""
+    """`replica.fetch.max.bytes`, per partition."""
     response_max_bytes: int = 10 * 1024 * 1024
     """`replica.fetch.response.max.bytes`."""
     backoff_ms: float = 1_000.0
@@ -50,15 +50,14 @@ class HousekeepingSettings:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """`log_directories`: formatted directories. `metadata_directory`: the one with the metadata log, without which a
-    node cannot run; it may be one of `log_directories`. `log_defaults`: topic configs by name, from the `log.*`
-    properties."""
+    """The settings of one broker, with the settings of its parts."""
 
     broker_id: int
     cluster_id: str
     log_directories: tuple[str, ...]
+    """`log.dirs`: paths of formatted directories."""
     listeners: tuple[BrokerEndpoint, ...]
-    """As advertised."""
+    """`advertised.listeners`."""
     inter_broker_listener: str = "PLAINTEXT"
     rack: str | None = None
     replica_lag_time_max_ms: float = 30_000.0
@@ -66,6 +65,7 @@ class BrokerSettings:
     registration_timeout_ms: float = 60_000.0
     directory_failure_timeout_ms: float = 30_000.0
     metadata_directory: str = ""
+    """The directory of the metadata log, without which the node cannot run; it may be one of `log_directories`."""
     cordoned_directories: tuple[str, ...] = ()
     """`cordoned.log.dirs` of the properties file."""
     controlled_shutdown: bool = True
@@ -74,6 +74,7 @@ class BrokerSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     log_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Defaults of topic configs, by topic config, from the `log.*` properties."""
     groups: GroupSettings = field(default_factory=GroupSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
     fetch: ReplicaFetchSettings = ReplicaFetchSettings()

@@ -9,14 +9,14 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Settings of the group coordinator; the property of each is in its docstring. Times in milliseconds."""
+    """Settings of the group coordinator, with the property of each. Times are in milliseconds."""
 
     min_session_timeout_ms: int = 6_000
     """`group.min.session.timeout.ms`."""
     max_session_timeout_ms: int = 1_800_000
     """`group.max.session.timeout.ms`."""
     initial_rebalance_delay_ms: int = 3_000
-    """`group.initial.rebalance.delay.ms`: an empty group waits for further members."""
+    """`group.initial.rebalance.delay.ms`: how long the first rebalance of an empty group waits for more members."""
     max_size: int = 2_147_483_647
     """`group.max.size`: members of a classic group, including assigned member ids that have not joined yet."""
     offset_metadata_max_bytes: int = 4_096
@@ -30,11 +30,11 @@ class GroupSettings:
     topic_partitions: int = 50
     """`offsets.topic.num.partitions`."""
     topic_replication_factor: int = 3
-    """`offsets.topic.replication.factor`: with fewer brokers there is no coordinator."""
+    """`offsets.topic.replication.factor`: with fewer brokers, the topic cannot be created."""
     topic_segment_bytes: int = 104_857_600
     """`offsets.topic.segment.bytes`."""
     load_buffer_bytes: int = 5_242_880
-    """`offsets.load.buffer.size`: bytes to read from the log at once while a partition is loaded."""
+    """`offsets.load.buffer.size`: bytes per read of the log while a partition is loaded."""
     consumer_session_timeout_ms: int = 45_000
     """`group.consumer.session.timeout.ms`."""
     consumer_heartbeat_interval_ms: int = 5_000
@@ -43,16 +43,16 @@ class GroupSettings:
     """`group.consumer.max.size`."""
     consumer_regex_refresh_interval_ms: int = 600_000
     """`group.consumer.regex.refresh.interval.ms`: regular expressions are evaluated again after this time, even if no
-    topic was created."""
+    topic has been created."""
     consumer_regex_min_interval_ms: int = 10_000
-    """The shortest time between evaluations of the regular expressions of one group; Kafka's is fixed."""
+    """The minimum time between evaluations of the regular expressions of one group; a constant in Kafka."""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    """`group.consumer.assignors`; the first is the default of a group."""
+    """`group.consumer.assignors`; the first is the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """Settings of the transaction coordinator; the property of each is in its docstring. Times in milliseconds."""
+    """Settings of the transaction coordinator, with the property of each. Times are in milliseconds."""
 
     max_timeout_ms: int = 900_000
     """`transaction.max.timeout.ms`."""
@@ -65,7 +65,7 @@ class TransactionSettings:
     topic_partitions: int = 50
     """`transaction.state.log.num.partitions`."""
     topic_replication_factor: int = 3
-    """`transaction.state.log.replication.factor`: with fewer brokers there is no coordinator."""
+    """`transaction.state.log.replication.factor`: with fewer brokers, the topic cannot be created."""
     topic_min_isr: int = 2
     """`transaction.state.log.min.isr`."""
     topic_segment_bytes: int = 104_857_600
