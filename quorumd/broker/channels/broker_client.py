@@ -24,5 +24,7 @@ class BrokerClient(Protocol):
         on_failure: Callable[[NoResponse], None],
         timeout_ms: float,
     ) -> None:
-        """Send the message of `build(api_version)`. Exactly one callback is called, later; without a known endpoint
-        that is `on_failure`."""
+        """Send the message that `build(api_version)` returns.
+
+        Calls exactly one callback after this call returns: `on_failure` if no endpoint is known.
+        """

@@ -9,7 +9,7 @@ from quorumd.protocol.wire import Message
 
 
 class NoResponse(Protocol):
-    """The reason why a request got no response. It may still take effect."""
+    """A request that got no response, and the reason. The request may still take effect."""
 
     @property
     def reason(self) -> str: ...
@@ -18,8 +18,8 @@ class NoResponse(Protocol):
 class ControllerChannel(Protocol):
     """One connection of a broker to the active controller, with one request at a time.
 
-    Kafka's brokers have one channel for each purpose, so that a slow request does not delay the others. The order of
-    the requests of one channel is kept, also when the controller changes.
+    As in Kafka, each purpose has its own channel, so that a slow request does not delay the others. A channel sends
+    requests in order, even when the controller changes.
     """
 
     def send(
@@ -29,5 +29,8 @@ class ControllerChannel(Protocol):
         on_response: Callable[[Message], None],
         on_failure: Callable[[NoResponse], None],
     ) -> None:
-        """Send the message of `build(api_version)`. Exactly one callback is called, later; without a known
-        controller, or after NOT_CONTROLLER, that is `on_failure`."""
+        """Send the message that `build(api_version)` returns.
+
+        Calls exactly one callback after this call returns: `on_failure` if no controller is known, or after
+        NOT_CONTROLLER.
+        """

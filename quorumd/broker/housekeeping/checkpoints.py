@@ -1,4 +1,4 @@
-"""The checkpoint files of the log directories, with the offsets of all their logs."""
+"""The checkpoint files of the log directories, each with one kind of offset of the logs in the directory."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Checkpoints:
         hosted: Iterable[HostedPartition],
         done: Callable[[], None] | None = None,
     ) -> None:
-        """Save a file with the offsets of these partitions of the directory. A disk failure fails the directory."""
+        """Save a file with the offsets of these partitions of a directory, which goes offline if the disk fails."""
         offset_of = _OFFSETS[name]
         offsets: Offsets = {
             key: offset

@@ -27,7 +27,7 @@ logger = logging.getLogger("quorumd.broker")
 
 
 class Cleaner:
-    """Applies retention and compaction. `save_checkpoint(name)`: saves a checkpoint file in every directory."""
+    """Applies retention and compaction. `save_checkpoint(name)` saves a checkpoint file in every log directory."""
 
     def __init__(
         self, clock: Clock, disk: Disk, partitions: Partitions, save_checkpoint: Callable[[str], None]
@@ -103,7 +103,7 @@ class Cleaner:
             if isinstance(outcome, BaseException):
                 logger.error("%s: compaction failed: %s", hosted.name, outcome)
                 remove_cleaned(self._disk, job.directory)
-                # Otherwise the same log would be selected every time.
+                # Otherwise the next compaction would select the same log.
                 hosted.log.first_dirty_offset = max(hosted.log.first_dirty_offset, job.sources[-1].end_offset)
                 return
             freed = install_compaction(self._disk, hosted.log, job, outcome)

@@ -1,4 +1,4 @@
-"""Background flushes of logs: of sealed segments, and by `flush.messages` and `flush.ms`."""
+"""Background flushes of logs: after a segment is sealed, and by `flush.messages` and `flush.ms`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NEVER_MESSAGES = PartitionLogSettings().flush_messages
 
 
 class Flusher:
-    """Flushes logs that need it: after an append if they have `flush.messages`, otherwise at `check`."""
+    """Flushes logs for which a flush is due: after an append if `flush.messages` is set, otherwise in `check`."""
 
     def __init__(self, clock: Clock, partitions: Partitions) -> None:
         self._clock = clock
@@ -23,7 +23,7 @@ class Flusher:
         self._unflushed: dict[PartitionId, HostedPartition] = {}
         self._flushing: dict[PartitionId, HostedPartition] = {}
         self._waiting: dict[PartitionId, list[tuple[int, Callable[[bool], None]]]] = {}
-        """(end offset, callback) of the flushes that are awaited."""
+        """(end offset, callback) pairs: callbacks that wait until the log is flushed up to the offset."""
 
     def handle_append(self, hosted: HostedPartition) -> None:
         """Record an append to a log, and flush the log if `flush.messages` requires it."""
@@ -38,7 +38,7 @@ class Flusher:
             callback(False)
 
     def is_required(self, hosted: HostedPartition) -> bool:
-        """See `FlushGate`: whether `flush.messages` is reached."""
+        """Whether the log has at least `flush.messages` unflushed records; see `FlushGate`."""
         settings = hosted.log.settings
         if settings.flush_messages == _NEVER_MESSAGES:
             return False
@@ -60,7 +60,7 @@ class Flusher:
                 callback(True)
 
     def check(self) -> None:
-        """Flush the logs that need it."""
+        """Flush the logs for which a flush is due."""
         for hosted in list(self._unflushed.values()):
             self._flush_if_needed(hosted)
 

@@ -19,7 +19,7 @@ FIRST_RETENTION_MS = 30_000.0
 
 
 class Housekeeping:
-    """Runs the periodic tasks. A `PartitionListener`, to flush logs after appends."""
+    """Runs the periodic tasks. As a `PartitionListener`, flushes logs after appends."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock, disk: Disk, partitions: Partitions) -> None:
         self.checkpoints = Checkpoints(disk, partitions)

@@ -1,4 +1,4 @@
-"""Closes the logs at shutdown, saves their checkpoints, and writes the clean shutdown files of the directories."""
+"""Closes the logs at shutdown, saves their checkpoints, and writes clean shutdown files."""
 
 from __future__ import annotations
 
