@@ -4,7 +4,7 @@
     <log dir>/.kafka_cleanshutdown               broker epoch of the last clean shutdown (.clean_shutdown)
     <log dir>/replication-offset-checkpoint      high watermarks (.offset_checkpoint)
     <log dir>/recovery-point-offset-checkpoint   recovery points: everything below is flushed (.offset_checkpoint)
-    <log dir>/log-start-offset-checkpoint        log start offsets above the first segment's (.offset_checkpoint)
+    <log dir>/log-start-offset-checkpoint        log start offsets above the first segment (.offset_checkpoint)
     <log dir>/cleaner-offset-checkpoint          offsets up to which logs are compacted (.offset_checkpoint)
     <log dir>/<topic>-<partition>/
         partition.metadata                       topic id
@@ -53,25 +53,25 @@
     plan_compaction(log, wall_ms, high_watermark)         `cleanup.policy=compact` (.compaction)
     log.close()                                           flushes, writes indexes and a producer snapshot
 
-A leader's coordinators append with `origin=COORDINATOR`. The caller verifies that a transaction was added to the
+Coordinators on this broker append with `origin=COORDINATOR`. The caller verifies that the transaction includes the
 partition (`log.producers.has_open_transaction`, KIP-890). Appends and reads do not decode records, except the keys of
 compacted topics.
 
 The other modules:
 
     appended            the result of an append
-    batches             headers of batches: iterated, verified and modified without decoding records
-    records             records of a batch, located and copied without decoding
+    batches             iterates over, verifies and modifies batch headers without decoding records
+    records             locates and copies the records of a batch without decoding them
     decompression       snappy and lz4, in the framing of Kafka's clients
-    segment_list        the segments in order, and those to sync on the next flush
+    segment_list        the segments in order, and the files to sync on the next flush
     log_retention       the segments to delete by time and size
-    timestamps          offsets by timestamp
+    timestamps          looks up offsets by timestamp
     producer_snapshots  the producer snapshots of a log
     compaction_filter   the batches and records that a compaction keeps
     compaction_files    crash-safe replacement of segments by a compacted one
 
 The index files of a sealed segment are written once its batches are flushed (.data_segment). Sparse indexes, atomic
-file replacement and batch extents are those of `quorumd.log`.
+file replacement and batch extents come from `quorumd.log`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class PartitionLogSettings:
-    """The topic configs of a log, with Kafka's names and defaults. Sizes in bytes, times in ms."""
+    """The topic configs of a log, with Kafka's names and defaults. Sizes are in bytes, times in ms."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000

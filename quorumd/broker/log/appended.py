@@ -8,7 +8,7 @@ from quorumd.broker.log.batches import NO_TIMESTAMP
 
 
 class Appended(NamedTuple):
-    """The offsets of an appended batch; for a duplicate, those of the batch appended before."""
+    """The offsets of an appended batch; for a duplicate, the offsets of the original batch."""
 
     base_offset: int
     last_offset: int

@@ -1,6 +1,6 @@
-"""Headers of record batches: iterate over, verify and modify them without decoding the records.
+"""Iterates over, verifies and modifies the headers of record batches without decoding the records.
 
-The layout is that of `quorumd.protocol.record_batch`, including the fields that the metadata log does not use:
+The layout is the same as in `quorumd.protocol.record_batch`, including the fields that the metadata log does not use:
 producer id, producer epoch, base sequence, codec and the transactional bit. After compaction a batch may have fewer
 records than offsets, or none, and may start above the end offset of the previous batch.
 """
@@ -21,7 +21,7 @@ DELETE_HORIZON_BIT = 0x40
 NO_PRODUCER = -1
 NO_TIMESTAMP = -1
 MAX_SEQUENCE = 2**31 - 1
-"""Sequence numbers wrap around to 0 after it."""
+"""The highest sequence number; the next one is 0."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _BEFORE_MAGIC = Struct(">qii")
@@ -37,7 +37,7 @@ _TIMESTAMP = Struct(">q")
 
 
 class DataBatch:
-    """A batch header. `position` and `size` locate the batch, in bytes, in the data that it was read from.
+    """A batch header. `position` and `size` locate the batch in the data from which it was read, in bytes.
 
     `base_offset` is inclusive, `end_offset` exclusive. Timestamps are Unix milliseconds, or NO_TIMESTAMP.
     """
@@ -183,8 +183,8 @@ def crc_is_valid(data: bytes, batch: DataBatch) -> bool:
 class BatchScan:
     """The result of `scan_batches`: the valid batches, the position where they end, and the reason.
 
-    `fault` is "" if the data ends there or zeros follow. If the data ends within a batch, `needed_bytes` is the least
-    number of bytes from `end` that the next scan needs.
+    `fault` is "" if the data ends there or zeros follow. If the data ends within a batch, `needed_bytes` is the
+    minimum number of bytes from `end` on that the next scan needs.
     """
 
     __slots__ = ("batches", "end", "fault", "needed_bytes")
@@ -199,7 +199,7 @@ class BatchScan:
 def scan_batches(data: bytes, min_offset: int, with_crc: bool = True) -> BatchScan:
     """Find the longest prefix of complete, valid batches with ascending offsets from `min_offset` on.
 
-    Never raises. `with_crc`: verify the CRC of each batch.
+    Verifies the CRC of each batch if `with_crc` is set. Never raises.
     """
     found: list[DataBatch] = []
     position = 0
@@ -255,7 +255,7 @@ def with_log_append_time(data: bytes, batch: DataBatch, timestamp_ms: int) -> by
 
 
 def encode_header(batch: DataBatch, records: bytes) -> bytes:
-    """Encode a batch from a header and encoded records; computes the length and the CRC."""
+    """Encode a batch from a header and encoded records, with a new length and CRC."""
     header = bytearray(
         _HEADER.pack(
             batch.base_offset,

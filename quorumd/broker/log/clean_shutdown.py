@@ -32,7 +32,7 @@ def read_broker_epoch(disk: Disk, log_directory: str) -> int:
 
 
 def previous_broker_epoch(epochs: list[int]) -> int:
-    """The previous broker epoch to register with: that of every log directory, NO_BROKER_EPOCH if they differ."""
+    """The previous broker epoch to register with: the same in every log directory, else NO_BROKER_EPOCH."""
     return epochs[0] if epochs and len(set(epochs)) == 1 else NO_BROKER_EPOCH
 
 

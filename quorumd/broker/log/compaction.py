@@ -39,7 +39,7 @@ from quorumd.log.segment import LOG_SUFFIX
 from quorumd.ports import Disk, File
 
 MAX_KEYS = 2_000_000
-"""Size of the offset map from which no further segment is read; the next compaction continues there."""
+"""Once the offset map has this many keys, no further segment is read; the next compaction continues there."""
 _WRITE_BYTES = 1024 * 1024
 
 

@@ -1,7 +1,7 @@
 """Crash-safe replacement of segments by a compacted one, with Kafka's file suffixes.
 
     .cleaned    written by a compaction in progress; removed on the next start
-    .swap       complete and durable; on the next start replaces the segments that it covers
+    .swap       complete and durable; replaces the segments that it covers, at the latest on the next start
 
 A replacement is written with its index files, so that recovery trusts it (see `.data_segment`). The `.log.swap` file
 is the last one to get the `.swap` suffix and the last one to lose it: while it exists, recovery completes the

@@ -71,7 +71,7 @@ def _first_offset(entry: AbortedTransaction) -> int:
 
 
 class BatchFilter:
-    """Compacts single batches. `offsets`: the offset map, by `map_key`."""
+    """Compacts single batches. `offsets` is the offset map, keyed by `map_key`."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class BatchFilter:
         self._delete_retention_ms = delete_retention_ms
 
     def compacted(self, data: bytes, batch: DataBatch, is_obsolete: bool) -> bytes:
-        """The encoded batch that remains, b"" if none. Raises MalformedMessage."""
+        """The encoded batch that remains, b"" if it is removed. Raises MalformedMessage."""
         original = data[batch.position : batch.position + batch.size]
         horizon_ms = batch.delete_horizon_ms
         has_passed = horizon_ms != NO_TIMESTAMP and horizon_ms <= self._wall_ms
@@ -128,7 +128,8 @@ class BatchFilter:
     def _rewritten(
         self, payload: bytes, batch: DataBatch, kept: Sequence[RecordSpan], horizon_ms: int
     ) -> bytes:
-        """The batch with the `kept` records; `horizon_ms`: its new delete horizon, stored as its base timestamp."""
+        """The batch with the `kept` records. `horizon_ms` is its new delete horizon, which is stored as its base
+        timestamp; NO_TIMESTAMP leaves the base timestamp unchanged."""
         changed = _standalone(batch)
         changed.count = len(kept)
         if not batch.has_log_append_time:

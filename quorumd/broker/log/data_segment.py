@@ -35,8 +35,8 @@ _REMEMBERED_READS = 16
 class DataSegment:
     """The batches in the first `size` bytes of a `.log` file. Methods raise OSError.
 
-    `end_offset` is that of the last batch, `base_offset` if the segment is empty. In a compacted log the next segment
-    may start above it.
+    `end_offset` is the end offset of the last batch, or `base_offset` if the segment is empty. In a compacted log the
+    next segment may start above it.
     """
 
     __slots__ = (
@@ -137,7 +137,7 @@ class DataSegment:
     def load(self) -> bool:
         """Load the segment without a scan: take its size from the file, and read the transaction index.
 
-        Returns False if an index file is missing or the transaction index is invalid: scan the segment then.
+        Returns False if an index file is missing or the transaction index is invalid, so the segment must be scanned.
         """
         self.has_index_files = self.index_files_exist()
         self.size = self.file.size()
@@ -255,8 +255,8 @@ class DataSegment:
     def read(self, offset: int, limit: int, max_offset: int, at_least_one: bool) -> bytes | None:
         """Read whole batches from the one that contains or follows `offset`.
 
-        Returns at most `limit` bytes, except that `at_least_one` returns the first batch whatever its size, and only
-        batches that end at or below `max_offset`; None if every batch is below `offset`. Raises CorruptLog.
+        Returns at most `limit` bytes, except that `at_least_one` returns the first batch even if it is larger, and
+        only batches that end at or below `max_offset`; None if every batch is below `offset`. Raises CorruptLog.
         """
         try:
             position = self._read_ends.pop(offset, -1)
@@ -319,7 +319,7 @@ class DataSegment:
     # ---- truncation and removal
 
     def truncate(self, offset: int) -> None:
-        """Remove the batch that contains `offset` and all later ones. Index files become stale."""
+        """Remove the batch that contains `offset` and all later batches. Index files become stale."""
         position = self.position_of(offset)
         end_offset = self.base_offset
         indexes = self.indexes
@@ -358,8 +358,8 @@ class DataSegment:
     def write_index_files(self, atomically: bool = True) -> None:
         """Write the index files durably. Blocks. Raises OSError, StorageError.
 
-        The batches must be durable. The files of the active segment are used only after a clean shutdown, and need
-        not be replaced `atomically`; the caller then syncs the directory.
+        The batches must be durable. The files of the active segment are used only after a clean shutdown, so they
+        need not be replaced `atomically`; without that, the caller syncs the directory.
         """
         indexes = self.indexes
         for suffix, content in (
@@ -391,7 +391,7 @@ class DataSegment:
 def batch_windows(
     file: File, position: int, end: int, with_crc: bool, min_offset: int
 ) -> Iterator[tuple[bytes, BatchScan]]:
-    """As `DataSegment.windows`, for any file of batches."""
+    """Like `DataSegment.windows`, for any file of batches."""
     window = _WINDOW
     while position < end:
         data = file.read_at(position, min(window, end - position))
@@ -409,7 +409,7 @@ def batch_windows(
 
 
 def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:
-    """Remove the files of a segment, the `.log` file durably first: a crash leaves no segment without indexes."""
+    """Remove the files of a segment, the `.log` file durably first: a crash leaves no `.log` file without indexes."""
     stem = f"{directory}/{base_offset:020d}"
     disk.remove(stem + LOG_SUFFIX)
     disk.sync_directory(directory)

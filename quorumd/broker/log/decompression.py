@@ -136,7 +136,7 @@ def _copy(out: bytearray, offset: int, length: int) -> None:
     start = len(out) - offset
     if offset == 0 or start < 0:
         raise MalformedMessage(
-            f"invalid compressed data: it refers to {offset} bytes back, only {len(out)} precede"
+            f"invalid compressed data: a copy refers to {offset} bytes back, but only {len(out)} bytes precede it"
         )
     if offset >= length:
         out += out[start : start + length]

@@ -55,8 +55,8 @@ class LeaderEpochs:
     def end_of_epoch(self, epoch: int, end_offset: int) -> OffsetAndEpoch | None:
         """The largest known epoch <= `epoch` and its end offset; `end_offset` is the log end offset.
 
-        For an epoch below all known ones: the epoch itself and the start offset of the first known one. None for an
-        epoch above the last one, and for NO_EPOCH.
+        For an epoch below all known epochs, the epoch itself and the start offset of the first known epoch. None for
+        an epoch above the last one, and for NO_EPOCH.
         """
         epochs = self._epochs
         if epoch == NO_EPOCH or not epochs or epoch > epochs[-1]:
@@ -80,7 +80,7 @@ class LeaderEpochs:
         return changed
 
     def set_start(self, start_offset: int) -> bool:
-        """Raise the log start offset, where the first epoch then starts; returns whether the cache changed."""
+        """Start the first epoch at the raised log start offset; returns whether the cache changed."""
         index = bisect_right(self._starts, start_offset) - 1
         if index < 0 or (index == 0 and self._starts[0] == start_offset):
             return False

@@ -29,7 +29,7 @@ class LogFlush(Flush):
         epochs: tuple[str, bytes] | None,
         failure: FlushFailed | None,
     ) -> None:
-        """`sealed`: segments without index files; `epochs`: path and content of the epoch checkpoint, if changed."""
+        """`sealed` are segments without index files; `epochs` is the path and content of the checkpoint to write."""
         super().__init__(disk, end_offset, files, directory, epochs, failure)
         self._sealed = sealed
 

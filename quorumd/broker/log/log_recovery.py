@@ -1,4 +1,4 @@
-"""Loads a data log: trusts its files after a clean shutdown, and otherwise verifies everything unflushed.
+"""Loads a data log: trusts its files after a clean shutdown, otherwise verifies all that may be unflushed.
 
 After an unclean shutdown, recovery scans the segment that contains the recovery point, all later segments, and every
 segment without index files. It truncates the log after the last valid batch. Unflushed segments must be contiguous: a
@@ -73,7 +73,7 @@ def load_log(
     start_offset: int,
     is_clean: bool,
 ) -> LoadedLog:
-    """Load the log in an existing directory, and remove what a crash has left. Blocks.
+    """Load the log in an existing directory, and remove files that a crash has left. Blocks.
 
     Raises CorruptLog if a trusted segment cannot be read, FlushFailed if the result cannot be made durable, OSError.
     """
@@ -96,7 +96,8 @@ def replay(
 ) -> None:
     """Update `producers` with the batches from offset `start` on.
 
-    `index_from`: the base offset of the first segment whose transaction index is rebuilt. Raises CorruptLog.
+    `index_from` is the base offset of the first segment whose transaction index is rebuilt, None to rebuild none.
+    Raises CorruptLog.
     """
     for index, segment in enumerate(segments):
         if index + 1 < len(segments) and segments[index + 1].base_offset <= start:
@@ -254,13 +255,13 @@ class _Loader:
                 segment.remove()
                 segment.close()
             if not self._valid:
-                # As in a reset: the epochs of removed batches must be removed with them.
+                # As in a reset: without the batches, their epochs must be removed too.
                 if disk.exists(self._epoch_path):
                     write_atomically(disk, self._epoch_path, self._epochs.encode())
                 self._valid.append(DataSegment(disk, self._directory, self._end_offset, self._interval))
             self.opened = self._valid
             for segment in self._scanned:
-                # Keep index files: without them the next recovery would take gaps left by compaction for lost writes.
+                # Keep index files: without them, the next recovery would mistake gaps of compaction for lost writes.
                 path = segment.path
                 segment.trim()
                 # Sync even if nothing is truncated: after a killed process the data may be only in the page cache.

@@ -14,7 +14,7 @@ DELETE = "delete"
 def first_segment_to_keep(
     segments: Sequence[DataSegment], settings: PartitionLogSettings, wall_ms: int, high_watermark: int
 ) -> int:
-    """The index of the oldest segment to keep; the number of segments if all are to be deleted.
+    """The index of the oldest segment to keep; the number of segments if all can be deleted.
 
     Keeps segments with records at or above the high watermark. `retention.ms` does not apply to a segment without
     timestamps. Raises OSError.

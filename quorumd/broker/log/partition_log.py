@@ -43,14 +43,14 @@ class PartitionLog:
         self._disk = disk
         self.directory = directory
         self.settings = settings
-        """Can be replaced at any time."""
+        """May be replaced at any time."""
         self._segments = SegmentList(disk, directory, loaded.segments)
         self.start_offset = loaded.start_offset
         """The log start offset: records below it are deleted."""
         self.end_offset = loaded.report.end_offset
         """The log end offset, flushed or not."""
         self.first_dirty_offset = loaded.start_offset
-        """The log is compacted below it; the caller restores it from `cleaner-offset-checkpoint`."""
+        """The log is compacted below this offset; the caller restores it from `cleaner-offset-checkpoint`."""
         self.producers = loaded.producers
         self._epochs = loaded.epochs
         self._epochs_are_dirty = False
@@ -73,8 +73,8 @@ class PartitionLog:
     ) -> tuple[PartitionLog, RecoveryReport]:
         """Recover the log in a directory, or create an empty one. Blocks until the log is durable.
 
-        `recovery_point`, `start_offset`: from the checkpoint files; `is_clean`: after a clean shutdown. Raises
-        CorruptLog for flushed batches that cannot be read, FlushFailed, DiskFull, StorageError.
+        `recovery_point` and `start_offset` come from the checkpoint files. After a clean shutdown, `is_clean` is
+        true. Raises CorruptLog for flushed batches that cannot be read, FlushFailed, DiskFull, StorageError.
         """
         try:
             if not disk.exists(directory):
@@ -107,7 +107,7 @@ class PartitionLog:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below it is flushed. Truncation lowers it: save its checkpoint before the next append."""
+        """Everything below is flushed. A truncation lowers it; save its checkpoint before the next append."""
         flush = self._flush
         if flush is not None and flush.is_done:
             self._recovery_point = max(self._recovery_point, flush.end_offset)
@@ -118,7 +118,7 @@ class PartitionLog:
         return self._segments.all
 
     def relocate(self, directory: str) -> None:
-        """Use the new path of the renamed directory. Not to be called while a flush is running."""
+        """Use the new path of the renamed directory. Must not be called while a flush is running."""
         self.directory = self._snapshots.directory = directory
         self._segments.relocate(directory)
 
@@ -241,8 +241,8 @@ class PartitionLog:
         sealed = self._segments.active
         try:
             if sealed.has_index_files:
-                # They date from the last clean shutdown: with them, recovery would trust the segment and miss a lost
-                # write at its end.
+                # The files date from the last clean shutdown: recovery would trust them, and miss a lost write at
+                # the end of the segment.
                 sealed.remove_index_files()
                 self._disk.sync_directory(self.directory)
             self._snapshots.write(self.end_offset, self.producers)
@@ -270,7 +270,7 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, max_offset: int, at_least_one: bool = True) -> bytes:
         """Read whole batches of one segment, from the batch that contains or follows `offset`.
 
-        Returns at most `max_bytes`, except that `at_least_one` returns the first batch whatever its size, and only
+        Returns at most `max_bytes`, except that `at_least_one` returns the first batch even if it is larger, and only
         batches that end at or below `max_offset`. Raises ValueError below the log start, CorruptLog, StorageError.
         """
         if offset >= self.end_offset or offset >= max_offset:
@@ -322,7 +322,7 @@ class PartitionLog:
     # ---- truncation and deletion
 
     def truncate(self, end_offset: int) -> None:
-        """Truncate to the batch boundary at or below `end_offset`; no effect at or above the log end offset.
+        """Truncate to the batch boundary at or below `end_offset`; at the log end or above, drop only empty epochs.
 
         Blocks until it is durable: otherwise a crash could bring removed batches back after later appends. Raises
         FlushFailed, CorruptLog.
@@ -352,9 +352,9 @@ class PartitionLog:
         self._reload_producers()
 
     def reset(self, start_offset: int) -> None:
-        """Remove all batches, and start the log at `start_offset`. Blocks until that is durable.
+        """Remove all batches, and restart the log at `start_offset`. Blocks until the reset is durable.
 
-        Raises FlushFailed, or DiskFull or StorageError if the epochs cannot be written: reopen the log then.
+        Raises FlushFailed, or DiskFull or StorageError if the epochs cannot be written; then reopen the log.
         """
         try:
             self._snapshots.remove_above(-1)
@@ -462,7 +462,7 @@ class PartitionLog:
         return unflushed >= settings.flush_messages or now_ms - self._unflushed_since_ms >= settings.flush_ms
 
     def begin_flush(self) -> LogFlush:
-        """Return a flush, which makes everything appended so far durable when it is called."""
+        """Return a flush; calling it makes everything appended so far durable."""
         if self._flush is not None:
             if self._flush.is_running:
                 raise RuntimeError("a flush is already running; wait for its result")

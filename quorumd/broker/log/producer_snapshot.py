@@ -4,7 +4,8 @@
     producer id i64 | producer epoch i16 | last sequence i32 | last offset i64 | offset delta i32 | timestamp i64
     coordinator epoch i32 | first offset of the open transaction i64, -1 if there is none
 
-A snapshot has only the last batch of each producer. The offset delta is its last offset minus its base offset.
+A snapshot has only the last batch of each producer. The offset delta is the last offset of that batch minus its
+base offset.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         raise MalformedMessage(f"a producer snapshot of {len(data)} bytes is too short")
     version, crc, count = _BEFORE_ENTRIES.unpack_from(data)
     if version != _VERSION or crc32c(data[_CRC_END:]) != crc:
-        raise MalformedMessage(f"the producer snapshot has version {version} or a wrong CRC")
+        raise MalformedMessage(
+            f"the producer snapshot has version {version} (expected {_VERSION}) or a wrong CRC"
+        )
     if count < 0 or len(data) != _BEFORE_ENTRIES.size + count * _ENTRY.size:
         raise MalformedMessage(
             f"the producer snapshot has {len(data)} bytes, which does not fit {count} entries"

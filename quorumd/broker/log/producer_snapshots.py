@@ -1,4 +1,4 @@
-"""The producer snapshots of a log: one per segment, and that of the last clean shutdown."""
+"""The producer snapshots of a log: one per segment, and one from the last clean shutdown."""
 
 from __future__ import annotations
 

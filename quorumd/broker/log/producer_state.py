@@ -40,7 +40,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class ProducerEntry:
-    """The state of one producer. `transaction_start`: first offset of its open transaction, or NO_OFFSET."""
+    """The state of one producer."""
 
     __slots__ = (
         "batches",
@@ -64,12 +64,13 @@ class ProducerEntry:
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp_ms = last_timestamp_ms
         self.transaction_start = transaction_start
+        """The first offset of the open transaction, NO_OFFSET if there is none."""
         self.batches: list[ProducedBatch] = []
         """The most recent batches of `epoch`, oldest first."""
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence number of this epoch, -1 if unknown."""
+        """The last sequence number of `epoch`, -1 if unknown."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     def __repr__(self) -> str:
@@ -155,7 +156,7 @@ class ProducerStates:
         if entry is None:
             return
         is_raised = producer_epoch > entry.epoch or transaction_version < 2
-        # After a failover, a coordinator sends markers again whose transaction may have ended.
+        # After a failover, a coordinator resends markers whose transaction may have ended already.
         is_repeated = entry.transaction_start == NO_OFFSET or producer_epoch == MAX_PRODUCER_EPOCH
         if producer_epoch < entry.epoch or not (is_raised or is_repeated):
             raise RequestError(
@@ -225,7 +226,8 @@ class ProducerStates:
         return None if producer_id is None else self.entries.get(producer_id)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of the transactions that are open or whose marker is not below the high watermark."""
+        """The smallest first offset of all transactions that are open or whose marker is not below the high
+        watermark; None if there are none."""
         first = next(iter(self._open), None)
         if self._unreplicated:
             self._unreplicated = [entry for entry in self._unreplicated if entry[1] >= high_watermark]

@@ -1,4 +1,4 @@
-"""Records inside a data batch, located by position and copied without decoding.
+"""Locates and copies the records of a data batch without decoding them.
 
 Used where single records matter: compaction, lookups by timestamp, keys of compacted topics, and markers. There is no
 decoder for zstd: `decompressed` returns None, and callers treat the batch as a unit.
@@ -23,11 +23,11 @@ ENCODABLE = (0, GZIP)
 """Codecs with an encoder and a native decoder."""
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""A batch that exceeds this when decompressed is treated as if it had no decoder."""
+"""A batch that is larger when decompressed is treated as if its codec had no decoder."""
 
 
 class RecordSpan(NamedTuple):
-    """Positions of one record in the uncompressed records of its batch. `key_start`, `value_start`: -1 for null."""
+    """The positions of a record in the uncompressed records of its batch; -1 for a key or value that is null."""
 
     start: int
     end: int

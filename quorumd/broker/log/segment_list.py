@@ -1,4 +1,4 @@
-"""The segments of a data log in order, with those to sync on the next flush."""
+"""The segments of a data log in order, and the files to sync on the next flush."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SegmentList:
         return sum([segment.size for segment in self.all])
 
     def from_offset(self, offset: int) -> Sequence[DataSegment]:
-        """The segment that contains `offset` and all later ones."""
+        """The segment that contains `offset`, and all later segments."""
         return self.all[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
@@ -101,7 +101,7 @@ class SegmentList:
         segment.remove()
 
     def replace(self, base_offset: int, end_offset: int, index_interval_bytes: int) -> int:
-        """Load the compacted segment whose files have replaced those from `base_offset` to `end_offset`.
+        """Load the compacted segment whose files have replaced the segments from `base_offset` to `end_offset`.
 
         Returns the bytes freed.
         """
@@ -118,7 +118,7 @@ class SegmentList:
         return sum([segment.size for segment in replaced]) - replacement.size
 
     def close_retired(self) -> None:
-        """Close the files of removed segments. Not to be called while a flush is running."""
+        """Close the files of removed segments. Must not be called while a flush is running."""
         for segment in self._retired:
             segment.close()
         self._retired.clear()

@@ -1,7 +1,7 @@
-"""Lookups of offsets by timestamp, for ListOffsets.
+"""Looks up offsets by timestamp, for ListOffsets.
 
-A batch that cannot be decoded counts as one record with the base offset and the maximum timestamp of the batch, so
-that a consumer that starts there skips no record.
+A batch that cannot be decoded counts as one record with its base offset and maximum timestamp, so that a consumer
+that starts there skips no record.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _largest(segment: DataSegment) -> int:
 
 
 def _records(data: bytes, batch: DataBatch) -> list[TimestampOffset]:
-    """The records of a batch; a single one if they share a timestamp or cannot be decoded."""
+    """The records of a batch; only the first if they share a timestamp or cannot be decoded."""
     if batch.has_log_append_time:
         return [TimestampOffset(batch.max_timestamp_ms, batch.base_offset, batch.epoch)]
     try:

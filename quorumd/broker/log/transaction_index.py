@@ -2,9 +2,9 @@
 
     version i16 = 0 | producer id i64 | first offset i64 | last offset i64 | last stable offset i64
 
-The last offset is that of the marker, the last stable offset the one right after the marker was appended. The file
-exists only if there are entries. A read_committed fetch returns the entries that overlap its records; the consumer
-uses them to filter out aborted records.
+The last offset is the offset of the marker; the last stable offset is its value right after the marker was appended.
+The file exists only if there are entries. A read_committed fetch returns the entries that overlap its records; the
+consumer uses them to filter out aborted records.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Validation of a producer's batch before the leader appends it.
 
-Validates the header, and the keys of uncompressed and gzip batches of compacted topics. Unlike stock Kafka, it trusts
-the record count and the maximum timestamp of the producer, and does not parse the records to recompute them.
+Validates the header, and the keys of uncompressed and gzip batches of compacted topics. Unlike Kafka, it trusts the
+record count and the maximum timestamp in the header, and does not recompute them from the records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Origin(Enum):
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
-    """A coordinator on this broker, which may append markers, and transactional batches without sequences."""
+    """A coordinator on this broker, which may append transactional batches without sequence numbers."""
 
 
 def validate_produced(
