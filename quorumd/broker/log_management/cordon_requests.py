@@ -12,21 +12,23 @@ from quorumd.protocol.wire import Message
 
 
 def has_known_cordons(message: Message, broker_id: int, directories: LogDirectories) -> bool:
-    """Whether a request to alter configs adds log directories to `cordoned.log.dirs`, and only those of this broker.
+    """Whether a request adds to `cordoned.log.dirs`, and adds only log directories of this broker.
 
-    It may name this broker or all brokers, as in Kafka. Removals need no check.
+    The request may name this broker or all brokers, as in Kafka. Removals need no check.
     """
     added = [
-        (name, value, replaces) for name, value, replaces in _additions(message) if value and value.strip()
+        (broker, value, replaces)
+        for broker, value, replaces in _additions(message)
+        if value and value.strip()
     ]
     return bool(added) and all(
-        name in ("", str(broker_id)) and _are_known(value, directories, replaces)
-        for name, value, replaces in added
+        broker in ("", str(broker_id)) and _are_known(value, directories, replaces)
+        for broker, value, replaces in added
     )
 
 
 def _additions(message: Message) -> list[tuple[str, str | None, bool]]:
-    """Return, for each addition to the config, the broker, the value, and whether it replaces the current one."""
+    """Return (broker, value, whether it replaces the current value) for each addition to the config."""
     broker = ConfigResourceType.BROKER
     if isinstance(message, AlterConfigsRequest):
         return [

@@ -34,22 +34,23 @@ class DirectorySpace(NamedTuple):
 
 
 class LogDirectory:
-    """A log directory; `id` is its directory id, ZERO_UUID if unknown.
-
-    `checkpoints`: offsets by checkpoint file at startup; `was_clean`: whether the last shutdown was clean;
-    `clean_epoch`: the broker epoch of that shutdown. `is_cordoned`: whether it gets no new replicas (KIP-1066).
-    """
+    """A log directory, with the content of its files at startup."""
 
     __slots__ = ("checkpoints", "clean_epoch", "id", "is_cordoned", "is_online", "path", "was_clean")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.id = ZERO_UUID
+        """The directory id, ZERO_UUID if unknown."""
         self.is_online = True
         self.is_cordoned = False
+        """Whether the directory gets no new replicas (KIP-1066)."""
         self.was_clean = False
+        """Whether the last shutdown was clean."""
         self.clean_epoch = NO_BROKER_EPOCH
+        """The broker epoch of the last clean shutdown."""
         self.checkpoints: dict[str, dict[tuple[str, int], int]] = {name: {} for name in CHECKPOINTS}
+        """Checkpoint file -> its offsets, by (topic, partition)."""
 
     def __repr__(self) -> str:
         return f"<log directory {self.path}{'' if self.is_online else ', offline'}>"
@@ -77,7 +78,7 @@ class LogDirectories:
 
     @classmethod
     def load(cls, disk: Disk, paths: Sequence[str], broker_id: int) -> LogDirectories:
-        """Load all directories; one that cannot be loaded is offline. Blocks."""
+        """Load all directories; a directory that cannot be loaded is offline. Blocks."""
         directories = []
         for path in paths:
             directory = LogDirectory(path)
@@ -108,8 +109,7 @@ class LogDirectories:
         return [each.id for each in self.all if each.is_cordoned and each.id != ZERO_UUID]
 
     def cordon(self, paths: Collection[str]) -> bool:
-        """Cordon exactly the directories with these paths, or all for ALL_DIRECTORIES. Return whether that is a
-        change."""
+        """Cordon exactly the directories with these paths, all for ALL_DIRECTORIES; return whether any changed."""
         named = self.all if ALL_DIRECTORIES in paths else [self.find(path) for path in paths]
         before = [each.is_cordoned for each in self.all]
         for each in self.all:
@@ -117,12 +117,11 @@ class LogDirectories:
         return before != [each.is_cordoned for each in self.all]
 
     def choose(self, assigned: KafkaUuid, counts: Mapping[str, int]) -> LogDirectory | None:
-        """Choose the directory of a new log: the assigned one, or the online one with the fewest logs that is not
-        cordoned. If all online directories are cordoned, use the first, because the replica was assigned before
-        they were.
+        """Choose the directory of a new log; `counts` is the number of logs by path.
 
-        Return None if the assigned directory may be offline or no directory is online. `counts`: number of logs by
-        path.
+        Return the assigned directory, else the online directory with the fewest logs that is not cordoned. If all
+        online directories are cordoned, return the first, because the replica was assigned before they were. Return
+        None if the assigned directory may be offline, or if no directory is online.
         """
         online = self.online
         if assigned not in (UNASSIGNED, MIGRATING):

@@ -1,4 +1,4 @@
-"""Blocking operations on log directories, one at a time, and the directories that fail in them."""
+"""Runs blocking operations on log directories one at a time, and reports directories that fail."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class DiskOperations:
         self._is_running = False
 
     def run(self, operation: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Queue a blocking operation. Submits one at a time, so that other users of the disk run in between."""
+        """Queue a blocking operation. Operations are submitted one at a time, so that other users of the disk run in
+        between."""
         self._queue.append(lambda: self._submit(operation, done))
         if not self._is_running:
             self._next()
@@ -79,8 +80,10 @@ class DiskOperations:
         log: PartitionLog | None = None,
         done: Callable[[object], None] = lambda outcome: None,
     ) -> None:
-        """Remove the partition directory `path`, which no current log uses, and close its log if given. `done` is
-        called with None or the error."""
+        """Remove the partition directory `path`, which no current log uses, and close its `log`, if given.
+
+        `done` is called with None or the error.
+        """
         unique_id = self._entropy.uuid()
 
         def discard() -> None:

@@ -34,8 +34,8 @@ Opened = Callable[[LogDirectory, "PartitionLog | BaseException"], None]
 class LogManager:
     """The logs of a broker, by partition. Runs one disk operation at a time.
 
-    `on_free`: called when the directory of a partition is no longer busy, after a deletion; `on_failure(directory,
-    reason)`: called when a log directory fails.
+    `on_free(key)` is called after a deletion, when the directory of the partition is no longer busy.
+    `on_failure(directory, reason)` is called when a log directory fails.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LogManager:
         self.operations = DiskOperations(disk, entropy, on_failure)
         self.partition_directories = PartitionDirectories(disk, directories, self.operations)
         self.preferred_directories: dict[DirectoryKey, LogDirectory] = {}
-        """The directory that AlterReplicaLogDirs requested for the log of a partition before it was created."""
+        """The directory that AlterReplicaLogDirs requested for a partition before its log was created."""
         self._busy: dict[DirectoryKey, None] = {}
 
     def is_busy(self, key: DirectoryKey) -> bool:
@@ -63,11 +63,11 @@ class LogManager:
         return key in self._busy
 
     def directory_of(self, key: DirectoryKey) -> LogDirectory | None:
-        """Return the log directory of a partition, None if there is none."""
+        """Return the log directory of a partition, None if it has no log."""
         return self.partition_directories.current.get(key)
 
     def space(self, directory: LogDirectory) -> DirectorySpace:
-        """Return the size and the free space of the file system of a log directory, both unknown if it is offline."""
+        """Return the size and the free space of the file system of a log directory; -1 for both if it is offline."""
         if not directory.is_online:
             return DirectorySpace()
         try:
@@ -191,7 +191,7 @@ class LogManager:
     ) -> bool:
         """Replace the current log by the log of the future replica, and remove the current log after a delay.
 
-        Not to be called while an operation is running. Returns False, with the current log in place, if a rename
+        Must not be called while an operation is running. Returns False, with the current log in place, if a rename
         fails.
         """
         source, path = self.partition_directories.current[key], f"{target.path}/{directory_name(*key)}"
@@ -226,7 +226,7 @@ class LogManager:
         return True
 
     def _rename(self, directory: LogDirectory, path: str, renamed: str) -> bool:
-        """Rename a directory without a sync; return whether that succeeded."""
+        """Rename a directory without a sync; return whether the rename succeeded."""
         try:
             self._disk.rename(path, renamed)
         except OSError as fault:

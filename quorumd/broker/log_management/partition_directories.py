@@ -1,4 +1,4 @@
-"""The partition directories in the log directories of a broker, as the scan at startup finds them."""
+"""The partition directories in the log directories of a broker, which a scan at startup finds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ logger = logging.getLogger("quorumd.broker")
 
 
 class PartitionDirectories:
-    """`current`: the log directory of each partition. `future`: the log directory and the name of each future replica
-    that the scan found."""
+    """The directories of current logs and of future replicas, by partition."""
 
     def __init__(self, disk: Disk, directories: LogDirectories, operations: DiskOperations) -> None:
         self.current: dict[DirectoryKey, LogDirectory] = {}
+        """The log directory of each partition."""
         self.future: dict[DirectoryKey, tuple[LogDirectory, str]] = {}
+        """The log directory and the directory name of each future replica that the scan found."""
         self._disk = disk
         self._directories = directories
         self._operations = operations
@@ -36,7 +37,8 @@ class PartitionDirectories:
     ) -> None:
         """Scan all online log directories: register their partition directories, delete stray ones, complete moves.
 
-        `assigned(partition_directory)`: the directory id of the replica in the metadata, None without a replica here.
+        `assigned(partition_directory)` returns the directory id of the replica in the metadata, None if this broker
+        has no replica.
         """
         for directory in self._directories.online:
             self._scan(directory, assigned)
@@ -80,7 +82,7 @@ class PartitionDirectories:
             self._delete_stray(directory, partition_directory)
         else:
             logger.error(
-                "%s-%d is in both %s and %s; using the former: remove the obsolete directory",
+                "%s-%d is in both %s and %s; using the former; remove the other if it is obsolete",
                 *key,
                 known.path,
                 directory.path,
@@ -89,7 +91,7 @@ class PartitionDirectories:
     def _complete_moves(self, done: Callable[[], None]) -> None:
         """Complete the moves whose current log is gone.
 
-        Not while a directory is offline: it may have the current log, with more records than the future one.
+        Does nothing while a directory is offline: it may have the current log, with more records than the future log.
         """
         if len(self._directories.online) == len(self._directories.all):
             for key in [key for key in self.future if key not in self.current]:

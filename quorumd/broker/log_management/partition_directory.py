@@ -44,7 +44,7 @@ class PartitionDirectory(NamedTuple):
 
 
 class OpenRequest(NamedTuple):
-    """A log to open or create. `unique_id`: part of the new name of a directory that must be moved out of the way."""
+    """A log to open or create."""
 
     directory: str
     name: str
@@ -56,6 +56,7 @@ class OpenRequest(NamedTuple):
     start_offset: int
     is_clean: bool
     unique_id: KafkaUuid
+    """Part of the new name of an existing directory that does not belong to this topic."""
 
     @property
     def path(self) -> str:
@@ -63,10 +64,10 @@ class OpenRequest(NamedTuple):
 
 
 def open_log(disk: Disk, request: OpenRequest) -> PartitionLog:
-    """Open or create the log of a partition. A directory with another topic id is deleted, one without a topic id is
-    kept as stray.
+    """Open or create the log of a partition.
 
-    Raises the errors of `PartitionLog.open`, and OSError.
+    Deletes an existing directory with another topic id, and keeps one without a topic id as stray. Raises the errors
+    of `PartitionLog.open`, and OSError.
     """
     path = request.path
     recovery_point, start_offset, is_clean = request.recovery_point, request.start_offset, request.is_clean
@@ -150,14 +151,14 @@ def close_files(log: PartitionLog) -> None:
 
 
 def remove_deleted(disk: Disk, directory: str) -> None:
-    """Remove the directories that an earlier run renamed for deletion. Raises OSError."""
+    """Remove the directories that the previous run renamed for deletion. Raises OSError."""
     for name in disk.list_directory(directory):
         if _RENAMED.fullmatch(name):
             remove_partition_directory(disk, f"{directory}/{name}")
 
 
 def list_partition_directories(disk: Disk, directory: str) -> list[PartitionDirectory]:
-    """List the partition directories in a log directory, including those of future replicas. Raises OSError."""
+    """List the partition directories in a log directory, including directories of future replicas. Raises OSError."""
     found = []
     for name in disk.list_directory(directory):
         is_future = name.endswith(FUTURE_SUFFIX)

@@ -18,7 +18,7 @@ MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 def topic_config(
     image: ClusterImage, broker_id: int, defaults: Mapping[str, str], topic: str, name: str
 ) -> str | None:
-    """Return a topic config: that of the topic, this broker, all brokers, `defaults`, or Kafka's default."""
+    """Return the value of a topic config set for the topic, this broker, all brokers, in `defaults`, or by Kafka."""
     own = image.config((int(ConfigResourceType.TOPIC), topic)).get(name)
     if own is not None:
         return own
@@ -41,14 +41,14 @@ def move_rate(image: ClusterImage, broker_id: int) -> float:
 
 
 def cordoned_paths(image: ClusterImage, broker_id: int, default: Sequence[str]) -> Sequence[str]:
-    """Return `cordoned.log.dirs` of a broker: its own value, that of all brokers, or `default`."""
+    """Return `cordoned.log.dirs` of a broker: its own value, the value for all brokers, or `default`."""
     for value in _broker_values(image, broker_id, CORDONED_LOG_DIRS):
         return [path.strip() for path in value.split(",") if path.strip()]
     return default
 
 
 def _broker_values(image: ClusterImage, broker_id: int, name: str) -> Iterator[str]:
-    """The values of a broker config that are set, by precedence: that of the broker, and that of all brokers."""
+    """Yield the values that are set for a broker config, by precedence: for the broker, then for all brokers."""
     for resource in ((int(ConfigResourceType.BROKER), str(broker_id)), ALL_BROKERS):
         value = image.config(resource).get(name)
         if value is not None:
@@ -56,7 +56,7 @@ def _broker_values(image: ClusterImage, broker_id: int, name: str) -> Iterator[s
 
 
 class TopicSettings:
-    """Reads the effective configs of topics. The controller has validated them when they were set."""
+    """Reads the effective configs of topics. The controller validated the values when they were set."""
 
     def __init__(self, image: ClusterImage, broker_id: int, defaults: Mapping[str, str]) -> None:
         self._image = image

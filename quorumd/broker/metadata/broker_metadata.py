@@ -13,10 +13,10 @@ from quorumd.protocol.record_batch import BatchHeader, values
 
 
 class BrokerMetadata:
-    """`image` holds the records up to `offset`, -1 for none.
+    """The image of the committed records up to `offset`, which is -1 if there are none.
 
-    A process that is a controller too has two images: that of the controller is ahead of what is committed, and a
-    broker must not act on that.
+    If the process is also a controller, the controller has an image of its own, which is ahead of the committed
+    records; a broker must not act on it.
     """
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class BrokerMetadata:
         self._builder = DeltaBuilder()
 
     def apply(self, data: bytes, header: BatchHeader) -> MetadataDelta:
-        """Apply a committed batch, which `data` holds completely at `header.position`.
+        """Apply a committed batch; `data` contains all of it at `header.position`.
 
-        Raises MalformedMessage, and UnsupportedVersion for an unknown record, with the record's offset.
+        Raises MalformedMessage, or UnsupportedVersion for an unknown record; the message names the record's offset.
         """
         image = self.image
         changes: list[UndoEntry] = []
@@ -46,7 +46,7 @@ class BrokerMetadata:
         return self._builder.build(self.offset)
 
     def load(self, image: ClusterImage, end_offset: int) -> MetadataDelta:
-        """Replace the image by that of a snapshot of the records below `end_offset`."""
+        """Replace the image by `image`, a snapshot of the records below `end_offset`."""
         before, self.image = self.image, image
         self.offset = end_offset - 1
         self._builder = DeltaBuilder()
@@ -54,7 +54,7 @@ class BrokerMetadata:
 
     @property
     def has_cordons(self) -> bool:
-        """Whether the finalized metadata version has cordoned log directories (KIP-1066)."""
+        """Whether the finalized metadata version supports cordoned log directories (KIP-1066)."""
         return self.image.metadata_version >= CORDONED_SINCE
 
     def broker(self, broker_id: int) -> Broker | None:

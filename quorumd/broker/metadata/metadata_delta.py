@@ -29,7 +29,7 @@ from quorumd.protocol.wire import Message
 
 
 class RemovedTopic(NamedTuple):
-    """A topic that existed before the batch; `partitions` are its numbers."""
+    """A deleted topic that existed before the batch; `partitions` are its partition numbers."""
 
     id: KafkaUuid
     name: str
@@ -38,14 +38,14 @@ class RemovedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetadataDelta:
-    """The changes up to `offset`, each once and in the order of its first change.
+    """The entities that changed up to `offset`, each once, in the order of their first change.
 
-    `partitions`, `new_topics`: those that exist now. `is_snapshot`: a snapshot replaced the image, and every
-    partition, broker and config counts as changed. Read the new state from the image.
+    The image has the new state. `new_topics` and `partitions` contain only entities that exist in it.
     """
 
     offset: int
     is_snapshot: bool = False
+    """Whether a snapshot replaced the image: all its partitions, brokers and configs count as changed."""
     new_topics: tuple[KafkaUuid, ...] = ()
     removed_topics: tuple[RemovedTopic, ...] = ()
     partitions: tuple[PartitionId, ...] = ()
@@ -60,7 +60,7 @@ class MetadataDelta:
 
 
 class DeltaBuilder:
-    """Collects the changes of records; call `note` before the image applies each."""
+    """Collects the changes of records. Call `note` with each record before the image applies it."""
 
     def __init__(self) -> None:
         self._in_transaction: list[Message] | None = None
@@ -75,8 +75,7 @@ class DeltaBuilder:
         self._features: dict[str, None] = {}
 
     def note(self, record: Message, image: ClusterImage) -> None:
-        """Record the change by a record that the image does not hold yet. Changes of a transaction are recorded at
-        its end."""
+        """Collect the change of a record that the image has not applied yet; inside a transaction, at its end."""
         kind = type(record)
         if kind is BeginTransactionRecord:
             self._in_transaction = []
@@ -166,7 +165,7 @@ _NOTES: dict[type, Callable[[DeltaBuilder, Any, ClusterImage], None]] = {
 
 
 def difference(before: ClusterImage, after: ClusterImage, offset: int) -> MetadataDelta:
-    """Return the delta from one image to another, that of a snapshot."""
+    """Return the delta from an image to the image of a snapshot that replaces it."""
     return MetadataDelta(
         offset,
         True,
