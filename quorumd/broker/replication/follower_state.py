@@ -1,20 +1,17 @@
-"""The state of a follower that its leader derives from its fetches."""
+"""The state of a follower, which its leader derives from its fetches."""
 
 from __future__ import annotations
 
 from typing import Final
 
 UNKNOWN_OFFSET: Final = -1
-"""The offsets of a follower that has not fetched in the leader's epoch yet."""
+"""Stands for the offsets of a follower that has not fetched in the leader's epoch yet."""
 NO_BROKER_EPOCH: Final = -1
 NEVER: Final = float("-inf")
 
 
 class FollowerState:
-    """A follower's offsets and broker epoch in its last fetch, and when it was last caught up.
-
-    `caught_up_ms`: the latest time at which its log had everything in the leader's log.
-    """
+    """A follower's offsets and broker epoch in its last fetch, and the time when it was last caught up."""
 
     __slots__ = (
         "broker_epoch",
@@ -30,6 +27,7 @@ class FollowerState:
         self.start_offset = UNKNOWN_OFFSET
         self.broker_epoch = NO_BROKER_EPOCH
         self.caught_up_ms = caught_up_ms
+        """The latest time at which the follower's log is known to have had everything in the leader's log."""
         self.fetched_ms = NEVER
         self.leader_end_then = UNKNOWN_OFFSET
         """The leader's log end offset at the last fetch."""

@@ -1,4 +1,4 @@
-"""The future replica: the copy of a replica's log in the directory that it moves to (KIP-113)."""
+"""The future replica: the copy of a replica's log in the directory to which it moves (KIP-113)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from quorumd.ids import OffsetAndEpoch
 
 
 def align(current: ReplicaLog, future: ReplicaLog) -> bool:
-    """Make the future log a prefix of the current one, and start it where that starts.
+    """Make the future log a prefix of the current log, with the same log start offset.
 
-    Returns False if more may have to be truncated: call it again. Raises the errors of the future log.
+    Returns False if another call may have to truncate more. Raises the errors of the future log.
     """
     start = current.start_offset
     if future.end_offset <= start and future.start_offset < start:
@@ -33,8 +33,8 @@ def _divergence(current: ReplicaLog, future: ReplicaLog) -> OffsetAndEpoch | Non
 
 
 def is_caught_up(current: ReplicaLog, future: ReplicaLog) -> bool:
-    """Whether an aligned future log has every record. If so, the epoch of a leader without records is added to it
-    too."""
+    """Whether an aligned future log has every record; if so, it gets the current leader epoch, which may have no
+    records, too."""
     if future.end_offset < current.end_offset:
         return False
     if future.last_epoch < current.last_epoch:

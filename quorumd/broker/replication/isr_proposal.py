@@ -9,9 +9,10 @@ from quorumd.errors import ErrorCode
 
 
 class IsrProposal(NamedTuple):
-    """A complete ISR as (broker id, broker epoch) pairs; an epoch of -1 is not checked.
+    """A complete ISR as (broker id, broker epoch) pairs; the controller does not check an epoch of -1.
 
-    `leader_epoch` and `partition_epoch` are those that the leader knew. The leader is reported as recovered.
+    `leader_epoch` and `partition_epoch` are the epochs that the leader knows. The proposal reports the leader as
+    recovered.
     """
 
     partition: PartitionId
@@ -46,9 +47,9 @@ AWAITS_METADATA: Final = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The controller's state has changed, possibly by an earlier attempt whose response was lost: the proposal stays
+"""The controller's state has changed, possibly by an earlier attempt whose response was lost. The proposal stays
 pending until the metadata has the new state."""
 
 FINAL: Final = frozenset({ErrorCode.NONE}) | REVERTS | AWAITS_METADATA
-"""Errors after which a proposal is not sent again; after any other error, and without a response, it is retried
+"""Errors after which a proposal is not sent again. After any other error, or if the response is lost, it is retried
 unchanged."""

@@ -1,4 +1,4 @@
-"""The state of a leader: its followers, its pending proposal, and the producers that wait for acknowledgements."""
+"""The state of a leader: its followers, its pending proposal, and the writes that wait for acknowledgement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorumd.errors import ErrorCode
 
 
 class PendingProduce:
-    """A write with acks=all. It is complete once the high watermark reaches `end_offset`, its last offset + 1."""
+    """A write with acks=all, complete once the high watermark reaches `end_offset`, its last offset + 1."""
 
     __slots__ = ("complete", "deadline_ms", "end_offset")
 
@@ -21,14 +21,15 @@ class PendingProduce:
 
 
 class Leadership:
-    """The state of a leader in one epoch. `epoch_start`: the log end offset when the epoch started. A follower must
-    have everything below it to join the ISR, since the high watermark may lag behind that of the previous leader."""
+    """The state of a leader in one epoch."""
 
     __slots__ = ("epoch", "epoch_start", "followers", "pending", "proposal")
 
     def __init__(self, epoch: int, epoch_start: int) -> None:
         self.epoch = epoch
         self.epoch_start = epoch_start
+        """The log end offset when the epoch started. A follower must have everything below it to join the ISR,
+        because the high watermark may be lower than on the previous leader."""
         self.followers: dict[int, FollowerState] = {}
         self.proposal: IsrProposal | None = None
         self.pending: list[PendingProduce] = []
@@ -43,10 +44,10 @@ class Leadership:
         now_ms: float,
         previous: Leadership | None,
     ) -> Leadership:
-        """Begin an epoch; `previous`: the leadership of the same leader before its re-election.
+        """Begin an epoch; `previous` is the leadership of the same leader before its re-election.
 
-        Fetches before this epoch are kept only for members of the ISR: another replica may have been removed and
-        added again, with an empty log, since it sent them.
+        The recorded fetches of earlier epochs are kept only for members of the ISR: any other replica may have been
+        removed and added again, with an empty log, since it sent them.
         """
         leadership = cls(epoch, epoch_start)
         for replica in followers:

@@ -16,11 +16,13 @@ def count_repeated(
     start_offset: int,
     now_ms: float,
 ) -> bool:
-    """Record the fetch if it repeats the last one and its response contains only what the follower knows: this high
-    watermark and log start offset. Return whether it was recorded.
+    """Record a fetch that repeats the last one, if the follower already knows everything in its response: the high
+    watermark and the log start offset. Return whether it was recorded.
 
     Much cheaper than `Replica.serve_fetch`, which such a fetch does not need: the follower is in the ISR and caught
-    up, and everything is committed. The arguments are the fields of a ReplicaFetch."""
+    up, and every record is committed. `high_watermark` and `start_offset` are the leader's offsets that the follower
+    knows; the other arguments are fields of a ReplicaFetch.
+    """
     leadership, metadata, log = replica.leadership, replica.metadata, replica.log
     if leadership is None or metadata is None or leadership.epoch != leader_epoch:
         return False

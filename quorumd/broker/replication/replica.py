@@ -31,12 +31,12 @@ class Transition(Enum):
     """The effect of a metadata change on the replica."""
 
     NONE = "none"
-    """The metadata is not new."""
+    """Nothing to do: the metadata is not newer, or a follower keeps its leader and epoch."""
     LEADS = "leads"
     """It leads in a new epoch: stop fetching."""
     STILL_LEADS = "still leads"
     FOLLOWS = "follows"
-    """A leader has a new epoch: fetch from it."""
+    """Another broker leads in a new epoch: fetch from it."""
     NO_LEADER = "no leader"
     """Stop fetching, keep the log."""
     REMOVED = "removed"
@@ -54,11 +54,11 @@ class FetchResult(Enum):
     OUT_OF_RANGE = "out of range"
     """Look up the offsets of the leader's log, then call `handle_leader_offsets`."""
     FAILED = "failed"
-    """The leader returned another error: fetch again later, or follow new metadata."""
+    """The leader returned another error: fetch again later, or when the metadata changes."""
 
 
 class ReplicaContext(Protocol):
-    """The broker of a replica: its metadata, and effects."""
+    """The broker of a replica: its metadata, and the effects of the replica."""
 
     def min_isr(self, partition: PartitionId) -> int:
         """Return min.insync.replicas of the topic."""
@@ -73,18 +73,18 @@ class ReplicaContext(Protocol):
         """Send a proposal to the controller until it responds; return False if that is not possible now."""
 
     def high_watermark_advanced(self, replica: Replica[Any], before: int) -> None:
-        """Handle a new high watermark: complete delayed fetches, also those of a follower's consumers."""
+        """Handle a new high watermark: complete delayed fetches, including fetches of consumers from a follower."""
 
     def truncated(self, replica: Replica[Any], before: int, high_watermark: int) -> None:
-        """Handle the truncation of a follower's log that ended at `before`; below the previous `high_watermark` only
-        after an unclean election."""
+        """Handle the truncation of a follower's log that ended at `before`. It goes below the previous
+        `high_watermark` only after an unclean election."""
 
 
 class Replica(Generic[L]):
-    """A replica; it is the leader while it has a `leadership`.
+    """A replica, which is the leader while it has a `leadership`.
 
-    `metadata`: the partition as known here, from the metadata log or, on a leader, from a later response of the
-    controller. The high watermark is exclusive; the caller writes its checkpoint.
+    `metadata` comes from the metadata log or, on a leader, from a later response of the controller. The high
+    watermark is exclusive; the caller writes its checkpoint.
     """
 
     __slots__ = (
@@ -126,7 +126,7 @@ class Replica(Generic[L]):
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """The committed ISR, as known here."""
+        """The committed ISR in `metadata`."""
         return self.metadata.isr if self.metadata is not None else ()
 
     @property
@@ -135,7 +135,7 @@ class Replica(Generic[L]):
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The replicas that are in the ISR, or will be if the pending proposal is accepted."""
+        """The replicas that are in the committed ISR or in the pending proposal."""
         proposal = self.leadership.proposal if self.leadership is not None else None
         if proposal is None:
             return self.isr
@@ -149,14 +149,14 @@ class Replica(Generic[L]):
 
     @property
     def is_end_known(self) -> bool:
-        """Whether the high watermark is at least that of the previous leader; until then requests for the latest
-        offset get OFFSET_NOT_AVAILABLE."""
+        """Whether the high watermark has reached the start of the epoch, so that it is at least as high as on the
+        previous leader; until then, requests for the latest offset get OFFSET_NOT_AVAILABLE."""
         return self.leadership is not None and self.high_watermark >= self.leadership.epoch_start
 
     # Changes by the controller
 
     def apply(self, partition: Partition, now_ms: float) -> Transition:
-        """Apply the partition after a batch of the metadata log, unless it is not newer than the known one."""
+        """Apply the state of the partition after a batch of the metadata log, if it is newer than `metadata`."""
         known, before = self.metadata, self.leadership
         if known is not None and partition.partition_epoch <= known.partition_epoch:
             if partition.partition_epoch == known.partition_epoch:
@@ -213,7 +213,7 @@ class Replica(Generic[L]):
     def handle_proposal_response(
         self, proposal: IsrProposal, error: ErrorCode, committed: CommittedIsr | None, now_ms: float
     ) -> None:
-        """Handle the final response to a proposal; `committed` is the state in a successful one."""
+        """Handle the final response to a proposal; `committed` is the state in a successful response."""
         leadership, known = self.leadership, self.metadata
         if leadership is None or known is None or leadership.proposal is not proposal:
             return
@@ -228,7 +228,7 @@ class Replica(Generic[L]):
                 committed.leader_epoch != known.leader_epoch
                 or committed.partition_epoch < known.partition_epoch
             ):
-                return  # Newer metadata is on its way.
+                return  # The metadata log will bring a newer state.
             if not set(known.isr).issubset(committed.isr):
                 # A removed member is eligible if min.insync.replicas has risen, which only the metadata shows.
                 return
@@ -240,7 +240,7 @@ class Replica(Generic[L]):
         self.advance_high_watermark(now_ms)
 
     def _maybe_expand_isr(self, replica_id: int, follower: FollowerState) -> None:
-        """Propose a follower that has just fetched, if it has every committed record."""
+        """Propose to add a follower that has just fetched, if it has every committed record."""
         leadership = self.leadership
         assert leadership is not None
         if (
@@ -261,7 +261,7 @@ class Replica(Generic[L]):
         )
 
     def shrink_isr(self, now_ms: float) -> None:
-        """Propose to remove the followers that have not caught up for `max_lag_ms`; call it every half of that."""
+        """Propose to remove followers that have not caught up for `max_lag_ms`; call it twice in that time."""
         leadership = self.leadership
         if leadership is None:
             return
@@ -304,10 +304,10 @@ class Replica(Generic[L]):
     # High watermark
 
     def advance_high_watermark(self, now_ms: float) -> None:
-        """Advance the high watermark to what the whole maximal ISR has, unless the committed ISR is too small
-        (KIP-966).
+        """Advance the high watermark to the smallest end offset in the maximal ISR, unless the committed ISR is too
+        small (KIP-966).
 
-        Eligible followers outside the ISR that are caught up delay it too, so that they can join.
+        Eligible followers outside the ISR that are caught up count too, so that they can join.
         """
         leadership = self.leadership
         if leadership is None or len(self.isr) < self.min_isr:
@@ -354,11 +354,10 @@ class Replica(Generic[L]):
     def await_replication(
         self, end_offset: int, deadline_ms: float, complete: Callable[[ErrorCode], None]
     ) -> None:
-        """Call `complete` with the outcome of a write with acks=all whose records end at `end_offset`: NONE once
-        committed.
+        """Call `complete` with the outcome of a write with acks=all up to `end_offset`: NONE once it is committed.
 
-        After NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND they may still be
-        committed."""
+        After any error, the records may still be committed.
+        """
         leadership = self.leadership
         if leadership is None:
             complete(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -377,7 +376,7 @@ class Replica(Generic[L]):
             self.leadership.expire(now_ms)
 
     def low_watermark(self, is_live: Callable[[int], bool]) -> int:
-        """The smallest log start offset of this leader and its live followers, by which DeleteRecords completes."""
+        """The smallest log start offset of this leader and its live followers, for which DeleteRecords waits."""
         offsets = [self.log.start_offset]
         if self.leadership is not None:
             followers = self.leadership.followers.items()
@@ -424,7 +423,7 @@ class Replica(Generic[L]):
             return decision
         newest = max(self._context.broker_epoch(fetch.replica_id), follower.broker_epoch)
         if NO_BROKER_EPOCH < fetch.broker_epoch < newest:
-            # It is from an earlier incarnation, which may have had another log.
+            # An earlier incarnation sent the fetch, and may have had another log.
             return FetchDecision(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         follower.update(fetch.offset, fetch.start_offset, fetch.broker_epoch, log.end_offset, now_ms)
         self._maybe_expand_isr(fetch.replica_id, follower)
@@ -476,8 +475,7 @@ class Replica(Generic[L]):
         return FetchResult.TRUNCATED
 
     def _is_current(self, fetch: ReplicaFetch) -> bool:
-        """Whether the replica is unchanged since the request: a log with the same end and last epoch is the same
-        log."""
+        """Whether the replica is unchanged since the request: a log with the same end and last epoch is unchanged."""
         known = self.metadata
         return (
             self.leadership is None

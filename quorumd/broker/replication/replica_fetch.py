@@ -9,24 +9,25 @@ from quorumd.ids import OffsetAndEpoch
 
 
 class ReplicaFetch(NamedTuple):
-    """The request of a follower.
-
-    `broker_epoch`: of the follower's incarnation, -1 from a broker that does not send it. `leader_epoch`: -1 if not
-    given. `offset`: the follower's log end offset. `last_epoch`: that of its last record, -1 if not given.
-    """
+    """The request of a follower."""
 
     replica_id: int
     broker_epoch: int
+    """The epoch of the follower's incarnation, -1 from a broker that does not send it."""
     leader_epoch: int
+    """The leader epoch in the follower's metadata, -1 if not given."""
     offset: int
+    """The follower's log end offset."""
     last_epoch: int = -1
+    """The last leader epoch in the follower's log, -1 if not given."""
     start_offset: int = -1
+    """The follower's log start offset."""
 
 
 class FetchDecision(NamedTuple):
-    """The response of a leader without its records: those from the fetch offset to `end_offset`.
+    """The response of a leader, before the records from the fetch offset to `end_offset` are read.
 
-    All offsets are from before the records are read. A response with `diverging` or an error has no records.
+    A response with `diverging` or an error has no records.
     """
 
     error: ErrorCode
@@ -42,7 +43,7 @@ class FetchDecision(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """A partition in a response, as the follower receives it."""
+    """One partition of the response that a follower receives."""
 
     error: ErrorCode
     high_watermark: int = -1

@@ -10,7 +10,7 @@ NO_EPOCH: Final = -1
 
 
 class ReplicaLog(Protocol):
-    """A log of record batches. `quorumd.broker.log` has the one on disk."""
+    """A log of record batches; `quorumd.broker.log` has the implementation on disk."""
 
     @property
     def start_offset(self) -> int:
@@ -18,7 +18,7 @@ class ReplicaLog(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """Last offset + 1."""
+        """The log end offset: the last offset + 1."""
 
     @property
     def last_epoch(self) -> int:
@@ -27,12 +27,12 @@ class ReplicaLog(Protocol):
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch | None:
         """Return the largest epoch <= `epoch` and its end offset.
 
-        For an epoch below all known ones: itself, with the start of the first known one. None for a later epoch than
-        the last one.
+        For an epoch below all known epochs, the epoch itself and the start offset of the first known epoch. None for
+        an epoch above the last one.
         """
 
     def start_epoch(self, epoch: int) -> None:
-        """Start a leader epoch at the log end, before its leader appends."""
+        """Start a leader epoch at the log end offset, before its leader appends."""
 
     def append_as_follower(self, records: bytes, now_ms: float) -> int:
         """Append batches of the leader unchanged; return the new end offset."""
@@ -48,9 +48,9 @@ class ReplicaLog(Protocol):
 
 
 def divergence(log: ReplicaLog, last_epoch: int, end_offset: int) -> OffsetAndEpoch | None:
-    """Return where a follower's log with this end diverges from the leader's, None if it is a prefix.
+    """Return where a follower's log diverges from the leader's `log`, None if it is a prefix.
 
-    `log.end_of_epoch(last_epoch)` must be known.
+    `last_epoch` and `end_offset` are the end of the follower's log; `log` must know `last_epoch`.
     """
     end = log.end_of_epoch(last_epoch)
     assert end is not None, f"epoch {last_epoch} is unknown"
@@ -58,7 +58,10 @@ def divergence(log: ReplicaLog, last_epoch: int, end_offset: int) -> OffsetAndEp
 
 
 def truncation_offset(log: ReplicaLog, diverging: OffsetAndEpoch) -> int:
-    """Return where a follower truncates after the leader reported a divergence; the next fetch may report another."""
+    """Return the offset to which a follower truncates its `log` for a divergence that the leader has reported.
+
+    The next fetch may report an earlier divergence.
+    """
     own = log.end_of_epoch(diverging.epoch)
     if own is None:
         return min(diverging.offset, log.end_offset)
