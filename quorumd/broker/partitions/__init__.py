@@ -1,6 +1,6 @@
 """The partitions with a replica on this broker.
 
-partitions          hosts the partitions of the metadata: opening, lookups and appends
+partitions          opens the replicas that the metadata assigns to this broker; lookups and appends
 hosted_partition    a replica with its log and log directory
 directory_moves     moves of replicas between log directories (KIP-113)
 append_result       the result of an append, which may wait for a flush

@@ -10,8 +10,11 @@ from quorumd.errors import ErrorCode
 
 
 class AppendResult(NamedTuple):
-    """The result of an append. After REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND or the error of a lost
-    leadership, the records are in the log and may still be committed. `last_offset` is -1 if nothing was appended."""
+    """The result of an append; `last_offset` is -1 if nothing was appended.
+
+    After REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND or a loss of leadership, the records are in the log and
+    may still be committed.
+    """
 
     error: ErrorCode
     base_offset: int = -1

@@ -5,8 +5,8 @@
     accepted     the controller has recorded the directory: once the future log has caught up again, it replaces the
                  current log
 
-The controller records the directory before the log is replaced. Otherwise the metadata could name a directory without
-the log of the replica; if the other directory then failed, an empty log would be created.
+The controller records the directory before the log is replaced. Otherwise the metadata could name a directory that
+does not have the log of the replica; if the other directory then failed, an empty log would be created.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from quorumd.ports import Clock
 logger = logging.getLogger("quorumd.broker")
 
 COPY_BYTES: Final = 256 * 1024
-"""The number of bytes to copy per turn of the event loop."""
+"""The number of bytes to copy per iteration of the event loop."""
 FULL_DISK_RETRY_MS: Final = 1_000.0
 _DEFAULTS: Final = PartitionLogSettings()
 
@@ -41,9 +41,9 @@ _DEFAULTS: Final = PartitionLogSettings()
 class DirectoryMoves:
     """A `PartitionListener` that moves replicas, and resumes the moves that a restart interrupted.
 
-    `max_bytes_per_s()`: the throttle. `report(hosted)`: reports the assigned directory of a replica, False if the
-    controller needs no report. `on_moved(hosted, previous)`: called when the log was replaced; `previous` is the
-    directory that it was in.
+    `max_bytes_per_s()` returns the throttle. `report(hosted)` reports the assigned directory of a replica to the
+    controller, and returns False if that needs no report. `on_moved(hosted, previous)` is called after the log was
+    replaced; `previous` is its previous directory.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class DirectoryMoves:
         self._report = report
         self._on_moved = on_moved
         self._removals: dict[PartitionId, Completion] = {}
-        """The removals of the future logs of cancelled moves, by replica."""
+        """The removal of the future log of a cancelled move, by replica."""
 
     # Requests
 
     def alter(self, topic: str, number: int, path: str, done: Callable[[ErrorCode], None]) -> None:
-        """Move a replica to the log directory `path`; a replica that is not here yet will be created there.
+        """Move a replica to the log directory `path`, or create it there if this broker does not have it yet.
 
-        `done` is called with the error, or with NONE once a restart would resume the move: the directory of the
-        future log is durable, and that of a cancelled move is durably removed.
+        `done` is called with an error, or with NONE once a restart would resume the move: the partition directory of
+        the future log is durable, and the directory of a cancelled move is durably removed.
         """
 
         def cancelled(error: ErrorCode) -> None:
@@ -90,7 +90,7 @@ class DirectoryMoves:
         created: Callable[[ErrorCode], None],
         cancelled: Callable[[ErrorCode], None],
     ) -> ErrorCode | None:
-        """Return the error, or None if the end of the creation, or of a cancellation before it, is awaited."""
+        """Return the outcome, or None if `created` or `cancelled` will be called with it."""
         key, directories = (topic, number), self._partitions.directories
         name = self._logs.new_future_name(key)
         if name is None:
@@ -155,7 +155,7 @@ class DirectoryMoves:
                 self._cancel(hosted, hosted.future)
 
     def accepted(self, hosted: HostedPartition, directory: KafkaUuid) -> None:
-        """Continue a move when the controller has recorded the directory of the replica."""
+        """Continue a move after the controller has recorded the directory of the replica."""
         future = hosted.future
         is_awaited = future is not None and future.is_assigned and not future.is_accepted
         if future is not None and is_awaited and future.directory.id == directory:
@@ -182,7 +182,7 @@ class DirectoryMoves:
                 self._release(hosted, future)
             future.creation.complete(ErrorCode.NONE)
 
-        # Until it replaces the current log, only its sealed segments are flushed.
+        # Until the future log replaces the current log, only its sealed segments are flushed.
         settings = replace(
             hosted.log.settings, flush_messages=_DEFAULTS.flush_messages, flush_ms=_DEFAULTS.flush_ms
         )
@@ -242,7 +242,7 @@ class DirectoryMoves:
                 self.accepted(hosted, future.directory.id)
 
     def _copy(self, hosted: HostedPartition, future: FutureLog, log: PartitionLog) -> int | None:
-        """Copy one chunk and return its size, None after an error."""
+        """Copy one chunk, and return its size; None after an error."""
         current = hosted.log
         try:
             records = b""
@@ -290,7 +290,7 @@ class DirectoryMoves:
         self._logs.operations.run(flush, flushed)
 
     def _replace(self, hosted: HostedPartition, future: FutureLog, log: PartitionLog) -> None:
-        """Copy what was appended during the flush, and replace the current log by the future one."""
+        """Copy what was appended during the flush, and replace the current log by the future log."""
         copied = self._copy(hosted, future, log)
         if copied is None:
             return

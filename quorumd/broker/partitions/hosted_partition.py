@@ -13,7 +13,7 @@ from quorumd.ids import KafkaUuid
 
 
 class Completion:
-    """The end of an operation, for all who wait for it."""
+    """The outcome of an operation, with the callbacks that wait for it."""
 
     __slots__ = ("_error", "_waiting")
 
@@ -22,14 +22,14 @@ class Completion:
         self._waiting: list[Callable[[ErrorCode], None]] = []
 
     def complete(self, error: ErrorCode) -> None:
-        """Report the end of the operation: NONE, or the error that it failed with."""
+        """Set the outcome: NONE, or the error with which the operation failed."""
         self._error = error
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback(error)
 
     def when_complete(self, callback: Callable[[ErrorCode], None]) -> None:
-        """Call `callback` with the error or NONE at the end, at once if that has come."""
+        """Call `callback` with the outcome: immediately, or when the operation completes."""
         if self._error is None:
             self._waiting.append(callback)
         else:
@@ -37,31 +37,26 @@ class Completion:
 
 
 class FutureLog:
-    """The log of a replica in the directory that it moves to; `log` is None until it is open.
-
-    `creation`: its directory is durable. `removal`: that is durably removed, once the move is cancelled.
-    `is_assigned`: the log has caught up once, and its directory is reported to the controller; `is_accepted`: the
-    controller has recorded the directory, so the log may replace the current one.
-    """
+    """The log of a replica in the directory to which it moves."""
 
     __slots__ = ("creation", "directory", "is_accepted", "is_assigned", "log", "removal")
 
     def __init__(self, directory: LogDirectory) -> None:
         self.creation = Completion()
+        """Completes when the partition directory is durable."""
         self.removal = Completion()
+        """Completes when, after a cancellation, the partition directory is durably removed."""
         self.directory = directory
         self.log: PartitionLog | None = None
+        """None until the log is open."""
         self.is_assigned = False
+        """Whether the log has caught up once, so that its directory is reported to the controller."""
         self.is_accepted = False
+        """Whether the controller has recorded the directory, so that the log may replace the current log."""
 
 
 class HostedPartition:
-    """A partition with a replica on this broker.
-
-    `topic`: the name of the topic. `min_isr`: min.insync.replicas of the topic. `is_open`: False once the replica is
-    removed or its log directory has failed; its log must not be used then. `future`: the log in the directory that
-    the replica moves to; `DirectoryMoves` replaces log and directory.
-    """
+    """A partition with a replica on this broker."""
 
     __slots__ = ("directory", "future", "id", "is_open", "min_isr", "replica", "topic")
 
@@ -75,11 +70,15 @@ class HostedPartition:
     ) -> None:
         self.id = id
         self.topic = topic
+        """The name of the topic."""
         self.directory = directory
         self.replica = replica
         self.min_isr = min_isr
+        """`min.insync.replicas` of the topic."""
         self.is_open = True
+        """False once the replica is removed or its log directory has failed; then its log must not be used."""
         self.future: FutureLog | None = None
+        """The log in the directory to which the replica moves, until `DirectoryMoves` replaces log and directory."""
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.replica}>"

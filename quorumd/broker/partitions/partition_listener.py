@@ -18,5 +18,8 @@ class PartitionListener(Protocol):
         """The high watermark of a leader or a follower has advanced."""
 
     def changed(self, hosted: HostedPartition, transition: Transition) -> None:
-        """The metadata of the partition has changed. The transition is also REMOVED if the log directory fails or the
-        broker stops: the partition is no longer hosted, and its log must not be used."""
+        """The metadata of the partition has changed.
+
+        The transition is REMOVED also if the log directory has failed or the broker stops: the partition is no longer
+        hosted, and its log must not be used.
+        """

@@ -1,4 +1,4 @@
-"""The hosted partitions of a broker: opened and closed as the metadata requires, looked up, and appended to."""
+"""The partitions that a broker hosts: opens and closes them as the metadata requires, and appends to them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ OPEN_RETRY_MS = 30_000.0
 
 
 class Partitions:
-    """Hosts the partitions of the metadata that have a replica here. Also the `ReplicaContext` of the replicas.
+    """Hosts the partitions that have a replica here according to the metadata; none before `begin`.
 
-    `propose`: proposes an ISR to the controller. `on_directory_failed`: called when a log directory has failed. No
-    partition is hosted before `begin`.
+    It is the `ReplicaContext` of the replicas. `propose` proposes an ISR to the controller. `on_directory_failed` is
+    called when a log directory has failed.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Partitions:
         self._propose = propose
         self._on_directory_failed = on_directory_failed
         self.hosted_by_id: dict[PartitionId, HostedPartition] = {}
-        """The partitions with an open replica here; only `Partitions` changes it."""
+        """The partitions with an open replica here; only `Partitions` modifies the dictionary."""
         self._opening: dict[PartitionId, None] = {}
         self._offline: dict[PartitionId, None] = {}
         self._listeners: list[PartitionListener] = []
@@ -75,7 +75,7 @@ class Partitions:
         self._is_active = False
         self._expiry = WriteExpiry(clock)
         self.flush_gate: FlushGate | None = None
-        """Delays acknowledgements of logs with `flush.messages`."""
+        """Delays the acknowledgement of appends to logs with `flush.messages`."""
 
     # Lookups
 
@@ -84,7 +84,7 @@ class Partitions:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the partitions of the metadata are hosted: `begin` has opened their logs."""
+        """Whether `begin` has opened the logs of all partitions in the metadata."""
         return self._is_active and self._on_ready is None
 
     def hosted(self, id: PartitionId) -> HostedPartition | None:
@@ -100,7 +100,7 @@ class Partitions:
         return id in self._offline
 
     def is_served(self, id: PartitionId) -> bool:
-        """Whether the replica here is open or offline, not still being opened."""
+        """Whether the replica here is open or offline, rather than still being opened."""
         return id in self.hosted_by_id or id in self._offline
 
     def find(self, topic: KafkaUuid | str, number: int) -> HostedPartition:
@@ -139,7 +139,7 @@ class Partitions:
         return hosted
 
     def add_listener(self, listener: PartitionListener) -> None:
-        """Add a listener, which is called after those added before it."""
+        """Add a listener, which is called after the listeners that were added before."""
         self._listeners.append(listener)
 
     # Metadata
@@ -156,7 +156,7 @@ class Partitions:
         )
 
     def assigned_directory(self, id: PartitionId) -> KafkaUuid | None:
-        """Return the directory that the metadata has for a replica of this broker, None if there is no replica."""
+        """Return the directory id that the metadata has for a replica of this broker, None if there is no replica."""
         topic = self.metadata.image.topics.get(id.topic_id)
         partition = topic.partitions.get(id.number) if topic is not None else None
         if partition is None or self._broker_id not in partition.replicas:
@@ -180,7 +180,7 @@ class Partitions:
             on_ready()
 
     def apply(self, delta: MetadataDelta, now_ms: float) -> None:
-        """Apply a change of the metadata."""
+        """Apply a metadata change."""
         if not self._is_active:
             return
         for removed in delta.removed_topics:
@@ -220,7 +220,7 @@ class Partitions:
             listener.changed(hosted, transition)
 
     def _remove(self, hosted: HostedPartition) -> None:
-        """Stop hosting a partition. The disk thread may use its log from then on."""
+        """Stop hosting a partition. After that, the disk thread may use its log."""
         del self.hosted_by_id[hosted.id]
         self._expiry.remove(hosted)
         hosted.is_open = False
@@ -231,7 +231,7 @@ class Partitions:
 
     def _open(self, id: PartitionId, topic: str) -> None:
         if self.logs.is_busy((topic, id.number)):
-            return  # `_partition_freed` reconciles it later.
+            return  # `_partition_freed` will reconcile it.
         assigned = self.assigned_directory(id)
         if assigned is None:
             return
@@ -315,8 +315,11 @@ class Partitions:
         done: AppendDone,
         origin: Origin = Origin.CLIENT,
     ) -> None:
-        """Append one batch as the leader. `done` is called once: immediately, or, with acks=-1, when the high
-        watermark has reached the end of the batch or after `timeout_ms`."""
+        """Append one batch as the leader.
+
+        `done` is called once: immediately or, with acks=-1, when the high watermark has reached the end of the batch,
+        at the latest after `timeout_ms`.
+        """
         clock = self._clock
 
         def append(epoch: int) -> Appended:
@@ -447,7 +450,7 @@ class Partitions:
     # Failures and shutdown
 
     def handle_log_error(self, hosted: HostedPartition, fault: BaseException) -> ErrorCode:
-        """Handle an error of a log, and return the error for the client; a full disk fails no directory."""
+        """Handle an error of a log, and return the error for the client. A full disk takes no directory offline."""
         if is_disk_failure(fault):
             self.fail_directory(hosted.directory, f"{hosted.name}: {fault}")
         else:

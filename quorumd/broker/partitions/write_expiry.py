@@ -1,4 +1,4 @@
-"""Timeouts of appends with acks=all that the high watermark does not reach in time."""
+"""Times out writes with acks=all that the high watermark does not reach in time."""
 
 from __future__ import annotations
 
