@@ -27,14 +27,15 @@ logger = logging.getLogger("quorumd.broker")
 
 RETRY_MS: Final = 50.0
 BROKER_EPOCHS_SINCE: Final = 3
-"""The version from which the members of an ISR have broker epochs."""
+"""The first version in which the members of an ISR have broker epochs."""
 FinalCallback = Callable[[IsrProposal, ErrorCode, "CommittedIsr | None"], None]
 
 
 class AlterPartitionChannel:
-    """Sends every proposal until it has a final response. Each request contains all that are waiting.
+    """Sends every proposal until it has a final response. Each request contains all waiting proposals.
 
-    `broker_epoch()`: that of this broker. `on_final(proposal, error, committed)` is called once per proposal.
+    `broker_epoch()` returns the epoch of this broker. `on_final(proposal, error, committed)` is called once per
+    proposal.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class AlterPartitionChannel:
         )
 
     def propose(self, proposal: IsrProposal) -> bool:
-        """Send a proposal; False while an earlier proposal for the partition waits."""
+        """Send a proposal; return False if stopped, or while an earlier proposal for the partition waits."""
         if self._requests.is_stopped or proposal.partition in self._waiting:
             return False
         self._waiting[proposal.partition] = proposal

@@ -24,18 +24,18 @@ from quorumd.protocol.messages.assign_replicas_to_dirs_response import AssignRep
 
 RETRY_MS: Final = 500.0
 MAX_ASSIGNMENTS: Final = 2250
-"""The maximum per request, as in Kafka's brokers."""
+"""The maximum number of assignments per request, as in Kafka."""
 
 
 Report = tuple[HostedPartition, KafkaUuid]
-"""A replica and the directory that is reported."""
+"""A replica and its reported directory."""
 
 
 class DirectoryReports:
-    """A listener of the partitions. Reports a replica whose directory differs from the one in the metadata, also if
-    the directory has failed, as the controller could not know of the replicas in it otherwise.
+    """A `PartitionListener` that reports replicas whose directory differs from the directory in the metadata.
 
-    `on_accepted(hosted, directory)`: the controller has recorded a directory.
+    Replicas in a failed directory are reported too; otherwise the controller would not know which they are.
+    `on_accepted(hosted, directory)` is called when the controller has recorded a directory.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class DirectoryReports:
         self._on_accepted = on_accepted
         self._waiting: dict[PartitionId, HostedPartition] = {}
         self._reported: dict[PartitionId, KafkaUuid | None] = {}
-        """What the controller has accepted; None while a request may or may not have been handled."""
+        """The directory that the controller has accepted; None while the outcome of a request is unknown."""
         self._requests: RepeatedRequest[list[Report], AssignReplicasToDirsResponse] = RepeatedRequest(
             clock,
             channel,
@@ -78,8 +78,8 @@ class DirectoryReports:
             self.check(hosted)
 
     def check(self, hosted: HostedPartition) -> bool:
-        """Report the directory of a replica. Return False if the controller knows it, or if the metadata version has
-        no directories."""
+        """Report the directory of a replica; return False if the controller knows it, or if the metadata version does
+        not support directories."""
         if not self._differs(hosted):
             return False
         self._waiting[hosted.id] = hosted
@@ -138,5 +138,5 @@ class DirectoryReports:
 
 
 def _is_reported(hosted: HostedPartition) -> bool:
-    """Whether the controller needs the directory: the replica is open, or was in a directory that has failed."""
+    """Whether the controller needs the directory: the replica is open, or its directory has failed."""
     return hosted.is_open or not hosted.directory.is_online

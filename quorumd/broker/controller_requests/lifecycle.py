@@ -3,9 +3,9 @@ controlled shutdown (KIP-631).
 
     STARTING        not registered, or behind its own registration in the metadata log: heartbeats request fencing
     RECOVERY        caught up; the logs are recovered, then heartbeats request unfencing
-    RUNNING         unfenced: it serves clients
-    PENDING_CONTROLLED_SHUTDOWN  it waits until the controller has moved the leadership of its partitions
-    SHUTTING_DOWN   the controller has granted the shutdown or has another incarnation, or the wait timed out
+    RUNNING         unfenced: serves clients
+    PENDING_CONTROLLED_SHUTDOWN  waits until the controller has moved its leaderships to other brokers
+    SHUTTING_DOWN   the controller has granted the shutdown or knows another incarnation, or the wait timed out
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from quorumd.protocol.wire import Message
 logger = logging.getLogger("quorumd.broker")
 
 STARTING_INTERVAL_MS: Final = 10.0
-"""Interval of heartbeats until the broker is unfenced, so that it need not wait for a normal interval."""
+"""Interval of heartbeats while the broker waits for the controller during startup."""
 SHUTDOWN_INTERVAL_MS: Final = 50.0
 """Interval of heartbeats during a controlled shutdown, which may complete at any time."""
 FIRST_RETRY_MS: Final = 50.0
@@ -38,7 +38,7 @@ CORDONS_SINCE_VERSION: Final = 2
 
 
 class BrokerState(IntEnum):
-    """Kafka's states of a broker, with the numbers of its metric `broker-state`."""
+    """Kafka's broker states, with the values of its metric `BrokerState`."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -50,7 +50,7 @@ class BrokerState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LifecycleSettings:
-    """Times in milliseconds; defaults are Kafka's."""
+    """Times are in milliseconds, with Kafka's defaults."""
 
     heartbeat_interval_ms: float = 2_000.0
     """`broker.heartbeat.interval.ms`."""
@@ -61,11 +61,11 @@ class LifecycleSettings:
     shutdown_timeout_ms: float = 300_000.0
     """The longest wait for the end of a controlled shutdown."""
     directory_failure_timeout_ms: float = 30_000.0
-    """`log.dir.failure.timeout.ms`: a broker that cannot report a failed log directory this long stops."""
+    """`log.dir.failure.timeout.ms`: a broker that cannot report a failed log directory for this time stops."""
 
 
 class LifecycleListener(Protocol):
-    """Callbacks about changes of the state."""
+    """Callbacks for state changes."""
 
     def on_registered(self, broker_epoch: int) -> None:
         """The controller has accepted the incarnation, which is still fenced."""
@@ -86,9 +86,9 @@ class LifecycleListener(Protocol):
 class BrokerLifecycle:
     """Registers an incarnation and keeps it alive.
 
-    `registration` builds the request. `metadata_offset()`: the last offset of the metadata log that the broker has
-    applied, -1 for none. `offline_directories()`, `cordoned_directories()`: ids of log directories; None for cordons
-    if the finalized metadata version has none (KIP-1066).
+    `registration()` builds the request. `metadata_offset()` returns the last offset of the metadata log that the
+    broker has applied, -1 if there is none. `offline_directories()` and `cordoned_directories()` return ids of log
+    directories; the latter returns None if the finalized metadata version does not support cordons (KIP-1066).
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class BrokerLifecycle:
     ) -> None:
         self.state = BrokerState.NOT_RUNNING
         self.epoch = -1
-        """The broker epoch, -1 before the registration."""
+        """The broker epoch, -1 before registration."""
         self._settings = settings
         self._clock = clock
         self._channel = channel
@@ -124,25 +124,25 @@ class BrokerLifecycle:
         """The offline directories in the last heartbeat."""
 
     def start(self) -> None:
-        """Begin to register. Once per incarnation."""
+        """Begin to register; called once per incarnation."""
         self.state = BrokerState.STARTING
         self._registers_until_ms = self._clock.now_ms() + self._settings.registration_timeout_ms
         self._register()
 
     def recovered(self) -> None:
-        """The logs are recovered and match the metadata: the next heartbeats request unfencing."""
+        """Request unfencing in the next heartbeats: the logs are recovered and match the metadata."""
         self._is_recovered = True
         self._heartbeat_now()
 
     def directory_failed(self) -> None:
-        """One more directory is offline: report it with a heartbeat without waiting."""
+        """Report another offline directory with an immediate heartbeat."""
         if self._directory_timer is None:
             deadline_ms = self._clock.now_ms() + self._settings.directory_failure_timeout_ms
             self._directory_timer = self._clock.call_at(deadline_ms, self._on_directory_not_reported)
         self._heartbeat_now()
 
     def cordons_changed(self) -> None:
-        """Other directories are cordoned: report them with a heartbeat without waiting."""
+        """Report a change of the cordoned directories with an immediate heartbeat."""
         self._heartbeat_now()
 
     def _on_directory_not_reported(self) -> None:
@@ -154,7 +154,7 @@ class BrokerLifecycle:
             )
 
     def shut_down(self) -> None:
-        """Begin the controlled shutdown. Before the broker has ever been unfenced it ends at once."""
+        """Begin the controlled shutdown, which is complete at once if the broker has never been unfenced."""
         if self.state in (BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN):
             return
         if self.state is not BrokerState.RUNNING:
@@ -227,7 +227,7 @@ class BrokerLifecycle:
         state = self.state
 
         def build(version: int) -> BrokerHeartbeatRequest:
-            # A STARTING broker may not have the newest config yet; the controller keeps what it reported last.
+            # A STARTING broker may not have the newest config yet; with None, the controller keeps the last report.
             has_cordons = version >= CORDONS_SINCE_VERSION and state is not BrokerState.STARTING
             cordoned = self._cordoned_directories() if has_cordons else None
             self._reported_directories = list(self._offline_directories())
@@ -249,7 +249,7 @@ class BrokerLifecycle:
             logger.info("heartbeat refused: %s", ErrorCode.describe(response.error_code))
             is_leaving = self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
             if is_leaving and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
-                # The epoch remains stale, so no controller can grant the shutdown any longer.
+                # The epoch remains stale, so no controller can grant the shutdown.
                 logger.warning(
                     "broker %d stops without a controlled shutdown: another incarnation has registered, or it was "
                     "unregistered",

@@ -17,7 +17,7 @@ from quorumd.protocol.wire import Message
 logger = logging.getLogger("quorumd.broker")
 
 PREFETCH_THRESHOLD: Final = 0.9
-"""The used fraction of a block at which the next one is requested."""
+"""The fraction of a block that is used when the next block is requested."""
 RETRY_MS: Final = 100.0
 NO_ID: Final = -1
 
@@ -26,7 +26,7 @@ ProducerIdCallback = Callable[[int], None]
 
 
 class ProducerIds:
-    """Allocates each id once. `broker_epoch` returns -1 before the registration."""
+    """Allocates each id once. `broker_epoch()` returns -1 before registration."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class ProducerIds:
         self._clock = clock
         self._next = self._end = self._prefetch_at = 0
         self._next_block: tuple[int, int] | None = None
-        """The block after the current one: start and end."""
+        """The start and the end of the block after the current one."""
         self._waiting: list[ProducerIdCallback] = []
         self._is_requested = False
         self._retry_at_ms = 0.0
 
     def take(self, done: ProducerIdCallback) -> None:
-        """Call `done` once with the next id: at once, or when the controller has allocated a block."""
+        """Call `done` once, with the next id or NO_ID: immediately, or after the controller has allocated a block."""
         if self._next == self._end and self._next_block is not None:
             self._begin_block(*self._next_block)
             self._next_block = None

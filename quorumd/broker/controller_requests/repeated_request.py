@@ -1,4 +1,4 @@
-"""Sends requests of one API to the active controller, one at a time, each with everything that is waiting."""
+"""Sends requests of one API to the active controller, one at a time, each with all waiting content."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ R = TypeVar("R", bound=_Response)
 class RepeatedRequest(Generic[S, R]):
     """Sends one request at a time, and a new one `retry_ms` after an error or a lost response.
 
-    `collect()` returns the content of the next request, None if nothing waits. `build(content, version)` builds it.
-    `handle_response(content, response)` handles a response without a top-level error, and returns the delay of the
-    next request, None if nothing waits.
+    `collect()` returns the content of the next request, None if nothing waits. `build(content, version)` builds the
+    request. `handle_response(content, response)` handles a response without a top-level error, and returns the delay
+    of the next request, None if nothing waits.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
-"""Creation of topics that clients name (`auto.create.topics.enable`), and of the topics of coordinators.
+"""Creates topics that clients name (`auto.create.topics.enable`), and the internal topics of coordinators.
 
-The former are requested in an Envelope on behalf of the client, whose rights and controller mutation quota apply.
+For a client, the request is sent in an Envelope, so that the rights and the controller mutation quota of the client
+apply.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ logger = logging.getLogger("quorumd.broker")
 
 TIMEOUT_MS: Final = 30_000
 MAX_WAITING: Final = 1_000
-"""The maximum number of topics that wait for the request in flight; clients retry for others."""
+"""The maximum number of topics that wait for the request in flight; clients have to retry for others."""
 REPEAT_MS: Final = 1_000.0
-"""Time until a topic that could not be created is requested again."""
+"""The time until a topic that could not be created may be requested again."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 stands for the default of the controller."""
+    """A topic to create; -1 means the default of the controller."""
 
     partitions: int = -1
     replication_factor: int = -1
@@ -55,14 +56,14 @@ class RequestingClient(NamedTuple):
 
 
 class _WantedTopic(NamedTuple):
-    """`client`: None for a topic that the broker needs itself."""
+    """A topic to request; `client` is None for a topic that the broker itself needs."""
 
     topic: NewTopic
     client: RequestingClient | None
 
 
 class TopicCreation:
-    """Sends one request at a time, for all topics that the same client requested in the meantime."""
+    """Sends one request at a time; each contains all topics that one client has requested meanwhile."""
 
     def __init__(self, channel: ControllerChannel, clock: Clock) -> None:
         self._channel = channel
@@ -70,11 +71,13 @@ class TopicCreation:
         self._waiting: dict[str, _WantedTopic] = {}
         self._in_flight: dict[str, NewTopic] = {}
         self._refused_ms: dict[str, float] = {}
-        """Topic -> the time at which it was refused, oldest first."""
+        """Topic -> the time at which it was last refused, oldest first."""
 
     def create(self, topics: Mapping[str, NewTopic], client: RequestingClient | None = None) -> None:
-        """Request topics that do not exist, for a client or for the broker itself. Their partitions appear in the
-        metadata if they are created."""
+        """Request topics that do not exist, for a client or for the broker itself.
+
+        If they are created, they appear in the metadata.
+        """
         self._forget_refusals()
         for name, topic in topics.items():
             is_pending = name in self._in_flight or name in self._refused_ms
@@ -83,7 +86,7 @@ class TopicCreation:
         self._send()
 
     def is_refused(self, name: str) -> bool:
-        """Whether the topic could not be created, less than REPEAT_MS ago."""
+        """Whether the topic could not be created within the last REPEAT_MS."""
         self._forget_refusals()
         return name in self._refused_ms
 
