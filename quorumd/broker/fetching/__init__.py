@@ -1,7 +1,7 @@
 """Replication from leaders on other brokers.
 
 fetchers        starts and stops the fetchers as replicas become followers
-fetcher         one request at a time to a leader, with all its partitions
+fetcher         fetches from one leader, one request at a time for all its partitions
 leader_session  the fetch session with a leader (KIP-227)
-leader_offsets  the first and last offset of a log, for a follower out of its range
+leader_offsets  the start and end of a leader's log, for a follower that is out of range
 """

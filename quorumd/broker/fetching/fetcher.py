@@ -1,4 +1,4 @@
-"""Followers fetch from their leaders: one request at a time to each leader, with all its partitions."""
+"""Fetches from one leader, one request at a time for all its partitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("quorumd.broker")
 
 FIRST_BACKOFF_MS: Final = 50.0
 LOGGED_FAILURES: Final = 4
-"""An error of a partition is logged at info level from this occurrence on."""
+"""Consecutive errors of a partition are logged at info level from this number on."""
 NO_DIVERGENCE: Final = -1
 
 
@@ -48,18 +48,19 @@ class FetcherContext(Protocol):
 
 
 class _Followed:
-    """A partition of a fetcher. Not fetched before `ready_ms`: infinite during a truncation or offset lookup."""
+    """A partition of a fetcher."""
 
     __slots__ = ("failures", "hosted", "ready_ms")
 
     def __init__(self, hosted: HostedPartition) -> None:
         self.hosted = hosted
         self.ready_ms = 0.0
+        """The partition is not fetched before this time: infinite during a truncation or an offset lookup."""
         self.failures = 0
 
 
 class LeaderFetcher:
-    """Fetches from one leader."""
+    """Fetches all partitions that this broker follows from one leader."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class LeaderFetcher:
         self._session = LeaderSession(broker_id, settings)
         self._partitions: dict[PartitionId, _Followed] = {}
         self._changed: dict[PartitionId, None] = {}
-        """Partitions whose entry in the next request may differ from the last one."""
+        """Partitions whose entry in the next request may differ from the last request."""
         self._is_in_flight = False
         self._is_stopped = False
         self._failures = 0
@@ -89,7 +90,7 @@ class LeaderFetcher:
         return len(self._partitions)
 
     def add(self, hosted: HostedPartition) -> None:
-        """Fetch a partition, from the end of its log on."""
+        """Fetch a partition from its log end offset on."""
         self._partitions[hosted.id] = _Followed(hosted)
         self._changed[hosted.id] = None
         self._schedule(0.0)
@@ -106,7 +107,7 @@ class LeaderFetcher:
             self._timer.cancel()
 
     def _schedule(self, delay_ms: float) -> None:
-        """Send the next request after a delay, unless there is one."""
+        """Schedule the next request, unless one is in flight or scheduled; a delay of 0 replaces a later time."""
         if self._is_in_flight or self._is_stopped:
             return
         if self._timer is not None:
@@ -199,7 +200,7 @@ class LeaderFetcher:
         except (StorageError, ValueError) as fault:
             is_from_leader = fetched.diverging is None and isinstance(fault, (CorruptLog, ValueError))
             if is_from_leader:
-                logger.error("%s: broker %d sent %s", hosted.name, self.leader_id, fault)
+                logger.error("%s: broker %d sent an invalid response: %s", hosted.name, self.leader_id, fault)
             else:
                 self._context.log_failed(hosted, fault)
             self._back_off(followed)
@@ -242,7 +243,7 @@ class LeaderFetcher:
     # Offsets out of range
 
     def _look_up(self, followed: _Followed, fetch: ReplicaFetch) -> None:
-        """Look up the offsets of the leader's log, and continue from there."""
+        """Look up the start and end of the leader's log, and adjust the follower's log."""
         followed.ready_ms = float("inf")
         hosted = followed.hosted
 
@@ -262,7 +263,7 @@ class LeaderFetcher:
             self._hold_for_checkpoint(followed)
 
         def failed(reason: str) -> None:
-            logger.info("offsets of %s at broker %d: %s", hosted.name, self.leader_id, reason)
+            logger.info("%s: broker %d did not return its offsets: %s", hosted.name, self.leader_id, reason)
             self._back_off(followed)
 
         look_up_offsets(

@@ -1,4 +1,4 @@
-"""Looks up the log start and end offset of a leader, for a follower that is out of their range."""
+"""Looks up the log start offset and the log end offset of a leader, for a follower that is out of range."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def look_up_offsets(
     found: Callable[[LeaderOffsets], None],
     failed: Callable[[str], None],
 ) -> None:
-    """Request both offsets, one after the other: a request may name a partition only once."""
+    """Request both offsets one after the other, because a request may name a partition only once."""
 
     def request(timestamp: int, on_offset: Callable[[int], None]) -> None:
         def build(version: int) -> ListOffsetsRequest:
@@ -52,7 +52,7 @@ def look_up_offsets(
             assert isinstance(response, ListOffsetsResponse)
             results = [result for topic in response.topics for result in topic.partitions]
             if len(results) != 1:
-                failed(f"a response with {len(results)} partitions instead of 1")
+                failed(f"the response has {len(results)} partitions, not 1")
             elif results[0].error_code != ErrorCode.NONE:
                 failed(ErrorCode.describe(results[0].error_code))
             else:

@@ -1,4 +1,4 @@
-"""The fetch session of a follower with one leader (KIP-227): requests contain only changed partitions."""
+"""The fetch session of a follower with one leader (KIP-227): a request contains only partitions that changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_EPOCH = 2**31 - 1
 
 
 class LeaderSession:
-    """The fetch session with one leader. `requested`: the partitions of the session as the leader knows them."""
+    """The fetch session with one leader. `requested` contains its partitions as the leader knows them."""
 
     def __init__(self, broker_id: int, settings: ReplicaFetchSettings) -> None:
         self.requested: dict[PartitionId, ReplicaFetch] = {}
@@ -33,7 +33,7 @@ class LeaderSession:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next request names all partitions."""
+        """Whether the next request names all partitions, to begin a new session."""
         return self._epoch == FIRST_EPOCH
 
     def begin_full(self, partitions: dict[PartitionId, ReplicaFetch]) -> None:
@@ -104,6 +104,6 @@ class LeaderSession:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new session in place of the current one, of which the leader's state is unknown."""
+        """Begin a new session, because the state of the current one on the leader is unknown."""
         self._epoch = FIRST_EPOCH
         self.requested = {}
