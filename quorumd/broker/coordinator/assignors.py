@@ -1,6 +1,6 @@
 """The server-side assignors of the consumer protocol, which compute the target assignment.
 
-    range    per topic, contiguous ranges of partitions to the members, ordered by instance id or member id
+    range    contiguous ranges of each topic's partitions, to members ordered by instance id or member id
     uniform  the same number of partitions per member, moving as few as possible from the previous target
 
 Both assign every partition of a subscribed topic to one member that subscribes to it.
@@ -15,7 +15,7 @@ from quorumd.broker.coordinator.consumer_group import EMPTY_ASSIGNMENT, Assignme
 from quorumd.ids import KafkaUuid
 
 Subscriptions = Mapping[str, frozenset[KafkaUuid]]
-"""Member id -> subscribed topic ids; members are ordered by instance id or member id."""
+"""Member id -> subscribed topic ids, in the order of instance ids or member ids."""
 Targets = dict[str, Assignment]
 Partition = tuple[KafkaUuid, int]
 
@@ -55,7 +55,7 @@ def assign_uniform(
     subscribers = {
         topic: [member for member, topics in subscriptions.items() if topic in topics] for topic in partitions
     }
-    # Topics with few subscribers first: they leave the least choice.
+    # Topics with few subscribers first: they leave the fewest choices.
     for topic in sorted(partitions, key=lambda each: (len(subscribers[each]), each)):
         for number in range(partitions[topic]):
             if (topic, number) not in assigned and subscribers[topic]:
@@ -66,7 +66,7 @@ def assign_uniform(
 
 
 def _balance(targets: dict[str, set[Partition]], subscribers: Mapping[KafkaUuid, Sequence[str]]) -> None:
-    """Move partitions to subscribers that have at least two fewer, until there are none."""
+    """Move partitions to subscribers that have at least two fewer, until no such subscriber is left."""
     moved = True
     while moved:
         moved = False

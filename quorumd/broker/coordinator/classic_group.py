@@ -28,7 +28,7 @@ class GroupState(Enum):
 
 
 class JoinResult(NamedTuple):
-    """The result of JoinGroup. `members`: the (member id, instance id, metadata) of all, for the leader only."""
+    """The result of JoinGroup."""
 
     error: ErrorCode
     member_id: str = ""
@@ -37,6 +37,7 @@ class JoinResult(NamedTuple):
     protocol: str | None = None
     leader: str = ""
     members: tuple[tuple[str, str | None, bytes], ...] = ()
+    """The (member id, instance id, metadata) of every member; only the leader gets them."""
     skip_assignment: bool = False
 
 
@@ -55,7 +56,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class ClassicMember:
-    """A member. `awaiting_join`, `awaiting_sync`: the responders of its pending requests."""
+    """A member of a classic group."""
 
     __slots__ = (
         "assignment", "awaiting_join", "awaiting_sync", "client_host", "client_id", "has_synced", "id", "instance_id",
@@ -81,11 +82,13 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = b""
         self.awaiting_join: JoinResponder | None = None
+        """The responder of the pending JoinGroup request."""
         self.awaiting_sync: SyncResponder | None = None
+        """The responder of the pending SyncGroup request."""
         self.has_synced = False
-        """Whether it has sent SyncGroup in this generation."""
+        """Whether the member has sent SyncGroup in this generation."""
         self.is_new = False
-        """Whether it has not been in a generation yet."""
+        """Whether the member has not been in a generation yet."""
 
     def metadata(self, protocol: str | None) -> bytes:
         """Return the metadata for a protocol, empty if the member does not support it."""
@@ -105,7 +108,7 @@ class ClassicMember:
 
 
 class ClassicGroup:
-    """A group. `members`: in the order of joining; `pending`: member ids that have not joined yet (KIP-394)."""
+    """A classic group."""
 
     __slots__ = (
         "generation", "id", "is_delaying", "is_persisted", "leader", "members", "new_member_added", "pending",
@@ -121,18 +124,20 @@ class ClassicGroup:
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, ClassicMember] = {}
+        """The members by id, in the order of joining."""
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
         self.pending: set[str] = set()
+        """Assigned member ids that have not joined yet (KIP-394)."""
         self.new_member_added = False
         self.is_delaying = False
-        """Whether the initial rebalance is delayed until further members have joined."""
+        """Whether the initial rebalance is delayed, so that more members can join."""
         self.remaining_delay_ms = 0.0
         self.is_persisted = False
         """Whether the log contains a record of the group."""
 
     def change_state(self, state: GroupState, wall_ms: int) -> None:
-        """Enter a state, and record when."""
+        """Enter a state, and record the time."""
         self.state = state
         self.state_timestamp_ms = wall_ms
 
@@ -148,7 +153,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member has joined, and no member id is pending."""
+        """Whether every member has joined and no member id is pending."""
         return not self.pending and all(member.awaiting_join for member in self.members.values())
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
@@ -163,7 +168,7 @@ class ClassicGroup:
             self.leader = member.id
 
     def remove(self, member_id: str) -> ClassicMember:
-        """Remove a member; if it was the leader, the first of the others becomes the leader."""
+        """Remove a member; if it was the leader, the first remaining member becomes the leader."""
         member = self.members.pop(member_id)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
@@ -224,7 +229,7 @@ class ClassicGroup:
         )
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics to which the members of a consumer group subscribe; None if they are unknown."""
+        """Return the topics to which the members subscribe; None if unknown or if they are not consumers."""
         if self.protocol_type != CONSUMER_PROTOCOL:
             return None
         if not self.members:
@@ -281,7 +286,7 @@ def tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def group_from_record(key: GroupMetadataKey, value: GroupMetadataValue, wall_ms: int) -> ClassicGroup:
-    """Return the group of a GroupMetadata record: Empty or Stable."""
+    """Return the group of a GroupMetadata record, in state Empty or Stable."""
     group = ClassicGroup(key.group, wall_ms)
     group.is_persisted = True
     group.generation = value.generation

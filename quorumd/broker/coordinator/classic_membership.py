@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup requests to classic groups."""
+"""Handles JoinGroup, SyncGroup, Heartbeat and LeaveGroup for classic groups."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from quorumd.errors import ErrorCode
 
 
 class Join(NamedTuple):
-    """A JoinGroup request. `needs_member_id`: a dynamic member must join with an assigned member id (KIP-394).
-    `can_skip_assignment`: the client supports a static leader that rejoins without an assignment (KIP-814)."""
+    """A JoinGroup request."""
 
     group: str
     member_id: str
@@ -40,7 +39,9 @@ class Join(NamedTuple):
     protocol_type: str
     protocols: Protocols
     needs_member_id: bool = True
+    """Whether a dynamic member must join with an assigned member id (KIP-394)."""
     can_skip_assignment: bool = True
+    """Whether the client supports a static leader that rejoins without computing an assignment (KIP-814)."""
 
 
 class Sync(NamedTuple):
@@ -76,7 +77,7 @@ def append_error(error: ErrorCode) -> ErrorCode:
 
 
 class ClassicMembership:
-    """Handles the requests of members. Each gets one response: immediately, or when the rebalance allows it."""
+    """Handles the requests of members. Each gets one response: immediately, or at a later step of a rebalance."""
 
     def __init__(
         self,
@@ -229,7 +230,7 @@ class ClassicMembership:
     # SyncGroup
 
     def sync(self, sync: Sync, times: Times, respond: SyncResponder) -> None:
-        """Handle SyncGroup: respond once the assignment by the leader is committed."""
+        """Handle SyncGroup: respond once the leader's assignment is committed."""
         group = self._rebalances.groups.get(sync.group)
         if group is None:
             respond(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -306,7 +307,7 @@ class ClassicMembership:
         self, group_id: str, leaving: Sequence[tuple[str, str | None]], times: Times
     ) -> list[tuple[str, ErrorCode]]:
         """Handle LeaveGroup of (member id, instance id) pairs; a static member may leave by its instance id alone.
-        Returns the (member id, error) of each."""
+        Returns the (member id, error) of each pair."""
         group = self._rebalances.groups.get(group_id)
         results = []
         for member_id, instance_id in leaving:
@@ -381,7 +382,7 @@ def _check_generation(
 
 
 def _find_leaving(group: ClassicGroup, member_id: str, instance_id: str | None) -> tuple[str, ErrorCode]:
-    """Return the id of a member that leaves; a static member may leave by its instance id alone."""
+    """Return the id of a leaving member and an error; a static member may be named by its instance id alone."""
     if instance_id is not None:
         known = group.static_members.get(instance_id)
         if known is None:

@@ -20,7 +20,7 @@ from quorumd.errors import ErrorCode
 logger = logging.getLogger("quorumd.broker")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
-"""A new member is removed after this time even if the rebalance takes longer: its client may have disconnected."""
+"""A new member is removed after this time even if the rebalance takes longer, because its client may be gone."""
 
 SESSION: Final = "session"
 PENDING: Final = "pending"
@@ -59,7 +59,7 @@ class ClassicRebalances:
         self._deadlines.set(key, times.now_ms + member.session_timeout_ms)
 
     def end_session(self, group: ClassicGroup, member_id: str) -> None:
-        """Cancel the session timeout of a member that leaves, or that waits for the others."""
+        """Cancel the session timeout of a member that leaves or that waits for other members."""
         self._deadlines.cancel(DeadlineKey(SESSION, group.id, member_id))
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int, times: Times) -> None:
@@ -116,7 +116,7 @@ class ClassicRebalances:
     def await_join(
         self, group: ClassicGroup, member: ClassicMember, respond: Callable[[JoinResult], None], times: Times
     ) -> None:
-        """Respond to JoinGroup in the next generation; the session timeout is cancelled until then."""
+        """Respond to JoinGroup in the next generation; until then the member has no session timeout."""
         member.respond_join(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member.id))
         member.awaiting_join = respond
         self.end_session(group, member.id)
@@ -175,7 +175,7 @@ class ClassicRebalances:
             if member.instance_id is None:
                 self._drop(group, member.id)
         if group.members and not group.elect_joined_leader():
-            # Only static members are left. They may still rejoin, until their sessions time out.
+            # Only static members are left; they may rejoin until their sessions time out.
             deadline_ms = times.now_ms + group.rebalance_timeout_ms
             self._deadlines.set(DeadlineKey(JOIN, group.id), deadline_ms)
             return

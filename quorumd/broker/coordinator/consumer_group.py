@@ -37,9 +37,11 @@ from quorumd.protocol.messages.consumer_group_target_assignment_metadata_value i
 )
 
 JOINING: Final = 0
+"""The member epoch of a heartbeat that joins the group."""
 LEAVING: Final = -1
+"""The member epoch of a heartbeat that leaves the group."""
 LEAVING_STATIC: Final = -2
-"""Special member epochs. -2: a static member leaves temporarily and keeps its assignment."""
+"""The member epoch of a static member that leaves temporarily and keeps its assignment."""
 
 Assignment = frozenset[tuple[KafkaUuid, int]]
 EMPTY_ASSIGNMENT: Final[Assignment] = frozenset()
@@ -55,8 +57,7 @@ class MemberState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member: its subscription and current assignment. `regex`: a regular expression of topics, "" for none.
-    `revoking`: partitions that the client has yet to revoke."""
+    """A member: its subscription and its current assignment."""
 
     id: str
     instance_id: str | None = None
@@ -66,17 +67,19 @@ class ConsumerMember:
     rebalance_timeout_ms: int = -1
     topics: frozenset[str] = frozenset()
     regex: str = ""
+    """A regular expression that matches topics, "" for none."""
     assignor: str | None = None
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
     assigned: Assignment = EMPTY_ASSIGNMENT
     revoking: Assignment = EMPTY_ASSIGNMENT
+    """Partitions that the client has yet to revoke."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a regular expression matches in the metadata up to the offset `version`."""
+    """The topics that a regular expression matches in the metadata up to offset `version`."""
 
     topics: frozenset[str]
     version: int
@@ -85,18 +88,19 @@ class ResolvedRegex:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """A group. `epoch`: the group epoch, bumped when subscriptions or topics change; `target_epoch`: the epoch of the
-    target assignment."""
+    """A consumer group."""
 
     id: str
     epoch: int = 0
+    """The group epoch, bumped when subscriptions or topics change."""
     metadata_hash: int = 0
     target_epoch: int = 0
+    """The epoch of the target assignment."""
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Assignment] = field(default_factory=dict)
     regexes: dict[str, ResolvedRegex] = field(default_factory=dict)
-    """The regular expressions of the members, without those that have not been evaluated yet."""
+    """The evaluated regular expressions of the members."""
     regex_subscribers: dict[str, int] = field(default_factory=dict)
     """Regular expression -> the number of members that subscribe to it."""
     owners: dict[tuple[KafkaUuid, int], str] = field(default_factory=dict)
@@ -104,7 +108,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> str:
-        """The state, as the name that Kafka's tools print."""
+        """The name of the state, as Kafka's tools print it."""
         if not self.members:
             return "Empty"
         if self.epoch > self.target_epoch:
@@ -126,7 +130,7 @@ class ConsumerGroup:
         return member.topics | self.matched_topics(member.regex) if member.regex else member.topics
 
     def matched_topics(self, pattern: str) -> frozenset[str]:
-        """Return the topics that a regular expression matches, none before it has been evaluated."""
+        """Return the topics that a regular expression matches, none if it has not been evaluated."""
         regex = self.regexes.get(pattern)
         return frozenset() if regex is None else regex.topics
 
@@ -230,7 +234,7 @@ def target_record(group: str, member_id: str, target: Assignment) -> Coordinator
 
 
 def target_epoch_record(group: str, epoch: int, wall_ms: int) -> CoordinatorRecord:
-    """Return the record of the epoch of a target assignment, which follows those of its members."""
+    """Return the record of the epoch of a target assignment, which is written after the records of its members."""
     value = ConsumerGroupTargetAssignmentMetadataValue(epoch, wall_ms)
     return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group), value)
 
@@ -419,8 +423,8 @@ def reconcile(
 ) -> ConsumerMember:
     """Return the member after one step towards its target assignment.
 
-    The member first revokes partitions that are not in the target, which the client confirms by the partitions that
-    it owns (`owned`, None if not reported). A partition is assigned to it only once no other member owns it.
+    The member first revokes partitions that are not in the target; the client confirms that with the partitions that
+    it owns (`owned`, None if not reported). A partition is assigned to a member only once no other member owns it.
     """
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         return member

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat requests to consumer groups (KIP-848)."""
+"""Handles ConsumerGroupHeartbeat for consumer groups (KIP-848)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Topics(Protocol):
 
     @property
     def offset(self) -> int:
-        """The offset of the metadata; it increases with every change."""
+        """The offset of the metadata, which increases with every change."""
 
     def partitions(self, name: str) -> tuple[KafkaUuid, int] | None:
         """Return the id and the number of partitions of a topic, None if it does not exist."""
@@ -68,8 +68,7 @@ def _may_describe_all(topic: str) -> bool:
 
 
 class Heartbeat(NamedTuple):
-    """A ConsumerGroupHeartbeat request; None or -1 means unchanged. `may_describe`: whether the client may describe a
-    topic that its regular expression matches."""
+    """A ConsumerGroupHeartbeat request; None or -1 means unchanged."""
 
     group: str
     member_id: str
@@ -84,6 +83,7 @@ class Heartbeat(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     may_describe: Callable[[str], bool] = _may_describe_all
+    """Whether the client may describe a topic; its regular expression does not match other topics."""
 
 
 class HeartbeatResult(NamedTuple):
@@ -100,7 +100,7 @@ HeartbeatResponder = Callable[[HeartbeatResult], None]
 
 
 class Regexes(NamedTuple):
-    """Evaluates regular expressions. `evaluate` begins an evaluation, after which `regexes_evaluated` is called."""
+    """Compiles regular expressions, and begins evaluations, after which `regexes_evaluated` is called."""
 
     compile: RegexCompiler
     evaluate: Callable[[RegexEvaluation], None]
@@ -124,7 +124,7 @@ class ConsumerMembership:
         self._outbox = outbox
         self._topics = topics
         self._checked: dict[str, int] = {}
-        """Group -> offset of the metadata at which its topics were last compared."""
+        """Group -> the offset of the metadata at which its topics were last hashed."""
         self._regexes = regexes
         self._schedule = RegexSchedule(settings)
 
@@ -135,7 +135,7 @@ class ConsumerMembership:
         respond: HeartbeatResponder,
         tombstones: Sequence[CoordinatorRecord] = (),
     ) -> None:
-        """Handle a heartbeat. `tombstones`: records that delete a classic group with this id, in the same write."""
+        """Handle a heartbeat. `tombstones` delete a classic group with the same id in the same write."""
         try:
             self._check(heartbeat)
             group = self._state.groups.get(heartbeat.group)
@@ -225,7 +225,7 @@ class ConsumerMembership:
     def _find_member(
         self, group: ConsumerGroup, heartbeat: Heartbeat
     ) -> tuple[ConsumerMember | None, ConsumerMember | None]:
-        """Return the existing member, and the previous incarnation that a static member replaces."""
+        """Return the existing member, and the previous static member that a joining static member replaces."""
         known = group.members.get(heartbeat.member_id)
         instance_id = heartbeat.instance_id
         holder = group.static_members.get(instance_id) if instance_id is not None else None
@@ -329,8 +329,7 @@ class ConsumerMembership:
             self._regexes.evaluate(RegexEvaluation(group.id, patterns, may_describe))
 
     def regexes_evaluated(self, evaluated: EvaluatedRegexes, times: Times) -> None:
-        """Record the topics that the expressions of a group match; if others than before, its members get them from
-        their next heartbeats on."""
+        """Record the topics that the expressions of a group match; if they have changed, bump the group epoch."""
         group = self._state.groups.get(evaluated.group)
         if not self._schedule.end(evaluated.group, evaluated.version, times) or group is None:
             return
@@ -464,7 +463,7 @@ def _current_assignment(member: ConsumerMember) -> tuple[object, ...]:
 
 
 def _with_member(group: ConsumerGroup, member: ConsumerMember, replaced: str | None) -> ConsumerGroup:
-    """Return a copy of the group with this member, without the one that it replaces."""
+    """Return a copy of the group with this member, and without the member `replaced` by it."""
     after = group.copy()
     if replaced is not None:
         target = after.targets.pop(replaced, EMPTY_ASSIGNMENT)

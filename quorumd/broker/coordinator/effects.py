@@ -31,9 +31,9 @@ class Write(NamedTuple):
     """Records to append in one batch.
 
     `appended(end_offset)` changes the state once the records are in the log. `completed` is called once: with NONE
-    when the records are committed, with an error if it is unknown whether they will be, or, without a call of
-    `appended`, with the error of the append. A write without records completes after the writes before it, on which
-    its response depends. With a producer id, the batch is part of a transaction.
+    when the records are committed, with an error if it is unknown whether they will be committed, or with the error
+    of the append, in which case `appended` is not called. A write without records completes after all earlier writes,
+    on which its response depends. With a producer id, the batch is part of a transaction.
     """
 
     records: Sequence[CoordinatorRecord]
@@ -50,7 +50,7 @@ class Outbox:
         self._writes: list[Write] = []
 
     def add(self, write: Write) -> None:
-        """Add a write after the others."""
+        """Add a write at the end."""
         self._writes.append(write)
 
     def take(self) -> list[Write]:
@@ -60,7 +60,7 @@ class Outbox:
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key; equal ones expire in the order in which they were set."""
+    """Deadlines by key; equal deadlines expire in the order in which they were set."""
 
     def __init__(self) -> None:
         self._deadlines: dict[K, tuple[float, int]] = {}
@@ -71,7 +71,7 @@ class Deadlines(Generic[K]):
         return key in self._deadlines
 
     def set(self, key: K, deadline_ms: float) -> None:
-        """Set the deadline of a key, which replaces a previous one."""
+        """Set the deadline of a key, replacing its previous deadline."""
         self._serial += 1
         self._deadlines[key] = (deadline_ms, self._serial)
         heapq.heappush(self._heap, (deadline_ms, self._serial, key))
@@ -94,7 +94,7 @@ class Deadlines(Generic[K]):
         return None
 
     def pop_due(self, now_ms: float) -> K | None:
-        """Remove the earliest deadline that has passed and return its key; None if none has."""
+        """Remove the earliest deadline that has passed, and return its key; None if no deadline has passed."""
         when = self.next()
         if when is None or when > now_ms:
             return None

@@ -57,13 +57,13 @@ ErrorResponder = Callable[[ErrorCode], None]
 
 
 class GroupClient(NamedTuple):
-    """The client of a group request. `generation`: the member epoch in a consumer group. A client that is not a
-    member has generation -1 and no ids."""
+    """The client of a group request. A client that is not a member has generation -1 and no ids."""
 
     group: str
     member_id: str = ""
     instance_id: str | None = None
     generation: int = -1
+    """The generation of a classic group, or the member epoch in a consumer group."""
 
 
 class GroupListing(NamedTuple):
@@ -76,7 +76,7 @@ class GroupListing(NamedTuple):
 
 
 class GroupCoordinator:
-    """The groups of one partition. Each request gets one response, through its responder."""
+    """The groups of one partition. Each request gets exactly one response, through its responder."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class GroupCoordinator:
         self._rebalances.unload()
 
     def expire_next(self, times: Times) -> bool:
-        """Handle the earliest deadline that has passed; return False if none has."""
+        """Handle the earliest deadline that has passed; return False if no deadline has passed."""
         key = self._deadlines.pop_due(times.now_ms)
         if key is None:
             return False
@@ -337,7 +337,7 @@ class GroupCoordinator:
         return found
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
-        """Return a classic group; an empty one if the group has only offsets."""
+        """Return a classic group, or an empty one if the group has only offsets; None if there is no such group."""
         group = self.classic.get(group_id)
         if group is None and group_id not in self.consumers.groups and self.exists(group_id):
             return ClassicGroup(group_id, 0)
@@ -380,7 +380,7 @@ class GroupCoordinator:
 
 
 def _check_member_epoch(group: ConsumerGroup, client: GroupClient, without_membership: bool) -> ErrorCode:
-    """Return the error of an offset request of a client. `without_membership`: it need not be a member."""
+    """Return the error of a client's offset request, which needs no membership if `without_membership`."""
     if client.generation < 0 and not client.member_id and without_membership:
         return ErrorCode.NONE
     member = group.members.get(client.member_id)

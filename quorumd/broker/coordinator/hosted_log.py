@@ -19,9 +19,9 @@ _LEADER_ONLY = 1
 
 
 class HostedLog:
-    """The log of one hosted partition: a `CoordinatorLog`.
+    """The `CoordinatorLog` of one hosted partition.
 
-    With `flush.messages`, records count as committed once they are flushed here as well: `on_flushed` is called then.
+    With `flush.messages`, records count as committed only once they are flushed here; then `on_flushed` is called.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class CoordinatorPartitions:
             self._note_commit(hosted)
 
     def _note_commit(self, hosted: HostedPartition) -> None:
-        """Complete writes once this callback has returned: they may change the partition."""
+        """Complete writes after this callback has returned, because their completion may change the partition."""
         if not self._advanced:
             self._clock.call_soon(self._on_advanced)
         self._advanced[hosted.id.number] = None

@@ -1,4 +1,4 @@
-"""The internal topics of the coordinators: the partition of a key, and the creation of a missing topic."""
+"""Finds the internal topics of the coordinators and the partition of a key, and creates missing topics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def transactions_topic(settings: TransactionSettings) -> InternalTopic:
 
 
 def java_hash(text: str) -> int:
-    """Return the `hashCode` of a Java string: over its UTF-16 code units, as a signed 32-bit integer."""
+    """Return Java's `String.hashCode()`, a signed 32-bit integer over the UTF-16 code units."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(units), 2):

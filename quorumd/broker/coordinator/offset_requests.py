@@ -1,4 +1,4 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete requests, and the expiration of offsets."""
+"""Handles OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, and expires offsets."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class OffsetRequests:
         producer_id: int = NO_PRODUCER,
         producer_epoch: int = -1,
     ) -> None:
-        """Commit offsets, in a transaction if a producer id is given; respond with the error of each."""
+        """Commit offsets, in a transaction if a producer id is given; respond with an error per partition."""
         errors: Errors = {}
         accepted: list[tuple[TopicPartition, StoredOffset]] = []
         for committed in offsets:
@@ -114,7 +114,7 @@ class OffsetRequests:
         require_stable: bool,
         respond: FetchResponder,
     ) -> None:
-        """Respond with the committed offsets of these partitions (None: all) once their records are committed."""
+        """Respond with the offsets of `targets`, or of all partitions for None, once their records are committed."""
         found = []
         for target in sorted(self.store.of_group(group)) if targets is None else targets:
             stored = self.store.find(group, target)
@@ -138,7 +138,7 @@ class OffsetRequests:
         subscribed: frozenset[str],
         respond: CommitResponder,
     ) -> None:
-        """Delete committed offsets, except those of topics to which members subscribe."""
+        """Delete committed offsets, except for topics to which members subscribe."""
         errors: Errors = {}
         deleted = []
         for target in targets:
@@ -168,9 +168,8 @@ class OffsetRequests:
     ) -> list[TopicPartition]:
         """Return the expired offsets of a group.
 
-        The retention of an empty group starts when its last member leaves; that of a group that never had members
-        starts at each commit. In a group with members, only offsets of topics without a subscriber expire;
-        `subscribed` is None if the subscriptions are unknown.
+        The retention of an offset starts at its commit or, if later, when the last member leaves the group. In a
+        group with members, only offsets of topics without subscribers expire; none if `subscribed` is None (unknown).
         """
         retention_ms = self._settings.offsets_retention_ms
         expired: list[TopicPartition] = []

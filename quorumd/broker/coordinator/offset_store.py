@@ -14,7 +14,7 @@ from quorumd.protocol.messages.offset_commit_value import OffsetCommitValue
 
 NO_TIMESTAMP: Final = -1
 _VALUE_VERSION: Final = 3
-"""The version that Kafka writes, unless the record has a topic id or an expire timestamp."""
+"""The version that Kafka writes if the record has neither a topic id nor an expire timestamp."""
 _VALUE_VERSION_WITH_EXPIRY: Final = 1
 
 
@@ -26,7 +26,7 @@ class TopicPartition(NamedTuple):
 
 
 class StoredOffset(NamedTuple):
-    """A committed offset. `record_offset`: the offset of its record in the log."""
+    """A committed offset; `record_offset` is the offset of its record in the log."""
 
     offset: int
     leader_epoch: int
@@ -63,7 +63,7 @@ Offsets = dict[TopicPartition, StoredOffset]
 
 
 class OffsetStore:
-    """Committed offsets by group, and pending ones of open transactions by producer id and group."""
+    """Committed offsets by group, and pending offsets of open transactions by producer id and group."""
 
     def __init__(self) -> None:
         self._committed: dict[str, Offsets] = {}
@@ -102,7 +102,7 @@ class OffsetStore:
             self._pending.setdefault(producer_id, {}).setdefault(group, {})[target] = stored
 
     def delete(self, group: str, target: TopicPartition) -> None:
-        """Delete the committed offset of a partition, and pending ones."""
+        """Delete the committed offset and the pending offsets of a partition."""
         offsets = self._committed.get(group)
         if offsets is not None:
             offsets.pop(target, None)
@@ -123,7 +123,7 @@ class OffsetStore:
                 continue
             for target, stored in offsets.items():
                 known = self.find(group, target)
-                # An offset committed outside of the transaction may be newer.
+                # An offset that was committed outside the transaction may be newer.
                 if known is None or known.record_offset <= stored.record_offset:
                     self.commit(group, target, stored)
 

@@ -1,4 +1,4 @@
-"""Coordinator records in record batches: encoding and decoding."""
+"""Encodes and decodes coordinator records in record batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_PRODUCER = -1
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key, and its value to encode in `version`; a value of None is a tombstone."""
+    """A key and a value, which is encoded in `version`; a value of None is a tombstone."""
 
     key: Message
     value: Message | None = None

@@ -1,4 +1,4 @@
-"""Evaluates the regular expressions of groups over the names of all topics, in slices."""
+"""Matches the regular expressions of groups against the names of all topics, in slices."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ logger = logging.getLogger("quorumd.broker")
 SIZE_PER_UNIT: Final = 4
 """Instructions of a compiled expression per unit of work."""
 AUTHORIZATION_UNITS: Final = 10
+"""Units of work to check the rights of a client on a topic."""
 
 
 class RegexEvaluator:
@@ -45,10 +46,10 @@ class RegexEvaluator:
 
 
 class RegexTask:
-    """Satisfies `SlicedTask`: a unit is the time for a few instructions of an expression on one name.
+    """A `SlicedTask` whose unit is the time for a few instructions of an expression on one name.
 
-    An expression that does not compile has no result: its group keeps the topics that the broker which accepted it
-    has recorded.
+    An expression that does not compile has no result, so its group keeps the topics that were recorded by the broker
+    that accepted it.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from quorumd.ports import Clock, Timer
 logger = logging.getLogger("quorumd.broker")
 
 RECORDS_PER_SLICE: Final = 500
-"""Records to load before other work is done."""
+"""The number of records to load per slice; other requests are handled between slices."""
 
 
 class CoordinatorLog(Protocol):
@@ -72,7 +72,7 @@ class StateMachine(Protocol):
         """Respond with NOT_COORDINATOR to every pending request that does not depend on a write."""
 
     def expire_next(self, times: Times) -> bool:
-        """Handle the earliest deadline that has passed; return False if none has."""
+        """Handle the earliest deadline that has passed; return False if no deadline has passed."""
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline, None if there is none."""
@@ -133,7 +133,7 @@ class Shard(Generic[M]):
                 done += 1
                 if done == RECORDS_PER_SLICE:
                     clock.charge(done)
-                    # Not `call_soon`: other requests are handled between slices.
+                    # Not `call_soon`, so that other requests are handled between slices.
                     clock.call_at(clock.now_ms(), lambda: self._load_slice(records))
                     return
         except CorruptLog as fault:
@@ -188,7 +188,7 @@ class Shard(Generic[M]):
 
     def high_watermark_advanced(self) -> None:
         """Complete the writes up to the high watermark."""
-        # During an append the state is behind the log; `_append` then completes the writes itself.
+        # During an append the state is behind the log; `_append` completes the writes afterwards.
         if self.is_active and not self._is_appending and self._complete_committed():
             self._append_writes()
 
@@ -247,7 +247,7 @@ class Shard(Generic[M]):
 
 
 class Shards(Generic[M]):
-    """The shards of an internal topic: its partitions that this broker leads."""
+    """The shards of one internal topic: the partitions that this broker leads."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class Shards(Generic[M]):
         return Times(self.clock.now_ms(), self.clock.wall_ms())
 
     def elected(self, log: CoordinatorLog) -> None:
-        """Load a partition that this broker leads, unless it is loaded. Not to be called in a callback of the log."""
+        """Load a partition that this broker leads, unless it is loaded. Not for use in a callback of the log."""
         shard = self._shards.get(log.partition)
         if shard is None:
             shard = self._shards[log.partition] = Shard(self, log, self._create(log.partition))
@@ -284,7 +284,7 @@ class Shards(Generic[M]):
             shard.unload()
 
     def high_watermark_advanced(self, partition: int) -> None:
-        """Complete the writes up to the new high watermark. Not to be called in a callback of the log."""
+        """Complete the writes up to the new high watermark. Not for use in a callback of the log."""
         shard = self._shards.get(partition)
         if shard is not None:
             shard.high_watermark_advanced()

@@ -1,7 +1,7 @@
 """Regular expressions in subscriptions of the consumer protocol (KIP-848), and when they are evaluated.
 
-The coordinator keeps the topics that each expression of a group matches, as records; its members share them. A
-heartbeat begins an evaluation if one is due; its result arrives later.
+The coordinator records the topics that each expression of a group matches; the members of the group share them. A
+heartbeat begins an evaluation if one is due; the result arrives later.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from quorumd.broker.settings.coordinator_settings import GroupSettings
 
 
 class TopicRegex(Protocol):
-    """A compiled regular expression, whose time to match is linear in the length of the text."""
+    """A compiled regular expression, which matches in time linear in the length of the text."""
 
     @property
     def size(self) -> int:
-        """The number of its instructions, to which the time to match is proportional at most."""
+        """The number of instructions; the time to match is at most proportional to it."""
 
     def matches(self, text: str) -> bool:
         """Whether the whole text matches."""
@@ -30,12 +30,12 @@ RegexCompiler = Callable[[str], TopicRegex]
 
 
 class RegexEvaluation(NamedTuple):
-    """The expressions of a group that are to be evaluated. `may_describe`: whether the member whose heartbeat began
-    this may describe a topic; other topics do not match."""
+    """The expressions of a group to evaluate."""
 
     group: str
     patterns: Sequence[str]
     may_describe: Callable[[str], bool]
+    """Whether the member whose heartbeat began the evaluation may describe a topic; other topics do not match."""
 
 
 class EvaluatedRegexes(NamedTuple):
@@ -52,7 +52,7 @@ class _Evaluated(NamedTuple):
 
 
 class RegexSchedule:
-    """Decides when the expressions of each group are evaluated: all at once, so that the group rebalances once."""
+    """Decides when the expressions of a group are evaluated: all together, so that the group rebalances once."""
 
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
@@ -60,9 +60,12 @@ class RegexSchedule:
         self._last: dict[str, _Evaluated] = {}
 
     def begin(self, group: ConsumerGroup, created_offset: int, times: Times) -> list[str]:
-        """Return the expressions to evaluate now, if an evaluation is due: an expression has no topics yet, topics
-        were created since the last one, or it was long ago. `created_offset`: the offset of the metadata at which a
-        topic was last created."""
+        """Return the expressions to evaluate now, none if no evaluation is due.
+
+        An evaluation is due if an expression has never been evaluated, if a topic has been created since the last
+        evaluation (at `created_offset` of the metadata), or if the refresh interval has passed. Evaluations are at
+        least the minimum interval apart.
+        """
         patterns = group.regex_subscribers.keys()
         if not patterns:
             self.forget(group.id)
@@ -90,5 +93,5 @@ class RegexSchedule:
         return True
 
     def forget(self, group_id: str) -> None:
-        """Make the next evaluation due at once: the topics of the last one were not recorded, or are not needed."""
+        """Make the next evaluation due at once: the result of the last one was not recorded, or is not needed."""
         self._last.pop(group_id, None)

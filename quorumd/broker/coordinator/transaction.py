@@ -1,4 +1,4 @@
-"""A transactional id: its producer, its transaction, and the record of both."""
+"""A transactional id: its producer and its transaction, and the record of both."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from quorumd.protocol.messages.transaction_log_value import PartitionsSchema, Tr
 NO_PRODUCER_EPOCH: Final = -1
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
 TRANSACTION_V2: Final = 2
-"""The transaction.version from which every transaction bumps the producer epoch (KIP-890)."""
+"""The transaction.version from which on every transaction bumps the producer epoch (KIP-890)."""
 
 
 class TransactionState(Enum):
-    """The states of a transaction: their values in the record, and the names that Kafka's tools print."""
+    """The states of a transaction, with their values in the record and the names that Kafka's tools print."""
 
     EMPTY = 0, "Empty"
     ONGOING = 1, "Ongoing"
@@ -40,8 +40,7 @@ ENDED: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABOR
 
 
 class Transaction(NamedTuple):
-    """The state of a transactional id. `last_epoch`, `previous_id`: the producer epoch and id before the last change,
-    for retried requests; `next_id`: the producer id after this transaction, if the epochs of this one are used up."""
+    """The state of a transactional id."""
 
     producer_id: int
     epoch: int
@@ -51,9 +50,13 @@ class Transaction(NamedTuple):
     start_ms: int = -1
     update_ms: int = -1
     last_epoch: int = NO_PRODUCER_EPOCH
+    """The producer epoch before the last change, for retried requests."""
     previous_id: int = -1
+    """The producer id before the last change, for retried requests."""
     next_id: int = -1
+    """The producer id after this transaction, if the epochs of the current producer id are used up."""
     version: int = 0
+    """The transaction.version of the client."""
 
 
 def transaction_record(transactional_id: str, transaction: Transaction) -> CoordinatorRecord:

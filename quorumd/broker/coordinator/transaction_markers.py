@@ -1,4 +1,4 @@
-"""Sends the markers of ending transactions to the leaders of their partitions, until every partition has its own."""
+"""Sends the markers of ending transactions to the partition leaders, until every partition has its marker."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ WriteLocally = Callable[[WriteTxnMarkersRequest, Callable[[WriteTxnMarkersRespon
 class TransactionMarkers:
     """Writes the markers of ending transactions.
 
-    `coordinator_epoch(id)`: the leader epoch of the partition that coordinates the transactional id, None if this
-    broker no longer leads it. `written(id, transaction)` is called once every partition has its marker.
+    `coordinator_epoch(id)` returns the leader epoch of the partition that coordinates the transactional id, None if
+    this broker no longer leads it. `written(id, transaction)` is called once every partition has its marker.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TransactionMarkers:
         self._missing: dict[tuple[str, Transaction], set[TopicPartition]] = {}
 
     def send(self, transactional_id: str, transaction: Transaction) -> None:
-        """Write the markers of an ending transaction, unless that is in progress."""
+        """Write the markers of an ending transaction, unless they are being written already."""
         key = (transactional_id, transaction)
         if key not in self._missing:
             self._missing[key] = set(transaction.partitions)
@@ -97,7 +97,7 @@ class TransactionMarkers:
             self._send(leader, _request(key[1], partitions, epoch), key, complete)
 
     def _leader(self, target: TopicPartition) -> int | None:
-        """Return the leader, NO_LEADER if there is none, None if the partition no longer exists."""
+        """Return the leader, NO_LEADER if the partition has none, None if the partition no longer exists."""
         image = self._metadata.image
         topic_id = image.topic_ids.get(target.topic)
         partition = None if topic_id is None else image.topics[topic_id].partitions.get(target.partition)

@@ -33,7 +33,7 @@ EXPIRY: Final = "expiry"
 
 
 class ProducerResult(NamedTuple):
-    """The result of a request: the producer id and epoch to use next."""
+    """The result of a request: an error, or the producer id and epoch to use next."""
 
     error: ErrorCode
     producer_id: int = -1
@@ -46,8 +46,11 @@ MarkerSender = Callable[[str, Transaction], None]
 
 
 class TransactionCoordinator:
-    """The transactional ids of one partition. While a change of one is not committed, requests for it fail with
-    CONCURRENT_TRANSACTIONS, and their clients retry them."""
+    """The transactional ids of one partition.
+
+    While a change of a transactional id is not committed, requests for it fail with CONCURRENT_TRANSACTIONS; clients
+    retry them.
+    """
 
     def __init__(self, settings: TransactionSettings, send_markers: MarkerSender) -> None:
         self.outbox = Outbox()
@@ -70,7 +73,7 @@ class TransactionCoordinator:
                 self.transactions.pop(key.transactional_id, None)
 
     def replay_marker(self, marker: LoadedMarker, times: Times) -> None:
-        """Ignore a marker: no transaction writes to this topic."""
+        """Ignore the marker: no transaction writes to this topic."""
 
     def loaded(self, times: Times) -> None:
         """Set the first deadlines, and resume transactions that were ending."""
@@ -144,7 +147,7 @@ class TransactionCoordinator:
     ) -> None:
         """Handle InitProducerId: a new epoch fences the previous producers.
 
-        `expected`: the producer id and epoch of a client that recovers from an error (KIP-360), -1 each otherwise.
+        `expected` is the producer id and epoch of a client that recovers from an error (KIP-360), else (-1, -1).
         """
         known = self.transactions.get(transactional_id)
         if not 0 < timeout_ms <= self._settings.max_timeout_ms:
@@ -224,7 +227,7 @@ class TransactionCoordinator:
         partitions: frozenset[TopicPartition],
         respond: Callable[[dict[TopicPartition, ErrorCode]], None],
     ) -> None:
-        """Respond, for each partition, whether it is in the ongoing transaction (KIP-890)."""
+        """Respond with an error for each partition that is not in the ongoing transaction (KIP-890)."""
         known = self.check(transactional_id, producer_id, epoch)
         if isinstance(known, ErrorCode):
             respond(dict.fromkeys(partitions, known))
@@ -337,8 +340,8 @@ class TransactionCoordinator:
     # Writes
 
     def _respond_once_committed(self, respond: Callable[[ErrorCode], None]) -> None:
-        """Respond to a request that changes nothing, once the state is committed: it may contain a record whose write
-        timed out, which is lost if this leader fails."""
+        """Respond to a request that changes nothing once the state is committed: the state may depend on a write that
+        timed out, and that is lost if this leader fails."""
         self.outbox.add(Write([], completed=lambda error, times: respond(append_error(error))))
 
     def _change(
@@ -389,7 +392,7 @@ def _is_expected(known: Transaction, expected: tuple[int, int]) -> bool:
 
 
 def _is_previous_producer(known: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether the producer id and epoch are those before the transaction ended."""
+    """Whether these are the producer id and epoch before the transaction ended."""
     if producer_id == known.previous_id and known.previous_id >= 0:
         return epoch >= MAX_PRODUCER_EPOCH - 1
     return producer_id == known.producer_id and epoch == known.epoch - 1
