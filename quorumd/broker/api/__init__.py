@@ -11,12 +11,12 @@
     log_dirs                  DescribeLogDirs, AlterReplicaLogDirs
     producers                 InitProducerId without a transactional id, DescribeProducers
     metadata                  Metadata, with the creation of topics, and DescribeCluster
-    topic_listing             the topics of Metadata, in slices
-    encoded_topics            their encoding, in slices
+    topic_listing             describes the topics of Metadata, in slices
+    encoded_topics            encodes the topics of Metadata, in slices
     topic_messages            topics in responses
     broker_messages           brokers in responses
-    topic_names               topics that requests name by name or by id
-    new_topics                responses that wait for the topics that they create
+    topic_names               looks up topics that requests identify by name or by id
+    new_topics                delays responses until the topics that their requests create are served
     find_coordinator          FindCoordinator
     coordinator_lookup        the shard that coordinates a group or a transactional id
     classic_groups            JoinGroup, SyncGroup, Heartbeat, LeaveGroup
@@ -28,10 +28,10 @@
     transactional_offsets     TxnOffsetCommit
     transaction_markers       WriteTxnMarkers
     rights                    the ACL operations that requests about topics require
-    group_rights              those that requests about groups and transactions require
+    group_rights              the ACL operations that requests about groups and transactions require
     context                   the parts of a broker that its APIs share
-    families                  all APIs of a listener
+    families                  the APIs that need no coordinator
 
-`families` builds the APIs from one `BrokerApiContext` per listener. Records pass through as bytes: they are
-never decoded, except to look up a timestamp in one batch.
+`families` builds the handlers from a `BrokerApiContext`. Records pass through as bytes; they are decoded only to look
+up timestamps, and to check the keys of compacted topics.
 """

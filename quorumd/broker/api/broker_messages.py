@@ -1,4 +1,4 @@
-"""Registered brokers as DescribeCluster describes them; quorumd's own tools get more fields."""
+"""Registered brokers in responses to DescribeCluster, with more fields for quorumd's own tools."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ def add_registered_brokers(
     include_fenced: bool,
     include_registrations: bool,
 ) -> None:
-    """Add the registered brokers by id. A broker that is also a quorum node keeps the address of the node, which
-    clients expect. `include_registrations`: add the fields for quorumd's own tools."""
+    """Add the registered brokers by id; with `include_registrations`, with the fields for quorumd's own tools.
+
+    A broker that is also a quorum node keeps the address of the node, which clients expect.
+    """
     for broker_id, broker in image.brokers.items():
         if include_fenced or not broker.is_fenced:
             registered = broker_message(broker)
@@ -27,14 +29,13 @@ def add_registered_brokers(
 
 
 def endpoint_for_clients(broker: Broker, listener_name: str) -> BrokerEndpoint | None:
-    """The broker's endpoint for clients of a listener: the one with the same name, else the first. None if it has
-    none."""
+    """Return the endpoint with the name of the client's listener, else the first endpoint; None without endpoints."""
     named = (endpoint for endpoint in broker.endpoints if endpoint.name == listener_name)
     return next(named, broker.endpoints[0] if broker.endpoints else None)
 
 
 def broker_message(broker: Broker) -> DescribeClusterBroker:
-    """A registered broker with its first listener."""
+    """Describe a registered broker with its first endpoint."""
     first = broker.endpoints[0] if broker.endpoints else None
     host, port = (first.host, first.port) if first is not None else ("", -1)
     return DescribeClusterBroker(broker.id, host, port, broker.rack, broker.is_fenced)

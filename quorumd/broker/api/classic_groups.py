@@ -1,4 +1,4 @@
-"""Members of classic groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+"""The APIs of members of classic groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ClassicGroupApis:
         )
 
     def join_group(self, session: Session, request: Request[JoinGroupRequest]) -> None:
-        """Respond once the next generation begins, or at once with an error."""
+        """Respond when the next generation begins, or immediately with an error."""
         message, version = request.message, request.api_version
         timeout_ms = message.session_timeout_ms
         join = Join(
@@ -71,7 +71,7 @@ class ClassicGroupApis:
         )
 
     def sync_group(self, session: Session, request: Request[SyncGroupRequest]) -> None:
-        """Respond once the assignment of the generation is stored."""
+        """Respond once the assignment of the generation is committed."""
         message = request.message
 
         def respond(result: SyncResult) -> None:
@@ -131,7 +131,7 @@ class ClassicGroupApis:
 
 
 def client_host(session: Session) -> str:
-    """Return the address of a client as Kafka's tools print it: `/` and the host."""
+    """Return the address of a client as Kafka's tools print it: `/` followed by the host."""
     return "/" + session.origin.peer.rpartition(":")[0].strip("[]")
 
 

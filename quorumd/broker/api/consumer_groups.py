@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
+"""The APIs of the consumer protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from quorumd.security.acls import Operation, ResourceType
 CLIENT_IDS_SINCE = 1
 """The first version in which clients choose their member ids (KIP-1082)."""
 CONSUMER_MEMBER = 1
-"""MemberType of members of the consumer protocol."""
+"""The MemberType of members that use the consumer protocol."""
 
 
 class MetadataTopics:
-    """The topics of the broker's metadata, as `consumer_membership.Topics`."""
+    """The `consumer_membership.Topics` of the broker's metadata."""
 
     def __init__(self, metadata: BrokerMetadata) -> None:
         self.created_offset = -1
@@ -75,7 +75,7 @@ class ConsumerGroupApis:
         )
 
     def heartbeat(self, session: Session, request: Request[ConsumerGroupHeartbeatRequest]) -> None:
-        """Join a group, extend the session and receive the assignment, or leave."""
+        """Join or leave a group, or extend the session and return the assignment."""
         message = request.message
         owned: Assignment | None = None
         if message.topic_partitions is not None:

@@ -43,17 +43,14 @@ AccessLookup = Callable[[Session, int], Access | None]
 
 
 def unrestricted(session: Session, api_key: int) -> Access | None:
-    """The AccessLookup without an authorizer."""
+    """The `AccessLookup` of a broker without an authorizer."""
     del session, api_key
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerApiContext:
-    """The parts that every family of API handlers is built from.
-
-    `producer_ids`, `topic_creation`, `verifier`: shared by the listeners. `begin` runs a task in slices.
-    """
+    """The parts of a broker from which its API handlers are built."""
 
     settings: BrokerSettings
     clock: Clock
@@ -64,6 +61,7 @@ class BrokerApiContext:
     producer_ids: ProducerIds
     topic_creation: TopicCreation
     begin: Callable[[SlicedTask], None]
+    """Runs a task in slices."""
     verifier: TransactionVerification | None = None
     access: AccessLookup = unrestricted
     quotas: ClientQuotas = NO_QUOTAS
@@ -102,6 +100,6 @@ class BrokerApiContext:
         return endpoint, broker.rack
 
     def topic_defaults(self, name: str) -> NewTopic:
-        """Return the defaults of a topic that is created because a client named it."""
+        """Return the settings of a topic that is created because a client named it."""
         del name
         return NewTopic(self.settings.num_partitions, self.settings.default_replication_factor)

@@ -1,4 +1,4 @@
-"""Lookup of the shard that coordinates a group or a transactional id."""
+"""Looks up the shard that coordinates a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CoordinatorLookup(Generic[C]):
         self._topic = topic
 
     def shard_of(self, key: str) -> Shard[C] | ErrorCode:
-        """Return the active shard of a key, or the error of requests if this broker has none."""
+        """Return the active shard of a key, or the error for a request if this broker has none."""
         return self._shards.active(self._internal_topics.partition_of(self._topic, key))
 
     def run(
@@ -50,7 +50,7 @@ class CoordinatorLookup(Generic[C]):
         return self._shards.all()
 
     def times(self) -> Times:
-        """Return the current times."""
+        """Return the current time."""
         return self._shards.times()
 
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: raises log start offsets, and waits until all live replicas have raised theirs (KIP-107)."""
+"""DeleteRecords: raises log start offsets, and responds once all live replicas have raised theirs (KIP-107)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHECK_MS: Final = 50.0
 
 
 class DeleteRecordsApis:
-    """Handles DeleteRecords, and checks waiting requests periodically."""
+    """Handles DeleteRecords; checks periodically whether waiting requests are complete."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context
@@ -88,7 +88,7 @@ class DeleteRecordsApis:
 
 
 class _PendingDeletion:
-    """A request whose `waiting` partitions have followers that still hold deleted records."""
+    """A request that waits for its `waiting` partitions, whose followers may still hold deleted records."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class _PendingDeletion:
         self._respond = respond
 
     def examine(self) -> bool:
-        """Respond once no partition is waiting; return whether it did."""
+        """Respond if no partition is waiting; return whether it responded."""
         is_late = self._context.clock.now_ms() >= self._deadline_ms
         self.waiting = [each for each in self.waiting if not self._has_result(*each, is_late)]
         if self.waiting:

@@ -1,4 +1,4 @@
-"""Incremental encoding of Metadata topics: some topics, or some partitions of a large topic, per slice.
+"""Encodes the topics of Metadata incrementally: some topics, or some partitions of a large topic, per slice.
 
 A million partitions take more than a second to encode, which would block the event loop, and need several times more
 memory as objects than as bytes.
@@ -24,7 +24,7 @@ _INT32 = Struct(">i")
 
 
 class EncodedTopics:
-    """Encoded topics in order, for one version of Metadata."""
+    """Encoded topics, in order, for one version of Metadata."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -46,7 +46,7 @@ class EncodedTopics:
         self._count += len(topics)
 
     def begin_topic(self, head: MetadataResponseTopic, partitions: int) -> None:
-        """Encode a topic without its partitions; `add_partitions` adds `partitions` of them."""
+        """Encode a topic without its partitions; `add_partitions` then adds them, `partitions` in all."""
         version, none = self.version, len(_array_length(0, self.version))
         whole = encode(MetadataResponse(topics=[head]), version)
         begin, end = self._header_bytes + len(_array_length(1, version)), len(whole) - _trailer_bytes(version)
@@ -57,7 +57,7 @@ class EncodedTopics:
         self._count += 1
 
     def add_partitions(self, encoded: bytes, count: int) -> None:
-        """Add the next partitions of the current topic, see `encode_partitions`."""
+        """Add the next `count` partitions of the current topic, as `encode_partitions` returns them."""
         self._slices.append(encoded)
         self._partitions_left -= count
         if not self._partitions_left:
@@ -65,12 +65,14 @@ class EncodedTopics:
 
     @property
     def size(self) -> int:
-        """The number of bytes so far."""
+        """The number of encoded bytes so far."""
         return sum(map(len, self._slices))
 
     def encode_response(self, request: Request[Message], envelope: Message) -> bytes:
-        """Return the response for `Session.respond_encoded`: `envelope`, a response without topics, with these topics
-        added. Raises the errors of `codec.encode`."""
+        """Return the response for `Session.respond_encoded`: these topics in `envelope`, a response without topics.
+
+        Raises the errors of `codec.encode`.
+        """
         encoded = encode_response(request, envelope)
         end = len(encoded) - _trailer_bytes(self.version)
         begin = end - len(_array_length(0, self.version))
@@ -93,12 +95,12 @@ def _header_bytes(version: int) -> int:
     return whole - len(_array_length(0, version)) - _trailer_bytes(version)
 
 
-def _array_length(topics: int, version: int) -> bytes:
-    """The encoded array length."""
+def _array_length(count: int, version: int) -> bytes:
+    """Encode the length of an array."""
     if version < _FLEXIBLE_SINCE:
-        return _INT32.pack(topics)
+        return _INT32.pack(count)
     out = bytearray()
-    write_uvarint(out, topics + 1)
+    write_uvarint(out, count + 1)
     return bytes(out)
 
 

@@ -1,4 +1,4 @@
-"""All APIs of a broker."""
+"""The APIs of a broker that need no coordinator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAMILIES = (ProduceApis, FetchApis, ListOffsetsApis, DeleteRecordsApis, LogDirA
 def broker_routes(
     context: BrokerApiContext, init_transactional: Handler[InitProducerIdRequest] | None = None
 ) -> Iterable[Route]:
-    """Return the handlers of one listener; a broker with several has a context for each."""
+    """Return the routes of these APIs; `init_transactional` handles InitProducerId with a transactional id."""
     families = [family(context).routes() for family in _FAMILIES]
     producers = ProducerApis(context, init_transactional).routes()
     return [route for routes in (*families, producers) for route in routes]

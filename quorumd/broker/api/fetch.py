@@ -41,7 +41,7 @@ LEADERS_SINCE: Final = 16
 STORAGE_ERROR_SINCE: Final = 6
 LARGE_RESPONSE_BYTES: Final = 64 * 1024
 """A larger response counts towards `fetch_memory_bytes` until the client has received it; the next request of the
-connection waits for that."""
+connection waits until then."""
 
 _NAMES_LEADER = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 
@@ -59,7 +59,7 @@ class FetchMemory:
 
 
 class FetchApis:
-    """Handles Fetch: responds at once, or once enough records are available."""
+    """Handles Fetch: responds immediately, or once enough records are available."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         settings = context.settings.api
@@ -111,8 +111,7 @@ class FetchApis:
     def _denied(
         self, access: Access, fetcher: Fetcher, requested: Iterable[PartitionKey]
     ) -> frozenset[PartitionKey]:
-        """Return the partitions that the client may not read. All partitions of a session are checked with every
-        request."""
+        """Return the partitions that the client may not read. Every request checks all partitions of its session."""
         if fetcher.is_follower:
             return frozenset() if access.allows_cluster(Operation.CLUSTER_ACTION) else frozenset(requested)
         image = self.context.metadata.image
@@ -169,10 +168,10 @@ class _Fetch:
         self._min_bytes = min(message.min_bytes, self._max_bytes)
         self._results: dict[PartitionKey, ReadPartition] = {}
         self._keys: dict[PartitionId, PartitionKey] = {}
-        """All partitions; set when the fetch is delayed."""
+        """The key of each partition; complete once the fetch is delayed."""
         self._unread: dict[PartitionKey, None] = {}
-        """Partitions to read before the response of a delayed fetch: the others have not changed since they were
-        read, and a session omits them."""
+        """Partitions to read before the response to a delayed fetch. The others have not changed since they were
+        read, so the session omits them."""
         self._size = 0
         self._must_be_sent = False
         self._log_sizes: list[tuple[PartitionId, int]] = []
@@ -196,12 +195,12 @@ class _Fetch:
             self._log_sizes = [(each.id, each.log.size_bytes) for each in hosted if each is not None]
         self._unread = dict.fromkeys(self._fetch.delay(self._results))
         self._results = {}
-        # Later requests of the connection wait, as with Kafka's brokers, so that a client has one delayed fetch.
+        # As in Kafka, later requests of the connection wait, so that a connection has at most one delayed fetch.
         self._session.block(self._request, self._release)
         self._apis.purgatory.watch(self, self._keys, message.max_wait_ms)
 
     def _unread_partitions(self) -> Iterable[PartitionKey]:
-        """The partitions to read: all, except those of a follower that have not changed since its last fetch."""
+        """The partitions to read; for a follower, without partitions that have not changed since its last fetch."""
         fetcher, context = self._fetcher, self._apis.context
         is_registered = fetcher.broker_epoch == context.metadata.broker_epoch(fetcher.replica_id)
         if not fetcher.is_follower or not is_registered or self._denied:
@@ -210,7 +209,7 @@ class _Fetch:
         replica_id, broker_epoch = fetcher.replica_id, fetcher.broker_epoch
 
         def is_unchanged(key: PartitionKey, requested: FetchPartition, end: int, start: int) -> bool:
-            # A hot path: every fetch of a follower comes here for each of its idle partitions.
+            # A hot path: called for every idle partition in every fetch of a follower.
             hosted = hosted_by_id.get(key)  # type: ignore[call-overload]  # a PartitionId equals its key
             if hosted is None or end > requested.high_watermark:
                 return False
@@ -263,13 +262,13 @@ class _Fetch:
         self._unread[self._keys[partition]] = None
 
     def may_be_complete(self) -> bool:
-        """See `DelayedFetch`. At most the growth of the logs can be readable."""
+        """See `DelayedFetch`. The growth of the logs is an upper bound of the bytes that can be read."""
         grown = self._size
         partitions = self._apis.context.partitions
         for id, size in self._log_sizes:
             hosted = partitions.hosted(id)
             if hosted is None or hosted.log.size_bytes < size:
-                return True  # The log was removed, or segments were deleted: its size is not a bound.
+                return True  # The log was removed, or segments were deleted, so its growth is not a bound.
             grown += hosted.log.size_bytes - size
         return not self._log_sizes or grown >= self._min_bytes
 
@@ -311,7 +310,7 @@ class _Fetch:
     def _use_quota(self) -> tuple[int, bool]:
         """Charge the records to the client's quota. Return the throttle time, and whether to withhold the records.
 
-        A batch larger than the quota could ever allow is sent: otherwise its consumer would make no progress.
+        Records are always sent if the quota is unused: otherwise a batch larger than the quota would never be sent.
         """
         quotas, now_ms = self._apis.context.quotas, self._apis.context.clock.now_ms()
         client = (self._session.origin.principal, self._request.client_id)

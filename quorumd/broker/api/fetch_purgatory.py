@@ -1,4 +1,4 @@
-"""The purgatory of fetches that wait for records: changes of their partitions complete them, without polling."""
+"""The purgatory of fetches that wait for records; changes of their partitions complete them, without polling."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ class DelayedFetch(Protocol):
         """Read this partition again before the response."""
 
     def may_be_complete(self) -> bool:
-        """Whether there may be enough records now, by a cheap upper bound."""
+        """Whether there may be enough records now, according to a cheap upper bound."""
 
     def complete(self, *, is_forced: bool) -> bool:
-        """Read, and respond if there are enough records, or in any case if `is_forced`. Return whether it
-        responded."""
+        """Read, and respond if there are enough records or if `is_forced`; return whether a response was sent."""
 
 
 class _Entry:
@@ -37,7 +36,7 @@ class _Entry:
 class FetchPurgatory:
     """A `PartitionListener` that completes delayed fetches.
 
-    After a change, a fetch is evaluated once per iteration of the event loop, however many of its partitions changed.
+    After changes, a fetch is evaluated once per iteration of the event loop, even if many of its partitions changed.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -51,7 +50,7 @@ class FetchPurgatory:
         return len(self._delayed)
 
     def watch(self, fetch: DelayedFetch, partitions: Iterable[PartitionId], max_wait_ms: float) -> None:
-        """Complete a fetch once these partitions have changed enough, at the latest after `max_wait_ms`."""
+        """Complete a fetch once these partitions have enough records, at the latest after `max_wait_ms`."""
         deadline_ms = self._clock.now_ms() + max_wait_ms
         timer = self._clock.call_at(deadline_ms, self._expiry_of(fetch))
         entry = self._delayed[fetch] = _Entry(tuple(partitions), timer)

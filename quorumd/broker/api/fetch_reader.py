@@ -1,4 +1,4 @@
-"""Reads one partition for a fetch, of a consumer or a follower."""
+"""Reads one partition for a fetch of a consumer or a follower."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quorumd.protocol.messages.fetch_response import AbortedTransaction, EpochEn
 CONSUMER: Final = -1
 """The replica id of consumers."""
 READ_COMMITTED: Final = 1
-"""The isolation level of consumers that read committed records only."""
+"""The isolation level of consumers that read only committed records."""
 NO_REPLICA: Final = -1
 _OFFSET_AND_LENGTH = Struct(">qi")
 _LENGTH_END = 12
@@ -28,16 +28,15 @@ _LAST_OFFSET_DELTA_START = 23
 
 
 class Fetcher(NamedTuple):
-    """The sender of a fetch. `replica_id` is that of a follower, negative for a consumer.
-
-    `may_read_followers`: whether the consumer knows that a follower may serve it (KIP-392).
-    """
+    """The sender of a fetch."""
 
     replica_id: int = CONSUMER
+    """The broker id of a follower, negative for a consumer."""
     broker_epoch: int = -1
     reads_committed: bool = False
     rack: str = ""
     may_read_followers: bool = False
+    """Whether the consumer supports fetches from followers (KIP-392)."""
 
     @property
     def is_follower(self) -> bool:
@@ -45,7 +44,7 @@ class Fetcher(NamedTuple):
 
 
 class ReadPartition(PartitionData):
-    """A partition in a response."""
+    """A partition in a Fetch response."""
 
     __slots__ = ()
 
@@ -61,7 +60,7 @@ class ReadPartition(PartitionData):
 
 
 class PartitionReader:
-    """Reads records as they are in the log."""
+    """Reads records without decoding them."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context
@@ -76,9 +75,9 @@ class PartitionReader:
         at_least_one: bool,
         is_delayed: bool,
     ) -> ReadPartition:
-        """Read up to `max_bytes` from the requested offset, and the first batch in any case if `at_least_one`.
+        """Read up to `max_bytes` from the requested offset; if `at_least_one`, the first batch even if it is larger.
 
-        `is_delayed`: the fetch has waited; its first read has already recorded the follower's progress.
+        `is_delayed` means that the fetch has waited: its first read has already recorded the follower's progress.
         """
         try:
             hosted = self._context.partitions.find(topic, requested.partition)
@@ -89,7 +88,7 @@ class PartitionReader:
             return failed_partition(requested, decision.error)
         replica, log = hosted.replica, hosted.log
         stable = log.last_stable_offset(replica.high_watermark)
-        # The follower's fetch may have advanced the high watermark; the response carries the new one.
+        # The follower's fetch may have advanced the high watermark; the response has the new value.
         result = ReadPartition(
             requested.partition,
             0,
@@ -124,9 +123,9 @@ class PartitionReader:
         return hosted.replica.serve_fetch(fetch, self._context.clock.now_ms(), is_delayed=is_delayed)
 
     def _preferred_replica(self, hosted: HostedPartition, fetcher: Fetcher, offset: int) -> int:
-        """Return the in-sync follower in the consumer's rack that has the most records.
+        """Return the in-sync follower in the consumer's rack with the highest log end offset.
 
-        NO_REPLICA if there is none, or if this leader is in that rack.
+        NO_REPLICA if there is none, or if this leader is in the same rack.
         """
         context, leadership = self._context, hosted.replica.leadership
         may_redirect = fetcher.may_read_followers and fetcher.rack and not fetcher.is_follower
@@ -160,8 +159,8 @@ def replica_fetch(fetcher: Fetcher, requested: FetchPartition) -> ReplicaFetch:
 def _consumer_decision(
     replica: Replica[PartitionLog], fetcher: Fetcher, requested: FetchPartition
 ) -> FetchDecision:
-    """Decide on a consumer's fetch: it may read below the high watermark, from the leader or, if its client supports
-    that, from a follower (KIP-392)."""
+    """Decide on a consumer's fetch: it may read below the high watermark of the leader or, if the client supports it,
+    of a follower (KIP-392)."""
     error = replica.check_leader(requested.current_leader_epoch)
     if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and fetcher.may_read_followers:
         error = ErrorCode.NONE
@@ -182,7 +181,7 @@ def failed_partition(requested: FetchPartition, error: ErrorCode) -> ReadPartiti
 
 
 def _aborted(hosted: HostedPartition, offset: int, records: bytes) -> list[AbortedTransaction]:
-    """The aborted transactions in these records, for consumers that read committed records only."""
+    """Return the aborted transactions in these records, for consumers that read only committed records."""
     if not records:
         return []
     found = hosted.log.aborted_transactions(offset, end_offset_of(records))

@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227): requests and responses name only partitions that changed.
+"""Incremental fetch sessions (KIP-227): requests and responses contain only partitions that changed.
 
-A session remembers the partitions of a fetcher, in the order in which they are served: one with records goes to the
-end, so that a busy partition does not starve the others. Each request of a session has the next epoch, so a request
-or response that was lost is noticed, and the fetcher begins a new session.
+A session remembers the partitions of a fetcher, in the order in which they are served: a partition with records moves
+to the end, so that a busy partition does not starve the others. Each request of a session has the next epoch, so that
+a lost request or response is detected, and the fetcher begins a new session.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**31 - 1
 MAX_SESSION_ID: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000.0
-"""Minimum age of an unused session, or of one smaller than the new one, for its eviction."""
+"""The time after which an unused session can be evicted, and the age from which a new session of higher priority can
+evict another."""
 
 PartitionKey = tuple[object, int]
 """(topic id or name, partition number)"""
@@ -30,7 +31,7 @@ Q = TypeVar("Q")
 
 
 class PartitionResult(Protocol):
-    """A partition in a response, as `fetch_response.PartitionData`."""
+    """A partition in a response, such as `fetch_response.PartitionData`."""
 
     error_code: int
     high_watermark: int
@@ -47,16 +48,14 @@ R = TypeVar("R", bound=PartitionResult)
 
 
 class _CachedPartition(Generic[Q]):
-    """A partition in a session: its last request, and what the fetcher knows of the leader.
-
-    `is_served`: whether this request was served before, without an error.
-    """
+    """A partition in a session: its last request, and the offsets of the leader that the fetcher knows."""
 
     __slots__ = ("high_watermark", "is_served", "log_start_offset", "requested")
 
     def __init__(self, requested: Q) -> None:
         self.requested = requested
         self.is_served = False
+        """Whether `requested` was served before, without an error."""
         self.high_watermark = -1
         self.log_start_offset = -1
 
@@ -94,7 +93,7 @@ class _Session(Generic[Q]):
 
 
 class SessionFetch(Generic[Q]):
-    """One fetch: the partitions to read, in this order, and the session that its response belongs to."""
+    """One fetch: the partitions to read, in order, and the session to which its response belongs."""
 
     def __init__(
         self,
@@ -114,9 +113,11 @@ class SessionFetch(Generic[Q]):
         self._uses_topic_ids = uses_topic_ids
 
     def unread(self, is_unchanged: Callable[[PartitionKey, Q, int, int], bool]) -> list[PartitionKey]:
-        """Return the partitions to read: without a session all, otherwise those whose request is new and those that
-        have changed. `is_unchanged` is called with the key, the request, and the high watermark and log start offset
-        that the fetcher knows."""
+        """Return the partitions to read: all without a session, otherwise partitions with a new request or a change.
+
+        `is_unchanged` is called with the key, the request, and the high watermark and log start offset that the
+        fetcher knows.
+        """
         session = self._session
         if session is None:
             return list(self.partitions)
@@ -128,7 +129,7 @@ class SessionFetch(Generic[Q]):
         ]
 
     def delay(self, results: Mapping[PartitionKey, PartitionResult]) -> list[PartitionKey]:
-        """Record what was read before a delay, and return the partitions to read again after it."""
+        """Record what was read before a delay, and return the partitions to read again afterwards."""
         if self._session is not None:
             for key, result in results.items():
                 known = self._session.partitions.get(key)
@@ -147,9 +148,9 @@ class SessionFetch(Generic[Q]):
     def respond(
         self, results: Mapping[PartitionKey, R], now_ms: float
     ) -> tuple[ErrorCode, int, Mapping[PartitionKey, R]]:
-        """Return top-level error, session id and the results to send. Called once, when the fetch is complete.
+        """Return the top-level error, the session id and the results to send. Called when the fetch is complete.
 
-        `results`: of all partitions, or of those that may have `changed` partitions.
+        `results` may omit partitions that `changed` did not return.
         """
         session = self._session
         if session is None:
@@ -174,9 +175,9 @@ class SessionFetch(Generic[Q]):
         return ErrorCode.NONE, session.id, changed
 
     def respond_nothing(self) -> tuple[ErrorCode, int]:
-        """Return top-level error and session id of a response without results; what was read counts as not sent.
+        """Return the top-level error and the session id of a response without results; nothing counts as sent.
 
-        A new session is not created: the client requests it again.
+        No new session is created; the client requests it again.
         """
         session = self._session
         if session is None:
@@ -187,19 +188,19 @@ class SessionFetch(Generic[Q]):
 
 
 class FetchSessions(Generic[Q]):
-    """The sessions of a broker. When all slots are taken, an unused session is evicted, or one of lower priority than
-    the new one: followers have priority over consumers, and larger sessions over smaller ones.
+    """The fetch sessions of a broker; `randrange` is a method of `Entropy`.
 
-    `randrange`: see `Entropy`.
+    When all slots are taken, a new session evicts an unused session or a session of lower priority: followers have
+    priority over consumers, and larger sessions over smaller ones.
     """
 
     def __init__(self, randrange: Callable[[int], int], slots: int) -> None:
         self.evictions = 0
-        """Number of sessions that were evicted."""
+        """The number of evicted sessions."""
         self._randrange = randrange
         self._slots = slots
         self._sessions: dict[int, _Session[Q]] = {}
-        """Least recently used first."""
+        """Session id -> session, least recently used first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -220,7 +221,7 @@ class FetchSessions(Generic[Q]):
         is_follower: bool,
         uses_topic_ids: bool,
     ) -> SessionFetch[Q] | ErrorCode:
-        """Begin a fetch. Returns the top-level error of a request that does not continue its session."""
+        """Begin a fetch. Returns a top-level error if the request does not continue its session."""
         if epoch in (FIRST_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             return SessionFetch(requested, self, None, epoch == FIRST_EPOCH, is_follower, uses_topic_ids)

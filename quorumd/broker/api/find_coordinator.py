@@ -20,8 +20,11 @@ NO_BROKER: Final = -1
 
 
 class FindCoordinatorApis:
-    """Handles FindCoordinator. `topics`: the internal topic of each key type. `endpoint(session, broker id)`: the
-    endpoint of a broker for the client of a session, None if there is none now."""
+    """Handles FindCoordinator.
+
+    `topics` are the internal topics by key type. `endpoint(session, broker id)` returns the endpoint of a broker for
+    the client of a session, None if there is none now.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Administration of groups: ListGroups, DescribeGroups and DeleteGroups."""
+"""The APIs that administer groups: ListGroups, DescribeGroups and DeleteGroups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quorumd.protocol.messages.list_groups_response import ListedGroup, ListGrou
 from quorumd.protocol.routes import Route, Session
 
 NOT_FOUND_SINCE: Final = 6
-"""The first version of DescribeGroups that reports an unknown group as an error; earlier ones describe it as Dead."""
+"""The first version of DescribeGroups with an error for an unknown group; earlier versions describe it as Dead."""
 
 _Collect = Callable[[int, ErrorCode], None]
 
@@ -100,7 +100,7 @@ class GroupAdminApis:
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    # Between generations no assignor is selected, so there is no subscription to show.
+    # Between generations no assignor is selected, so members have no metadata to show.
     is_stable = group.state is GroupState.STABLE
     members = [
         DescribedGroupMember(

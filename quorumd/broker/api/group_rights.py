@@ -91,7 +91,7 @@ def member_of_group(check: Check[GroupMemberRequest]) -> Ruling:
 
 
 def consumer_group_heartbeat(check: Check[ConsumerGroupHeartbeatRequest]) -> Ruling:
-    """READ on the group, DESCRIBE on the topics that it subscribes to."""
+    """READ on the group, DESCRIBE on the topics to which the member subscribes by name."""
     refused = member_of_group(check)
     if refused is not None:
         return refused
@@ -143,7 +143,7 @@ def txn_offset_commit(check: Check[TxnOffsetCommitRequest]) -> Ruling:
 
 
 def offset_fetch(check: Check[OffsetFetchRequest]) -> Ruling:
-    """DESCRIBE on the groups and on the topics. A request for all topics of a group gets those with that right."""
+    """DESCRIBE on the groups and on the topics. A request for all topics gets those with DESCRIBE."""
     message, wire = check.message, offset_fetch_response
     if check.request.api_version < GROUPS_SINCE:
         return _offset_fetch_of_one(check)
@@ -185,8 +185,7 @@ def _refused_offsets(topic: OffsetFetchRequestTopics) -> offset_fetch_response.O
 
 
 def _offset_fetch_of_one(check: Check[OffsetFetchRequest]) -> Ruling:
-    """Check a version with a single group, whose error is at the top level since version 2 and at each partition
-    before."""
+    """Check a version with one group, whose error is at the top level since version 2, in partitions before."""
     message, wire = check.message, offset_fetch_response
 
     def refuse(
@@ -284,7 +283,7 @@ def _add_group_operations(
 
 
 def consumer_group_describe(check: Check[ConsumerGroupDescribeRequest]) -> Ruling:
-    """DESCRIBE on the groups and on the topics that they use."""
+    """DESCRIBE on the groups and on the topics that their members are assigned."""
     message, wire = check.message, consumer_group_describe_response
     allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.GROUP, message.group_ids)
     added = [
@@ -330,7 +329,7 @@ def delete_groups(check: Check[DeleteGroupsRequest]) -> Ruling:
 
 
 def list_groups(check: Check[Message]) -> Ruling:
-    """DESCRIBE on the cluster, or on each group that is listed."""
+    """DESCRIBE on the cluster or on each listed group."""
     if check.access.allows_cluster(Operation.DESCRIBE, logs_denied=False):
         return None
 
@@ -343,7 +342,7 @@ def list_groups(check: Check[Message]) -> Ruling:
 
 
 def init_producer_id(check: Check[InitProducerIdRequest]) -> Ruling:
-    """WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster or WRITE on any topic."""
+    """WRITE on the transactional id; without one, IDEMPOTENT_WRITE on the cluster or WRITE on any topic."""
     transactional_id, access = check.message.transactional_id, check.access
     if transactional_id is not None:
         if _may_transact(check, Operation.WRITE, transactional_id):
@@ -357,7 +356,7 @@ def init_producer_id(check: Check[InitProducerIdRequest]) -> Ruling:
 
 
 def add_partitions_to_txn(check: Check[AddPartitionsToTxnRequest]) -> Ruling:
-    """CLUSTER_ACTION for requests of brokers, WRITE on the transactional id and the topics for those of clients."""
+    """CLUSTER_ACTION for brokers, WRITE on the transactional id and on the topics for clients."""
     message, wire = check.message, add_partitions_to_txn_response
     if check.request.api_version >= BROKERS_ADD_SINCE:
         if check.access.allows_cluster(Operation.CLUSTER_ACTION):
@@ -377,7 +376,7 @@ def add_partitions_to_txn(check: Check[AddPartitionsToTxnRequest]) -> Ruling:
     kept, refused = check.split(topics, Operation.WRITE)
     if not refused:
         return None
-    # The transaction gets all of the partitions or none.
+    # Either all partitions are added to the transaction or none.
     results = [refuse(topic, DENIED_TOPIC) for topic in refused]
     results += [refuse(topic, int(ErrorCode.OPERATION_NOT_ATTEMPTED)) for topic in kept]
     return wire.AddPartitionsToTxnResponse(0, 0, [], results)
@@ -426,7 +425,7 @@ def write_txn_markers(check: Check[WriteTxnMarkersRequest]) -> Ruling:
 
 
 def describe_transactions(check: Check[DescribeTransactionsRequest]) -> Ruling:
-    """DESCRIBE on the transactional ids, and on the topics that the response names."""
+    """DESCRIBE on the transactional ids and on the topics in the response."""
     message, wire = check.message, describe_transactions_response
     ids = message.transactional_ids
     allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
@@ -442,7 +441,7 @@ def describe_transactions(check: Check[DescribeTransactionsRequest]) -> Ruling:
 
 
 def list_transactions(check: Check[Message]) -> Ruling:
-    """DESCRIBE on each transactional id that is listed."""
+    """DESCRIBE on each listed transactional id."""
 
     def hook(response: ListTransactionsResponse) -> None:
         ids = [state.transactional_id for state in response.transaction_states]
@@ -478,4 +477,4 @@ GROUP_RULES: Final[Mapping[int, Rule]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions,
     ApiKey.LIST_TRANSACTIONS: list_transactions,
 }
-"""The rules by API."""
+"""The rules by API key."""

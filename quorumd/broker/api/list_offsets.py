@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: positions in a log by timestamp and by leader epoch."""
+"""ListOffsets and OffsetForLeaderEpoch: look up offsets in a log by timestamp and by leader epoch."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SINCE_VERSION: Final = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Special timestamps, and the first version of ListOffsets that has them."""
+"""Special timestamp -> the first version of ListOffsets that supports it."""
 NOT_AVAILABLE_SINCE: Final = 5
-"""The first version that knows OFFSET_NOT_AVAILABLE."""
+"""The first version with OFFSET_NOT_AVAILABLE; earlier versions have LEADER_NOT_AVAILABLE."""
 EPOCHS_SINCE: Final = 4
 DEBUGGING_CONSUMER: Final = -2
-"""The replica id of a debugging consumer, which followers serve too."""
+"""The replica id of a debugging consumer, which may read from followers."""
 
 
 class ListOffsetsApis:
@@ -56,7 +56,7 @@ class ListOffsetsApis:
         )
 
     def list_offsets(self, session: Session, request: Request[ListOffsetsRequest]) -> None:
-        """Look up offsets by timestamp. A partition that is named twice gets INVALID_REQUEST, as in Kafka."""
+        """Look up offsets by timestamp. A repeated partition gets INVALID_REQUEST, as in Kafka."""
         message = request.message
         named = [(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions]
         repeated = {each for each, count in Counter(named).items() if count > 1}
@@ -150,5 +150,5 @@ def _lookup(
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_of_timestamp(timestamp, end)
     if found is not None and found.offset < end:
         return ListOffsetsPartitionResponse(number, 0, found.timestamp_ms, found.offset, found.epoch)
-    # A record that the previous leader committed may be above the high watermark.
+    # A record that was committed under the previous leader may be above the high watermark.
     return _failed(partition, ErrorCode.OFFSET_NOT_AVAILABLE if is_uncertain else ErrorCode.NONE)

@@ -42,7 +42,7 @@ class LogDirApis:
         )
 
     def describe_log_dirs(self, session: Session, request: Request[DescribeLogDirsRequest]) -> None:
-        """List the log directories, with the sizes of the requested partitions or, if none are named, of all."""
+        """List the log directories with the sizes of the requested partitions, or of all if none are requested."""
         topics = request.message.topics
         wanted: set[tuple[str, int]] | None = None
         if topics is not None:
@@ -69,8 +69,7 @@ class LogDirApis:
         return DescribeLogDirsResult(0, directory.path, list(topics.values()), *space, is_cordoned)
 
     def alter_replica_log_dirs(self, session: Session, request: Request[AlterReplicaLogDirsRequest]) -> None:
-        """Move replicas to other log directories. A success means that the move has begun and will survive a
-        restart."""
+        """Move replicas to other log directories. A success means that the move will survive a restart."""
         topics: dict[str, AlterReplicaLogDirTopicResult] = {}
         undecided: list[tuple[str, str, AlterReplicaLogDirPartitionResult]] = []
         for directory in request.message.dirs:
@@ -95,7 +94,7 @@ class LogDirApis:
 
 
 def _described(hosted: HostedPartition) -> Iterable[tuple[LogDirectory, DescribeLogDirsPartition]]:
-    """The log of a partition, and that of its future replica."""
+    """Yield the log of a partition and the log of its future replica, each with its directory."""
     log, future = hosted.log, hosted.future
     lag = max(0, hosted.replica.high_watermark - log.end_offset)
     yield hosted.directory, DescribeLogDirsPartition(hosted.id.number, log.size_bytes, lag)

@@ -1,4 +1,4 @@
-"""Metadata and DescribeCluster as a broker responds to them: from the committed records of the metadata log."""
+"""Metadata and DescribeCluster of brokers, which respond from the committed records of the metadata log."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from quorumd.protocol.messages.metadata_response import (
 from quorumd.protocol.routes import Route, Session
 
 SLICE_PARTITIONS: Final = 400
-"""Partitions of a large topic that are described without a pause for other requests."""
+"""The number of partitions of a large topic that are described per slice."""
 
 
 class MetadataApis:
-    """Lists the unfenced brokers with an endpoint of this listener. A topic that does not exist may be created."""
+    """Handles Metadata, which may create missing topics, and DescribeCluster."""
 
     def __init__(self, context: BrokerApiContext) -> None:
         self._context = context
@@ -60,8 +60,7 @@ class MetadataApis:
     # Metadata
 
     def metadata(self, session: Session, request: Request[MetadataRequest]) -> None:
-        """Describe brokers and topics, in slices if there are many. The response waits for the topics that the
-        request creates."""
+        """Describe brokers and topics, in slices if there are many. The response waits for topics to be created."""
         requested = request.message.topics
         entries: Callable[[], Iterator[TopicEntry | None]]
         missing: dict[str, NewTopic] = {}
@@ -85,7 +84,7 @@ class MetadataApis:
             respond()
 
     def _response(self, listener: str, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-        """Build the response with these topics, for clients of a listener."""
+        """Build the response with these topics and the unfenced brokers that have an endpoint of the listener."""
         context = self._context
         brokers = [
             MetadataResponseBroker(broker_id, found[0].host, found[0].port, found[1])
@@ -96,12 +95,12 @@ class MetadataApis:
         return MetadataResponse(0, brokers, cluster_id, self._controller_id(), topics)
 
     def _controller_id(self) -> int:
-        """Return the id of this broker: clients send requests for the controller to it, and it forwards them."""
+        """Return the id of this broker, which forwards requests for the controller; -1 while it is fenced."""
         own_id = self._context.settings.broker_id
         return own_id if self._context.unfenced(own_id) is not None else NO_LEADER
 
     def _missing_topics(self, requested: Iterable[MetadataRequestTopic]) -> dict[str, NewTopic]:
-        """The topics that do not exist and have valid names, with the defaults of this broker."""
+        """Return the requested topics that do not exist and have valid names, with the defaults of this broker."""
         existing = self._context.metadata.image.topic_ids
         return {
             name: self._context.topic_defaults(name)
@@ -116,8 +115,8 @@ class MetadataApis:
         described = metadata_partitions(context.metadata.image, entry.partitions, numbers, shared)
         are_served = True
         for partition in described:
-            # Announcing the leader before it can append would fail the first batches, and their retries could be
-            # reordered.
+            # If the leader were named before it can append, the first batches would fail, and their retries could
+            # be reordered.
             if partition.leader_id == context.settings.broker_id and not context.partitions.is_served(
                 PartitionId(topic_id, partition.partition_index)
             ):

@@ -14,7 +14,7 @@ from quorumd.controller.partition import PartitionId
 
 MAX_WAIT_MS: Final = 500.0
 FIRST_CHECK_MS: Final = 1.0
-"""The delay of the first check; it doubles with every further one."""
+"""The delay of the first check; it doubles with every further check."""
 
 
 class NewTopics:
@@ -24,8 +24,8 @@ class NewTopics:
         self._context = context
 
     def when_served(self, names: Collection[str], callback: Callable[[], None]) -> None:
-        """Call back once each topic has been refused, or exists and this broker serves the partitions that it leads;
-        after MAX_WAIT_MS at the latest."""
+        """Call back once each topic has either been refused or exists, and this broker serves the partitions that it
+        leads; at the latest after MAX_WAIT_MS."""
         clock = self._context.clock
         deadline_ms = clock.now_ms() + MAX_WAIT_MS
 

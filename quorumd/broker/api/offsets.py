@@ -1,4 +1,4 @@
-"""Committed offsets: OffsetCommit, OffsetFetch and OffsetDelete."""
+"""The APIs of committed offsets: OffsetCommit, OffsetFetch and OffsetDelete."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from quorumd.protocol.messages.offset_fetch_response import (
 from quorumd.protocol.routes import Route, Session
 
 IDS_SINCE: Final = 10
-"""The first version in which OffsetCommit and OffsetFetch name topics by id."""
+"""The first version in which OffsetCommit and OffsetFetch identify topics by id."""
 GROUPS_SINCE: Final = 8
 TOP_LEVEL_ERROR_SINCE: Final = 2
 
@@ -193,7 +193,7 @@ class OffsetApis:
         )
 
     def offset_delete(self, session: Session, request: Request[OffsetDeleteRequest]) -> None:
-        """Delete committed offsets of topics that no member subscribes to."""
+        """Delete committed offsets of topics to which no member subscribes."""
         message = request.message
         image = self._metadata.image
         requested = [

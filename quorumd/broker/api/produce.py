@@ -1,4 +1,4 @@
-"""Produce: batches of producers, appended in the order in which they arrive."""
+"""Produce: appends the batches of producers in the order in which they arrive."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ ADMIN_CLIENT: Final = "__admin_client"
 """The client id that may write to internal topics."""
 ABORTABLE_SINCE: Final = 11
 BROKER_ADDS_SINCE: Final = 12
-"""The first version with which the leader adds partitions to the transaction of a client (KIP-890)."""
+"""The first version for which the leader adds partitions to the client's transaction (KIP-890)."""
 _RETRIABLE: Final = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.CONCURRENT_TRANSACTIONS,
 )
-"""Errors that producers do not expect from a leader; they get NOT_ENOUGH_REPLICAS instead, on which they retry. From
-BROKER_ADDS_SINCE on they expect the last of these."""
+"""Errors of a coordinator that producers do not expect from a leader. They get NOT_ENOUGH_REPLICAS instead, which
+they retry; from version BROKER_ADDS_SINCE on, they expect CONCURRENT_TRANSACTIONS."""
 _ATTRIBUTES_LOW_BYTE: Final = 22
 _CODEC_MASK: Final = 0x07
 
@@ -158,9 +158,12 @@ def _verification_error(error: ErrorCode, version: int) -> tuple[ErrorCode, str]
 def _refusal(
     request: Request[ProduceRequest], topic: str, records: bytes | None
 ) -> tuple[ErrorCode, str] | None:
-    """Return the error and the message of a batch that is refused without looking at its log; None if it is not."""
+    """Return the error and message for a batch that is refused before its log is read, None if it is accepted."""
     if not records:
-        return ErrorCode.INVALID_RECORD, "a produce request has one batch per partition; this one has none"
+        return (
+            ErrorCode.INVALID_RECORD,
+            "a produce request must have one batch per partition; this one has none",
+        )
     if topic in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT:
         return ErrorCode.INVALID_TOPIC, f"clients cannot write to the internal topic {topic}"
     is_zstd = len(records) > _ATTRIBUTES_LOW_BYTE and records[_ATTRIBUTES_LOW_BYTE] & _CODEC_MASK == ZSTD
@@ -173,13 +176,13 @@ def _refusal(
 
 
 class _PendingProduce:
-    """A request whose partitions may wait for their results. `open`: the number of those that do, plus one while the
-    request is being read."""
+    """A request whose partitions may wait for their results."""
 
     def __init__(self, context: BrokerApiContext, session: Session, request: Request[ProduceRequest]) -> None:
         self.request = request
         self.response = ProduceResponse()
         self.open = 1
+        """The number of partitions without a result, plus one while the request is being read."""
         self._context = context
         self._session = session
         self._errors: list[str] = []
@@ -225,7 +228,7 @@ class _PendingProduce:
         if self.request.message.acks != 0:
             self._session.respond(self.request, self.response)
         elif self._errors:
-            # The producer expects no response: only a closed connection makes it look for the leader again.
+            # The producer expects no response: only a closed connection makes it refresh its metadata.
             logger.info(
                 "closing the connection from %s: Produce with acks=0 failed: %s",
                 self._session.origin.peer,

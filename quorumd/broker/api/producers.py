@@ -17,7 +17,7 @@ from quorumd.protocol.routes import Handler, Route, Session
 
 class ProducerApis:
     """Handles InitProducerId and DescribeProducers. `init_transactional` handles InitProducerId with a transactional
-    id; None without a transaction coordinator."""
+    id; it is None without a transaction coordinator."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ProducerApis:
         )
 
     def init_producer_id(self, session: Session, request: Request[InitProducerIdRequest]) -> None:
-        """Return a new producer id, whatever id an idempotent producer had before."""
+        """Return a new producer id, even if an idempotent producer sends its previous one."""
         transactional_id = request.message.transactional_id
         if transactional_id is not None:
             if not transactional_id:

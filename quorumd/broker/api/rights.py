@@ -1,8 +1,8 @@
 """The ACL operations that requests about topics require, as rules that check a request before its handler runs.
 
 A rule removes from the request what the client may not access. It returns None, an `Extend` that adds the results of
-the removed items to the response, or a complete response. Errors are those of Kafka's brokers; a topic that the
-client may not describe is reported as unknown."""
+the removed items to the response, or a complete response. The errors are the same as in Kafka; the result of
+a removed item contains only what the request names."""
 
 from __future__ import annotations
 
@@ -62,11 +62,7 @@ R = TypeVar("R", bound=Message)
 
 
 class Extend(Generic[R]):
-    """The request may be handled, and then `hook` extends the response.
-
-    `is_complete`: the whole request was refused, so the hook extends an empty response. `extend_part`: extends the
-    items of a part of a response that is sent in parts; the hook extends the last part.
-    """
+    """The request may be handled; then the response is extended."""
 
     def __init__(
         self,
@@ -75,8 +71,11 @@ class Extend(Generic[R]):
         extend_part: Callable[[R], None] = lambda part: None,
     ) -> None:
         self.hook = hook
+        """Extends the response, or its last part."""
         self.is_complete = is_complete
+        """Whether the whole request was refused, so that the hook extends an empty response."""
         self.extend_part = extend_part
+        """Extends each part but the last of a response that is sent in parts."""
 
 
 class Close:
@@ -84,11 +83,11 @@ class Close:
 
 
 Ruling = Message | Extend[Any] | Close | None
-"""A complete response, an extension of the response, or None: the whole request is allowed."""
+"""A complete response, an extension of the response, or None if the whole request is allowed."""
 
 
 class Check(Generic[M_co]):
-    """A request to be checked, with the access of its client and the metadata of this node."""
+    """A request to check, with the access of its client and the metadata of this node."""
 
     __slots__ = ("access", "image", "message", "request")
 
@@ -99,7 +98,7 @@ class Check(Generic[M_co]):
         self.message: M_co = request.message
 
     def topic_name(self, item: object) -> str | None:
-        """The name of a topic that a request names or identifies; None for an unknown id, which no ACL protects."""
+        """The name of a topic in a request, by name or by id; None for an unknown id, which no ACL protects."""
         topic_id = getattr(item, "topic_id", ZERO_UUID)
         if topic_id != ZERO_UUID:
             topic = self.image.topics.get(topic_id)
@@ -110,7 +109,7 @@ class Check(Generic[M_co]):
     def split(
         self, items: Iterable[T], operation: int, *, logs_denied: bool = True
     ) -> tuple[list[T], list[T]]:
-        """Split items that name topics into those on which the client may do the operation, and the others."""
+        """Split items that name topics into (allowed, refused), by whether the client may do the operation."""
         known: dict[str, bool] = {}
         kept: list[T] = []
         refused: list[T] = []
@@ -127,9 +126,9 @@ class Check(Generic[M_co]):
     def filter(
         self, items: list[T], operation: int, results: str, refuse: Callable[[T], MessageStruct]
     ) -> Ruling:
-        """Keep the allowed items in a list of the request; `refuse` builds the results of the others.
+        """Keep the allowed items in a list of the request; `refuse` builds the results of the refused ones.
 
-        `results` is the field of the response with the results.
+        `results` is the name of the field of the response that contains the results.
         """
         kept, refused = self.split(items, operation)
         if not refused:
@@ -195,7 +194,7 @@ def list_offsets(check: Check[ListOffsetsRequest]) -> Ruling:
 
 
 def metadata(check: Check[MetadataRequest]) -> Ruling:
-    """DESCRIBE on the topics, and CREATE on those that would be created. A request for all topics gets those with
+    """DESCRIBE on the topics, and CREATE on topics that would be created. A request for all topics gets those with
     DESCRIBE."""
     message, image = check.message, check.image
     version = check.request.api_version
@@ -252,7 +251,7 @@ def _split_creatable(
 
 
 def _refused_metadata(item: MetadataRequestTopic) -> metadata_response.MetadataResponseTopic:
-    """Build the result of a refused topic, which discloses only what the request contains: its name or id."""
+    """Build the result of a refused topic, with only what the request contains: its name or its id."""
     if item.topic_id != ZERO_UUID:
         return metadata_response.MetadataResponseTopic(DENIED_TOPIC, None, item.topic_id)
     return metadata_response.MetadataResponseTopic(DENIED_TOPIC, item.name)
@@ -276,8 +275,8 @@ def cluster_operations(access: Access) -> int:
 
 
 def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> Ruling:
-    """DESCRIBE on the topics. A request for all topics gets those with DESCRIBE that its page can hold, and the next
-    one as its cursor."""
+    """DESCRIBE on the topics. A request for all topics gets the topics with DESCRIBE that fit into its page, and the
+    next one as the cursor."""
     message = check.message
     refused: list[TopicRequest] = []
     rest: list[str] = []
@@ -291,7 +290,7 @@ def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> R
     else:
         message.topics, refused = check.split(message.topics, Operation.DESCRIBE)
     if begin and all(topic.name != begin for topic in message.topics):
-        # The page begins after a topic that is hidden or has been deleted.
+        # The cursor names a topic that is hidden or has been deleted.
         message.cursor = None
         message.topics = [topic for topic in message.topics if topic.name >= begin]
     added = [
@@ -376,7 +375,7 @@ def alter_replica_log_dirs(check: Check[AlterReplicaLogDirsRequest]) -> Ruling:
 
 
 def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
-    """No operation to describe brokers; DESCRIBE on the cluster for its authorized operations."""
+    """Nothing for the brokers, DESCRIBE on the cluster for its authorized operations."""
     if not check.message.include_cluster_authorized_operations:
         return None
 
@@ -387,7 +386,7 @@ def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
 
 
 def requires_cluster(operation: Operation) -> Rule:
-    """The rule of an API that requires one operation on the cluster and whose response has a top-level error."""
+    """Return the rule of an API that requires an operation on the cluster; its response has a top-level error."""
 
     def rule(check: Check[Message]) -> Ruling:
         if check.access.allows_cluster(operation):

@@ -1,4 +1,4 @@
-"""Responses to Metadata in slices: a topic may have more partitions than one slice.
+"""Builds responses to Metadata in slices; a topic may have more partitions than one slice.
 
 The encoded partitions of a large topic are shared by all responses until the topic or a broker changes, so that many
 clients that request it at once cost little more than one.
@@ -29,9 +29,9 @@ from quorumd.protocol.wire import Message
 MAX_SHARED_BYTES: Final = 8 * 1024 * 1024
 MAX_SHARED_TOPICS: Final = 8
 COPIES_PER_UNIT: Final = 64
-"""The number of partitions that are copied in the time that one takes to describe."""
+"""The number of partitions that can be copied in the time it takes to describe one."""
 BYTES_PER_UNIT: Final = 4096
-"""The number of bytes of a response that are joined and sent in that time."""
+"""The number of bytes of a response that can be joined and sent in the time it takes to describe a partition."""
 
 
 BuildResponse = Callable[[list[MetadataResponseTopic]], MetadataResponse]
@@ -39,14 +39,14 @@ BuildResponse = Callable[[list[MetadataResponseTopic]], MetadataResponse]
 
 
 class TopicEntry(NamedTuple):
-    """A topic in a response: its description without partitions, and its partitions."""
+    """A topic in a response: its description without partitions, and its partitions by number."""
 
     head: MetadataResponseTopic
     partitions: Mapping[int, Partition]
 
 
 def all_topics(image: Callable[[], ClusterImage]) -> Iterator[TopicEntry]:
-    """Yield all topics as Metadata describes them; one that is deleted meanwhile may be missing."""
+    """Yield all topics as Metadata describes them; a topic that is deleted meanwhile may be missing."""
     for name in image().topic_ids.names():
         topic = image().topic_by_name(name)
         if topic is not None:
@@ -54,7 +54,7 @@ def all_topics(image: Callable[[], ClusterImage]) -> Iterator[TopicEntry]:
 
 
 def requested_topic(image: ClusterImage, topic_id: KafkaUuid, name: str) -> TopicEntry:
-    """Return the topic with this id or name as Metadata describes it; if it does not exist, with an error."""
+    """Return the topic with this id or name as Metadata describes it, with an error if it does not exist."""
     if topic_id != ZERO_UUID:
         topic, error = image.topics.get(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
@@ -79,7 +79,7 @@ def requested_topics(
 
 
 class LargeTopic:
-    """The partitions of one revision of a topic, and those that are encoded, by version and position."""
+    """The partitions of one revision of a topic, and their encoded slices by (API version, position)."""
 
     def __init__(self, entry: TopicEntry, revision: Hashable) -> None:
         self.head = entry.head
@@ -90,7 +90,7 @@ class LargeTopic:
 
 
 class LargeTopics:
-    """A cache of the large topics that were described last. `max_bytes` bounds their encoded partitions."""
+    """A cache of the large topics that were described last; `max_bytes` limits their encoded partitions."""
 
     def __init__(self, max_bytes: int = MAX_SHARED_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -98,7 +98,7 @@ class LargeTopics:
         self._topics: dict[KafkaUuid, LargeTopic] = {}
 
     def get(self, entry: TopicEntry, revision: Hashable) -> LargeTopic:
-        """Return the topic as of now; `revision` differs if any of its content does."""
+        """Return the current topic; `revision` changes whenever its content does."""
         topic_id = entry.head.topic_id
         known = self._topics.get(topic_id)
         if known is None or known.revision != revision:
@@ -109,7 +109,7 @@ class LargeTopics:
         return known
 
     def keep(self, topic: LargeTopic, key: tuple[int, int], encoded: bytes) -> None:
-        """Keep encoded partitions for other responses; drop the oldest if there are too many."""
+        """Keep encoded partitions for other responses; drop the oldest topics if the cache is full."""
         topic_id = topic.head.topic_id
         if self._topics.get(topic_id) is not topic or len(encoded) > self._max_bytes:
             return
@@ -128,17 +128,19 @@ class LargeTopics:
 
 
 class Described(NamedTuple):
-    """Partitions of a response. `is_lasting`: whether they depend on nothing but the revision of their topic."""
+    """Partitions of a response."""
 
     partitions: list[MetadataResponsePartition]
     is_lasting: bool = True
+    """Whether the partitions depend only on the revision of their topic, so that they can be cached."""
 
 
 class TopicSource(NamedTuple):
     """The image behind a response.
 
     `revision(topic_id)` changes when the result of `describe(entry, numbers, shared)` may have changed for the topic.
-    `when_committed(callback)` calls back with whether the current content of the image is committed.
+    `when_committed(callback)` calls back with True once the current content of the image is committed, or with False
+    if it may never be.
     """
 
     revision: Callable[[KafkaUuid], Hashable]
@@ -149,12 +151,12 @@ class TopicSource(NamedTuple):
 
 
 class TopicListingTask:
-    """Satisfies `SlicedTask`; a unit is a topic or a partition. `topics` yields None for work without a topic.
+    """A `SlicedTask` whose unit is a topic or a partition. `topics` yields None for work without a topic.
 
-    A topic is described as of the time of its turn, whatever changes while its partitions are encoded.
-    `build(topics)` builds the response after the last slice: with all topics if it is the only slice, else with none,
-    since they are in `encoded`; `extend(part)` extends topics before they are encoded, and may remove them.
-    `on_complete` gets the response once all of it is committed; `on_lost()` is called if it may never be.
+    A topic is described in its state when its turn comes, even if it changes while its partitions are encoded.
+    `build(topics)` builds the response after the last slice: with all topics if that is the only slice, else without
+    topics, since they are in `encoded`. `extend(part)` extends topics before they are encoded, and may remove them.
+    `on_complete` gets the response once all of it is committed; `on_lost()` is called if it may never be committed.
     """
 
     def __init__(
@@ -178,7 +180,7 @@ class TopicListingTask:
         self._shared: SharedLists = {}
         self._described: list[MetadataResponseTopic] = []
         self._large: LargeTopic | None = None
-        """The topic that is too large for one slice."""
+        """The current topic, if it is too large for one slice."""
         self._next = 0
         self._uncommitted_slices = 0
         self._is_lost = False
@@ -199,7 +201,7 @@ class TopicListingTask:
             self._encode_described()
         if self.is_done:
             self._response = self._build(self._described)
-        # Each slice shows the image of its own moment, so each must be committed, not only the last.
+        # Each slice describes the image of a different time, so every slice must be committed, not only the last.
         self._uncommitted_slices += 1
         self._source.when_committed(self._on_slice_committed)
         return budget - remaining
@@ -227,7 +229,7 @@ class TopicListingTask:
         return 1 + size // COPIES_PER_UNIT
 
     def _large_slice(self, topic: LargeTopic) -> int:
-        """Add the next partitions, from the cache if another response has described them."""
+        """Add the next partitions, from the cache if another response has encoded them."""
         source, key = self._source, (self._encoded.version, self._next)
         numbers = topic.numbers[self._next : self._next + source.slice_partitions]
         encoded, cost = topic.encoded.get(key), 1
@@ -265,8 +267,10 @@ class TopicListingTask:
 
 
 class SendingTask:
-    """Satisfies `SlicedTask`: joins and sends a response in one step, charged by its size. The clients that wait for
-    the same commit are thus not all served in one iteration of the event loop."""
+    """A `SlicedTask` that joins and sends a response in one step, charged by its size.
+
+    Thus clients that wait for the same commit are not all served in one iteration of the event loop.
+    """
 
     def __init__(self, size: int, send: Callable[[], None]) -> None:
         self.is_done = False
@@ -300,14 +304,15 @@ class TopicListings:
         topics: Callable[[], Iterator[TopicEntry | None]],
         build: BuildResponse,
     ) -> None:
-        """Collect the topics in slices and send the response that `build` returns. A large one blocks the session,
-        and ends with its connection."""
+        """Describe the topics in slices, and send the response that `build` returns.
+
+        A large response blocks the session, and is cancelled when the connection is closed.
+        """
         _Listing(self, session, request, topics, build).start()
 
 
 class _Listing:
-    """One response. It drops the reference to its task at the end, so that no cycle needs the garbage
-    collector."""
+    """One response. At the end it drops its task, which refers to it, so that no reference cycle remains."""
 
     def __init__(
         self,
@@ -326,7 +331,7 @@ class _Listing:
         self._task: TopicListingTask | SendingTask | None = None
 
     def start(self) -> None:
-        """Begin, and block the session unless the response is small or already sent."""
+        """Begin, and block the session unless the response is small or has been sent."""
         session = self._session
         work = TopicListingTask(
             self._topics(),
@@ -358,7 +363,7 @@ class _Listing:
         try:
             self._encoded.add(response.topics)
         except (UnsupportedVersion, ValueError):
-            # The session fails to encode it too, reports that and closes.
+            # The session cannot encode it either; it logs the error and closes the connection.
             session.respond(self._request, response)
             return
         response.topics = []

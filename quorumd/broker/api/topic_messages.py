@@ -1,4 +1,4 @@
-"""Builds descriptions of the image's topics for responses."""
+"""Describes topics of the image in responses."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MAX_PARTITIONS = 2000
 
 
 class _Reachability(NamedTuple):
-    """The leader of a partition, NO_LEADER if it is unreachable, and its offline replicas."""
+    """The leader of a partition, NO_LEADER if it is not registered, and the offline replicas."""
 
     leader: int
     offline: Replicas
 
 
 SharedLists = dict[Replicas, list[int]]
-"""Replica lists of a message, shared by all partitions with the same replicas."""
+"""The replica lists of a message, shared by all partitions with the same replicas."""
 
 
 def metadata_head(topic: Topic) -> MetadataResponseTopic:
@@ -40,7 +40,7 @@ def metadata_head(topic: Topic) -> MetadataResponseTopic:
 
 
 def missing_topic_error(name: str) -> ErrorCode:
-    """The error for a topic name that does not exist."""
+    """Return the error for a topic that does not exist, or whose name is invalid."""
     return (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if invalid_name_reason(name) is None else ErrorCode.INVALID_TOPIC
     )

@@ -1,4 +1,4 @@
-"""Looks up topics of requests that contain names in earlier versions and ids in later ones."""
+"""Looks up topics of requests that contain topic names in earlier versions and topic ids in later ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quorumd.ids import KafkaUuid
 
 
 def topic_name(image: ClusterImage, name: str, topic_id: KafkaUuid, by_id: bool) -> str | None:
-    """Return the name of a topic that exists; None for an unknown one."""
+    """Return the name of a topic, None if it does not exist."""
     if by_id:
         topic = image.topics.get(topic_id)
         return None if topic is None else topic.name

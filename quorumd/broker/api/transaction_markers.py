@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a coordinator ends transactions in the partitions that this broker leads."""
+"""WriteTxnMarkers: appends the markers that end transactions to partitions that this broker leads."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ APPEND_TIMEOUT_MS: Final = 30_000.0
 
 
 class TransactionMarkerApis:
-    """Handles WriteTxnMarkers. `groups`: the group coordinators; the offsets of a transaction become visible with the
-    marker in their partition."""
+    """Handles WriteTxnMarkers.
+
+    `groups` are the group coordinators: a marker in their partition makes the offsets of the transaction visible.
+    """
 
     def __init__(self, partitions: Partitions, groups: Shards[GroupCoordinator]) -> None:
         self._partitions = partitions
@@ -44,7 +46,7 @@ class TransactionMarkerApis:
     def write(
         self, message: WriteTxnMarkersRequest, respond: Callable[[WriteTxnMarkersResponse], None]
     ) -> None:
-        """Append the markers; `respond` is called once."""
+        """Append the markers; `respond` is called once, when every marker is replicated or rejected."""
         response = WriteTxnMarkersResponse()
         open_partitions = [1]
 

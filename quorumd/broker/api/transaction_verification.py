@@ -1,4 +1,4 @@
-"""Verification that a partition is part of a producer's open transaction, before a leader appends to it (KIP-890)."""
+"""Verifies that a partition is part of a producer's open transaction before a leader appends to it (KIP-890)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from quorumd.protocol.wire import Message
 
 TIMEOUT_MS: Final = 30_000.0
 CLIENT_VERSION: Final = 2
-"""The transaction.version of clients for which the leader adds partitions."""
+"""The transaction.version of clients for which the leader adds partitions to the transaction."""
 RETRY_MS: Final = 20.0
 RETRY_MAX_MS: Final = 100.0
 """Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms: the leader waits for the previous transaction to
@@ -40,7 +40,7 @@ class _Verification(NamedTuple):
 class TransactionVerifier:
     """Verifies transactions with their coordinators, on this broker or others.
 
-    Writes that wait for the same verification share it, so that they are appended in their order.
+    Writes that wait for the same verification share it, so that they are appended in order.
     """
 
     def __init__(
@@ -68,8 +68,10 @@ class TransactionVerifier:
         adds: bool,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Call `done` once: with NONE if the partition is part of the transaction of this producer id and epoch. With
-        `adds` it becomes part of it, as clients of transaction version 2 expect."""
+        """Call `done` once, with NONE if the partition is part of the transaction of this producer id and epoch.
+
+        With `adds`, the partition is added to the transaction, as clients of transaction.version 2 expect.
+        """
         verification = _Verification(transactional_id, producer, target, adds)
         if verification in self._waiting:
             self._waiting[verification].append(done)

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that become visible when a transaction is committed."""
+"""TxnOffsetCommit: commits offsets that become visible when a transaction is committed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from quorumd.protocol.routes import Route, Session
 
 IDS_SINCE: Final = 6
 ADDS_SINCE: Final = 5
-"""From this version on the client has not sent AddOffsetsToTxn: the broker adds the partition (KIP-890)."""
+"""The first version whose clients do not send AddOffsetsToTxn: the broker adds the partition (KIP-890)."""
 
 
 class TransactionalOffsetApis:
-    """Handles TxnOffsetCommit. `verifier` adds the partition of the group to the transaction, or verifies that it is
-    part of it."""
+    """Handles TxnOffsetCommit.
+
+    `verifier` adds the partition of the group to the transaction, or verifies that the transaction includes it.
+    """
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class TransactionalOffsetApis:
 
 
 def _for_client(error: ErrorCode) -> ErrorCode:
-    """Return the error for the client, one that makes it retry if the transaction coordinator is not ready."""
+    """Return the error for the client, which has to retry if the transaction coordinator is not ready."""
     retriable = (
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,

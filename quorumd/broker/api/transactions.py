@@ -1,4 +1,4 @@
-"""Transactions: InitProducerId with a transactional id, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, and lists."""
+"""The APIs of transactional producers, except TxnOffsetCommit, and the APIs that list and describe transactions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from quorumd.protocol.routes import Route, Session
 BATCHES_SINCE: Final = 4
 """The first version of AddPartitionsToTxn with several transactions, which only brokers send."""
 FENCED_SINCE: Final = 2
-"""The first version with PRODUCER_FENCED; earlier ones have INVALID_PRODUCER_EPOCH."""
+"""The first version with PRODUCER_FENCED; earlier versions have INVALID_PRODUCER_EPOCH."""
 END_BUMPS_SINCE: Final = 5
 BROKER_ADDS_SINCE: Final = 5
 """The first version of AddPartitionsToTxn that brokers send for clients of transaction.version 2."""
@@ -50,7 +50,7 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 class TransactionApis:
-    """Handlers of the requests of transactional producers."""
+    """Handles the requests of transactional producers, and describes their transactions."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class TransactionApis:
         operation: Callable[[TransactionCoordinator, Times, int], None],
         on_error: Callable[[ErrorCode], None],
     ) -> None:
-        """Run an operation with a new producer id, or -1 if it needs none."""
+        """Run an operation with a new producer id, or with -1 if it does not need one."""
 
         def run(new_id: int) -> None:
             self._transactions.run(
@@ -102,7 +102,7 @@ class TransactionApis:
             run(-1)
 
     def init_producer_id(self, session: Session, request: Request[InitProducerIdRequest]) -> None:
-        """Give a transactional producer its id and a new epoch."""
+        """Return the producer id and a new epoch of a transactional producer."""
         message, version = request.message, request.api_version
         transactional_id = message.transactional_id or ""
         expected = (message.producer_id, message.producer_epoch)
@@ -122,7 +122,7 @@ class TransactionApis:
     # AddPartitionsToTxn and AddOffsetsToTxn
 
     def add_partitions(self, session: Session, request: Request[AddPartitionsToTxnRequest]) -> None:
-        """Add partitions to transactions, or verify that they are part of them."""
+        """Add partitions to transactions, or verify that the transactions include them."""
         message, version = request.message, request.api_version
         if version >= BATCHES_SINCE:
             self._add_batches(session, request)
@@ -163,7 +163,10 @@ class TransactionApis:
     def add(
         self, one: AddPartitionsToTxnTransaction, version: int, respond: Callable[[Errors], None]
     ) -> None:
-        """Add partitions to a transaction, or verify that they are part of it; `version` is that of the client."""
+        """Add partitions to a transaction, or verify that it includes them.
+
+        `version` is the transaction.version of the client.
+        """
         partitions = frozenset(
             TopicPartition(topic.name, number) for topic in one.topics for number in topic.partitions
         )
@@ -187,7 +190,7 @@ class TransactionApis:
         self._transactions.run(one.transactional_id, run, all_failed)
 
     def add_offsets(self, session: Session, request: Request[AddOffsetsToTxnRequest]) -> None:
-        """Add the partition of a group's offsets to a transaction."""
+        """Add the partition with the offsets of a group to a transaction."""
         message, version = request.message, request.api_version
         number = self._internal_topics.partition_of(self._offsets_topic, message.group_id)
         partitions = frozenset({TopicPartition(self._offsets_topic.name, number)})
@@ -256,11 +259,11 @@ class TransactionApis:
                 continue
             now_ms = self._transactions.times().wall_ms
             for transactional_id, known in sorted(shard.machine.transactions.items()):
-                lasts_ms = now_ms - known.start_ms if known.start_ms >= 0 else -1
+                duration_ms = now_ms - known.start_ms if known.start_ms >= 0 else -1
                 is_chosen = (
                     (not message.state_filters or known.state.title in states)
                     and (not message.producer_id_filters or known.producer_id in message.producer_id_filters)
-                    and (message.duration_filter < 0 or lasts_ms > message.duration_filter)
+                    and (message.duration_filter < 0 or duration_ms > message.duration_filter)
                 )
                 if is_chosen:
                     found.append(
