@@ -1,4 +1,4 @@
-"""One broker: its replicas follow the metadata, it serves clients, and it keeps its registration alive."""
+"""One broker: hosts replicas as the metadata requires, serves clients, and keeps its registration alive."""
 
 from __future__ import annotations
 
@@ -51,39 +51,39 @@ logger = logging.getLogger("quorumd.broker")
 
 @dataclass(frozen=True, slots=True)
 class BrokerPorts:
-    """The parts of its process that a broker uses.
-
-    `open_channel` opens one more connection to the active controller: each purpose has its own. `client` reaches the
-    other brokers. `begin` runs a task in slices. `compile_regex` compiles the regular expressions of subscriptions.
-    """
+    """The parts of its process that a broker uses."""
 
     clock: Clock
     disk: Disk
     entropy: Entropy
     client: BrokerClient
+    """Sends requests to other brokers."""
     open_channel: Callable[[], ControllerChannel]
+    """Opens another connection to the active controller; each purpose has its own."""
     begin: Callable[[SlicedTask], None]
+    """Runs a task in slices."""
     compile_regex: RegexCompiler
+    """Compiles the regular expressions of subscriptions."""
 
 
 class BrokerListener(Protocol):
     """Callbacks for the process."""
 
     def on_unfenced(self) -> None:
-        """The broker is unfenced: accept connections of clients."""
+        """Accept connections of clients: the broker is unfenced."""
 
     def on_failed(self, reason: str) -> None:
-        """The storage of the broker has failed: stop the process."""
+        """Stop the process: the storage of the broker has failed."""
 
     def on_controller_timeout(self, reason: str) -> None:
-        """See `LifecycleListener`: stop the process."""
+        """Stop the process; see `LifecycleListener`."""
 
 
 class Broker:
-    """A broker of one process; a restart creates another one.
+    """One incarnation of a broker; a restart creates another.
 
-    Call `start`, then `apply` or `load` with everything that is committed in the metadata log, from its beginning or
-    a snapshot on; `shut_down` for a graceful shutdown, or `stop` to stop at once, as a crash would.
+    Call `start`, then pass everything committed in the metadata log to `load` (a snapshot) and `apply` (a batch), in
+    order. `shut_down` shuts down gracefully; `stop` stops at once, as a crash would.
     """
 
     def __init__(self, settings: BrokerSettings, ports: BrokerPorts, listener: BrokerListener) -> None:
@@ -175,7 +175,7 @@ class Broker:
 
     @property
     def epoch(self) -> int:
-        """The broker epoch, -1 before the registration."""
+        """The broker epoch, -1 before registration."""
         return self.lifecycle.epoch
 
     @property
@@ -217,24 +217,24 @@ class Broker:
     # Metadata
 
     def apply(self, data: bytes, header: BatchHeader) -> None:
-        """Apply a committed batch of the metadata log, which `data` holds completely at `header.position`.
+        """Apply a committed batch of the metadata log; `data` contains all of it at `header.position`.
 
         Raises MalformedMessage, UnsupportedVersion.
         """
-        self._follow(self.metadata.apply(data, header))
+        self._apply_delta(self.metadata.apply(data, header))
 
     def load(self, image: ClusterImage, end_offset: int) -> None:
-        """Replace the metadata by a snapshot of the records below `end_offset`."""
-        self._follow(self.metadata.load(image, end_offset))
+        """Replace the metadata by `image`, a snapshot of the records below `end_offset`."""
+        self._apply_delta(self.metadata.load(image, end_offset))
 
-    def _follow(self, delta: MetadataDelta) -> None:
+    def _apply_delta(self, delta: MetadataDelta) -> None:
         if delta.changes_broker_configs(self.settings.broker_id):
             self._cordon()
         self.partitions.apply(delta, self._ports.clock.now_ms())
         self.coordinators.apply(delta)
 
     def _cordon(self) -> None:
-        """Cordon the directories that the configs name, and report a change."""
+        """Cordon the directories that the configs name, and report the change, if any, to the controller."""
         settings = self.settings
         paths = cordoned_paths(self.metadata.image, settings.broker_id, settings.cordoned_directories)
         if self.directories.cordon(paths):
@@ -263,7 +263,7 @@ class Broker:
         """See `LifecycleListener`."""
 
     def on_caught_up(self) -> None:
-        """See `LifecycleListener`: open the logs of this broker."""
+        """Open the logs of this broker; see `LifecycleListener`."""
         for directory in self.directories.online:
             self._mark_used(directory)
         self._has_opened_logs = True
@@ -292,18 +292,18 @@ class Broker:
         """See `LifecycleListener`."""
         self._listener.on_controller_timeout(reason)
 
-    def _on_moved(self, hosted: HostedPartition, before: LogDirectory) -> None:
+    def _on_moved(self, hosted: HostedPartition, previous: LogDirectory) -> None:
         """Save the checkpoints of both directories after a replica has moved between them."""
         self.housekeeping.appended(hosted)
-        for directory in (hosted.directory, before):
+        for directory in (hosted.directory, previous):
             for name in CHECKPOINTS:
                 self._save_checkpoint(directory, name)
 
     def _save_checkpoint(
         self, directory: LogDirectory, name: str, done: Callable[[], None] | None = None
     ) -> None:
-        all_there = [each for each in self.partitions.all() if each.directory is directory]
-        self.housekeeping.checkpoints.save(directory, name, all_there, done)
+        hosted = [each for each in self.partitions.all() if each.directory is directory]
+        self.housekeeping.checkpoints.save(directory, name, hosted, done)
 
     def _on_directory_failed(self, directory: LogDirectory) -> None:
         self.moves.directory_failed(directory)
@@ -340,7 +340,10 @@ class Broker:
     # Shutdown
 
     def shut_down(self, on_done: Callable[[], None]) -> None:
-        """Hand over the leadership of all partitions, close the logs, and call `on_done`; then call `stop`."""
+        """Shut down gracefully: hand over all leaderships, if `controlled_shutdown` is set, and close the logs.
+
+        `on_done` is called at the end; the caller then calls `stop`.
+        """
         self._on_shut_down = on_done
         if self.settings.controlled_shutdown:
             self.lifecycle.shut_down()
@@ -348,7 +351,7 @@ class Broker:
             self.on_shutdown_granted()
 
     def on_shutdown_granted(self) -> None:
-        """See `LifecycleListener`: close the logs."""
+        """Close the logs; see `LifecycleListener`."""
         if self._is_closing:
             return
         self._is_closing = True

@@ -149,7 +149,7 @@ class Coordinators:
             shard.run(lambda machine, times: machine.markers_written(transactional_id, transaction, times))
 
     def routes(self, access: AccessLookup) -> Iterable[Route]:
-        """Return the handlers. Clients get the endpoints with the name of the listener that they use."""
+        """Return the routes of all coordinators. Clients get the endpoints of the listener that they use."""
 
         def endpoint(session: Session, broker_id: int) -> BrokerEndpoint | None:
             broker = self._metadata.broker(broker_id)
@@ -177,7 +177,7 @@ class Coordinators:
         ]
 
     def apply(self, delta: MetadataDelta) -> None:
-        """Follow a change of the metadata: offsets of deleted topics are deleted."""
+        """Apply a metadata change: record that topics were created, and delete the offsets of deleted topics."""
         if delta.new_topics or delta.is_snapshot:
             self._topics.created_offset = delta.offset
         names = {topic.name for topic in delta.removed_topics}
