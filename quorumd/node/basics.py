@@ -27,12 +27,13 @@ class NodeBasics:
 
 @dataclass(frozen=True, slots=True)
 class QuorumParts:
-    """The Raft engine with its log, and the node's place in the quorum: the replica `own`. `step` passes an event to
-    the engine."""
+    """The Raft engine with its log, and this node's part in the quorum."""
 
     own: ReplicaKey
+    """The replica of this node."""
     engine: RaftEngine
     log: SegmentedLog
     identity: ClusterIdentity
     role: LeaderRole
     step: Callable[[Event], None]
+    """Passes an event to the engine."""

@@ -105,7 +105,7 @@ class _Builder:
         )
 
     def _connections(self, listener: str, private_apis: bool) -> PeerConnections:
-        """The connections to the listeners with this name of other nodes."""
+        """The connections to other nodes, on their listeners with this name."""
         ports = self.core.ports
         sasl = ports.sasl.get(listener)
         login = sasl.client if sasl is not None else None
@@ -202,7 +202,7 @@ class _Builder:
         return node
 
     def _begin_replay(self) -> bool:
-        """Begin to load the newest snapshot and to apply the committed log; return whether that is still
+        """Begin to load the newest snapshot and to apply the committed log; return whether the replay is
         incomplete."""
         core, recovered = self.core, self.recovered
         known = min(recovered.saved.known_high_watermark, core.quorum.log.end_offset)

@@ -43,7 +43,7 @@ class CommitListeners:
             self._broker.committed(high_watermark)
 
     def on_flush_completed(self) -> None:
-        """Append the records that were gathered during a flush of the log."""
+        """Append the records that accumulated during a flush of the log."""
         self._proposals.on_flush_completed()
         self._checkpointer.save_if_sealed(self._log.active_base_offset)
 

@@ -43,7 +43,7 @@ APPLY_DELAY_MS = 10.0
 class NodeCore:
     """Builds the parts around the data directory, in the order of their dependencies.
 
-    `on_stop(exit_code, reason)`: see `Lifecycle`.
+    `Lifecycle` calls `on_stop(exit_code, reason)`.
     """
 
     def __init__(

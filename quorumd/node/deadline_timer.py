@@ -26,7 +26,7 @@ class DeadlineTimer:
         self._timer: Timer | None = None
         self._deadline_ms = inf
         self._fired_ms = -inf
-        """When the timer last fired, so that the node was running."""
+        """When the timer last fired: the node was running then."""
         self._has_read = False
         """Whether the data received during a stall has been read; without this a slow node would never expire."""
 

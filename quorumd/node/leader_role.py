@@ -6,15 +6,13 @@ from quorumd.raft.engine import RaftEngine
 
 
 class LeaderRole:
-    """Combines the engine's leadership of the epoch with the state of the node.
-
-    `is_handing_over`: a graceful shutdown has begun. `is_image_complete`: the image holds all records that the log
-    had when this node became leader.
-    """
+    """Combines the engine's leadership of the epoch with the state of the node."""
 
     def __init__(self, engine: RaftEngine, node_id: int) -> None:
         self.is_handing_over = False
+        """Whether a graceful shutdown has begun to hand over leadership."""
         self.is_image_complete = False
+        """Whether the image contains all records that the log had when this node became leader."""
         self._engine = engine
         self._node_id = node_id
 

@@ -38,7 +38,7 @@ class Lifecycle:
         return True
 
     def on_stop(self, *closers: Callable[[], None]) -> None:
-        """Call these when the node stops, in the order of their registration."""
+        """Call `closers` when the node stops, in the order of their registration."""
         self._closers += closers
 
     def stop(self, exit_code: int, reason: str) -> None:

@@ -29,6 +29,6 @@ class BoundListeners:
         return advertised._replace(port=advertised.port or self.port(advertised.name))
 
     def close(self) -> None:
-        """Stop accepting."""
+        """Close all listeners."""
         for listener in self._listeners.values():
             listener.close()

@@ -10,7 +10,7 @@ from quorumd.node.snapshots.manager import SnapshotManager
 
 
 class Maintenance:
-    """Runs in intervals until the node stops."""
+    """Runs the work once per interval until the node stops."""
 
     def __init__(
         self,

@@ -11,9 +11,9 @@ from quorumd.node.membership.manager import MembershipManager
 
 
 class Node:
-    """The parts of a node that its surroundings read; `core` and `context` have the others.
+    """The parts of a node that runtime, simulator and metrics read; `core` and `context` have the others.
 
-    `broker` is None without the broker role. `boot_timestamp`: Unix milliseconds, larger than at every earlier start.
+    `broker` is None without the broker role.
     """
 
     def __init__(
@@ -40,10 +40,11 @@ class Node:
         self.broker = broker
         self.recovery_report = recovery_report
         self.boot_timestamp = boot_timestamp
+        """Unix milliseconds, larger than at every earlier start."""
         self._shutdown = shutdown
 
     def shut_down(self) -> None:
-        """Shut down gracefully: end the broker, finish proposals, hand over leadership, close the log, then call
+        """Shut down gracefully: stop the broker, finish proposals, hand over leadership, close the log, then call
         `on_stop`."""
         self._shutdown.begin()
 

@@ -11,12 +11,13 @@ from quorumd.security.sasl.settings import ListenerSasl
 
 
 class NodePorts(NamedTuple):
-    """How one node reaches the outside. `compile_regex`: for the regular expressions of subscriptions. `sasl`: by the
-    name of the listener."""
+    """How one node reaches the outside."""
 
     clock: Clock
     entropy: Entropy
     disk: Disk
     network: Network
     compile_regex: RegexCompiler
+    """Compiles the regular expressions of subscriptions."""
     sasl: Mapping[str, ListenerSasl] = {}
+    """SASL settings by listener name."""

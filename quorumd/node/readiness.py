@@ -6,8 +6,8 @@ A node is ready if all of this holds:
       responded to a fetch that was sent within the fetch timeout and one long poll. A leader without fetches from a
       majority resigns after 1.5 fetch timeouts and then responds to no fetch, so a ready node had a leader with a
       majority at most three fetch timeouts ago.
-    * State. No snapshot is being loaded, and all that was known to be committed at the start is applied. The high
-      watermark of that leader is known, and at most `max_lag` records below it are not applied.
+    * State. No snapshot is being loaded, and all records known to be committed at the start are applied. The
+      leader's high watermark is known, and at most `max_lag` records below it are not applied.
     * Membership. The node is part of a quorum, and has a vote if the configuration or the voters in the log name it.
     * Broker. With the broker role: it is registered and unfenced, and serves clients.
 """
@@ -22,7 +22,7 @@ from quorumd.broker.controller_requests.lifecycle import BrokerState
 from quorumd.ids import NO_NODE
 
 MAX_LAG = 10_000
-"""Records. Creating the largest topics takes one commit of this size, and no node is unready for it."""
+"""Records. Creating the largest topics takes one commit of this size, which leaves every node ready."""
 
 
 class SilentPeer(NamedTuple):
@@ -59,11 +59,11 @@ class NodeStatus:
     is_configured_voter: bool
     """Whether quorum.voters names this node."""
     is_joining: bool = False
-    """Whether it joins the voters automatically and is not a voter yet."""
+    """Whether the node joins the voters automatically and is not a voter yet."""
     loaded_records: int = -1
     """Records loaded so far from a snapshot; -1 if none is being loaded."""
     replay_end: int = 0
-    """Everything below it was known to be committed when the node started."""
+    """All records below this offset were known to be committed when the node started."""
     silent_peers: tuple[SilentPeer, ...] = ()
     founding_obstacle: str | None = None
     """Why this node is not part of a quorum, and the remedy; None if it is part of one."""
@@ -77,7 +77,7 @@ class NodeStatus:
 
     @property
     def summary(self) -> str:
-        """One line for people: role, epoch, leader."""
+        """Role, epoch and leader in one readable line."""
         if self.is_leader:
             return f"leader of epoch {self.epoch}"
         leader = f"leader is node {self.leader_id}" if self.leader_id != NO_NODE else "no leader known"
@@ -85,9 +85,10 @@ class NodeStatus:
 
 
 class Readiness(NamedTuple):
-    """Whether a node is ready. `reasons`: why it is not, none if it is."""
+    """Whether a node is ready."""
 
     reasons: tuple[str, ...]
+    """Why the node is not ready; empty if it is."""
 
     @property
     def is_ready(self) -> bool:
@@ -114,7 +115,7 @@ def report(node_status: NodeStatus) -> str:
 
 
 def format_duration(milliseconds: float) -> str:
-    """Format a duration for people: `40 ms`, `2.3 s`, `75 s`."""
+    """Format a duration for display: `40 ms`, `2.3 s`, `75 s`."""
     if milliseconds < 1000:
         return f"{milliseconds:.0f} ms"
     return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:,.0f} s"
@@ -145,7 +146,7 @@ def _membership_reason(node_status: NodeStatus) -> str | None:
     if node_status.is_configured_voter and not node_status.is_voter:
         return (
             f"quorum.voters names node {node_status.node_id}, which has no vote; give it one with "
-            "`quorumd quorum alter --voters`, or remove quorum.voters from its file"
+            "`quorumd quorum alter --voters`, or remove quorum.voters from its properties"
         )
     return None
 

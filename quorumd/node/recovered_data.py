@@ -20,17 +20,20 @@ from quorumd.raft.voters import VoterHistory, VoterSet
 
 
 class RecoveredData(NamedTuple):
-    """`start_snapshot`: the snapshot that the node starts with. `voter_records`: those in it and in the log after it.
-    `bootstrap`: the records of a new cluster, for a node that leads an empty log. `founders`: see `Founding`."""
+    """The content of the data directory at the start of a node."""
 
     saved: SavedNode
     log: SegmentedLog
     recovery_report: RecoveryReport
     state_file: QuorumStateFile
     start_snapshot: StartSnapshot
+    """The snapshot that the node starts with."""
     voter_records: list[VoterRecord]
+    """The voter records in `start_snapshot` and in the log after it."""
     bootstrap: list[Message]
+    """The records of a new cluster, which a leader appends to an empty log."""
     founders: VoterSet | None
+    """See `Founding.formatted`."""
 
     def voter_history(self) -> VoterHistory:
         return VoterHistory((record.offset, record.assignment) for record in self.voter_records)
@@ -58,5 +61,5 @@ def recover_data(disk: Disk, settings: NodeSettings) -> RecoveredData:
 
 
 def _founders(voters: VoterSet, own: ReplicaKey) -> VoterSet:
-    """The voters that `kafka-storage format` named; none if this directory is not one of them: it founds none."""
+    """The voters that `kafka-storage format` named; none if this directory is not among them and founds no quorum."""
     return voters if any(voter.key == own for voter in voters.voters) else VoterSet()

@@ -33,14 +33,14 @@ class NodeListener(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Times in milliseconds, sizes in bytes."""
+    """The settings of one node. Times are in milliseconds, sizes in bytes."""
 
     node_id: int
     data_directory: str
     listen: Endpoint
-    """Name, address and port to bind; port 0 takes any free one."""
+    """Name, address and port to bind; port 0 binds any free port."""
     advertised: Endpoint
-    """The endpoint that others connect to; port 0: the port that was bound."""
+    """The endpoint that others connect to; port 0 stands for the bound port."""
     other_listeners: tuple[NodeListener, ...] = ()
     """Further listeners of the quorum; listeners for clients if the process is only a broker."""
     security_protocols: Mapping[str, int] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class NodeSettings:
     max_connections_per_host: int = 10_000
     connections_max_idle_ms: int = 600_000
     private_apis: bool = True
-    """Whether it supports the APIs that only quorumd nodes have. Without them it behaves like a stock controller, as
+    """Whether the node supports the APIs that only quorumd has. Without them it behaves like a stock controller, as
     some simulated nodes do."""
     registers: bool = False
-    """Whether it registers itself as a controller (KIP-919), as daemons do; some simulated nodes do not."""
+    """Whether the node registers itself as a controller (KIP-919), as daemons do; some simulated nodes do not."""
     auto_join: bool = False
-    """`controller.quorum.auto.join.enable`: whether it joins the voters automatically (KIP-1186)."""
+    """`controller.quorum.auto.join.enable`: whether the node joins the voters automatically (KIP-1186)."""
     slice_partitions: int = 400
     """Partitions encoded for clients per iteration of the event loop: a few milliseconds."""
     max_partitions_per_part: int = MAX_PARTITIONS_PER_PART
@@ -81,7 +81,7 @@ class NodeSettings:
     static_configs: tuple[tuple[str, str], ...] = ()
     """The properties of the file as given, for DescribeConfigs of this broker."""
     controllers_name: str = ""
-    """The name of the controllers' listeners, if it is not that of `advertised`."""
+    """The name of the controllers' listeners, if it differs from the name of `advertised`."""
     authorizer: AuthorizerSettings | None = None
     """`authorizer.class.name`: None if every client may do everything."""
     quotas: QuotaSettings = field(default_factory=QuotaSettings)
@@ -100,7 +100,7 @@ class NodeSettings:
 
     @property
     def quorum_listeners(self) -> tuple[Endpoint, ...]:
-        """The advertised endpoints at which other nodes reach this one, the one in `advertised` first."""
+        """The advertised endpoints at which other nodes reach this node, `advertised` first."""
         is_shared = self.broker is not None and not self.broker.listen
         others = () if is_shared else tuple(each.advertised for each in self.other_listeners)
         return (self.advertised, *others)
@@ -111,6 +111,6 @@ class NodeSettings:
 
     @property
     def data_directories(self) -> tuple[str, ...]:
-        """The directories that `quorumd format` prepares, that of the metadata log first."""
+        """The directories that `quorumd format` prepares, the directory of the metadata log first."""
         partitions = self.broker.template.log_directories if self.broker is not None else ()
         return tuple(dict.fromkeys((self.data_directory, *partitions)))

@@ -13,10 +13,11 @@ from quorumd.ports import Clock
 
 
 class Tick:
-    """`defer(callback)` runs the callback when the open tick ends; without an open tick, in the next iteration of the
-    event loop.
+    """Opens and ends ticks, and runs deferred callbacks.
 
-    `durations_ms`: the duration of each tick that an event opened."""
+    `defer(callback)` runs the callback when the open tick ends; without an open tick, in the next iteration of the
+    event loop. `durations_ms` observes the duration of each tick that an event opened.
+    """
 
     def __init__(self, clock: Clock, durations_ms: Histogram) -> None:
         self._schedule = clock.call_soon
@@ -36,7 +37,7 @@ class Tick:
         return self._began_ms
 
     def end(self) -> None:
-        """Run the deferred callbacks, and those that they defer."""
+        """Run the deferred callbacks, and the callbacks that they defer."""
         was_open = self._is_open
         self._is_open = self._is_scheduled = False
         while self._callbacks:

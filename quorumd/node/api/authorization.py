@@ -1,4 +1,4 @@
-"""Authorization of requests, in one place: every route of a node passes here once an authorizer is configured.
+"""Authorization of requests, in one place: every route of a node is checked here if an authorizer is configured.
 
 Most requests are checked before they reach their handler. Requests to the controller are checked by the leader, part
 by part if they are large, just before they are executed: a node that does not lead forwards them, with the principal
@@ -34,7 +34,7 @@ CHECKED_BY_LEADER: Final = frozenset({*CONTROLLER_APIS, ApiKey.DESCRIBE_CONFIGS}
 class RequestAuthorization:
     """Authorizes requests. Without an authorizer it allows everything and leaves the routes unchanged.
 
-    `image()`: the metadata that this node has applied.
+    `image()` returns the metadata that this node has applied.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RequestAuthorization:
         self._statistics = statistics
 
     def serves(self, listener: str) -> bool:
-        """Whether the listener has started: without `early.start.listeners` it waits until the ACLs are loaded."""
+        """Whether the listener serves requests: if not in `early.start.listeners`, only once the ACLs are loaded."""
         authorizer = self.authorizer
         return (
             authorizer is None
@@ -84,14 +84,14 @@ class RequestAuthorization:
         return Route(request_class(key), handle, route.min_version)
 
     def admit(self, session: Session, request: Request[Message]) -> Session | None:
-        """Check a request that is about to be executed. Returns the session for its response; None if it was
-        refused and has its response."""
+        """Check a request that is about to be executed. Returns the session for its response, or None if the request
+        was refused and its response sent."""
         if self.authorizer is None or session.origin.is_internal:
             return session
         return self._apply(NODE_RULES[request.api_key], session, request)
 
     def access(self, session: Session, api_key: int) -> Access | None:
-        """The rights of a client; None without an authorizer, when it may do everything."""
+        """The rights of a client; None without an authorizer, which allows everything."""
         if self.authorizer is None:
             return None
         return Access(
@@ -128,7 +128,7 @@ class RequestAuthorization:
 
 
 def _not_ready(request: Request[Message]) -> Message:
-    """The response before the ACLs are loaded, for which Kafka has no specific error code either."""
+    """The response before the ACLs are loaded. Kafka has no error code for this case."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     if request.api_key in APIS_WITH_ERROR_RESPONSE:
         return error_response(request, error)
@@ -140,7 +140,7 @@ class ExtendedSession(DelegatingSession):
 
     def __init__(self, outer: Session, ruling: Extend[R]) -> None:
         super().__init__(outer)
-        # A rule of an API gets only its responses.
+        # A rule receives only responses of its own API.
         self._hook = cast("Callable[[Message], None]", ruling.hook)
         self._extend_part = cast("Callable[[Message], None]", ruling.extend_part)
 

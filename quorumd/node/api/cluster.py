@@ -33,15 +33,15 @@ Node = tuple[int, str, int]
 """Id, host and port."""
 
 MIN_ZERO_FEATURES_VERSION = 4
-"""ApiVersions below this cannot carry a supported feature whose minimum is 0 (KAFKA-17492)."""
+"""Versions of ApiVersions below this cannot carry a supported feature whose minimum is 0 (KAFKA-17492)."""
 
 
 class ClusterApis:
     """Describes the cluster as this node knows it.
 
-    Responses about topics and brokers wait until their content is committed; those about the metadata log and the
-    controllers do not, since clients look for the leader with them. Clients get the endpoints of nodes and brokers
-    with the name of the listener that they use.
+    Responses about topics and brokers wait until their content is committed. Responses about the metadata log and
+    the controllers do not wait, since clients find the leader with them. A client gets the endpoints with the
+    name of its own listener.
     """
 
     def __init__(self, context: ApiContext) -> None:
@@ -97,13 +97,13 @@ class ClusterApis:
 
     def metadata(self, session: Session, request: Request[MetadataRequest]) -> None:
         """List the quorum nodes and the unfenced registered brokers as brokers. The metadata log is listed only if
-        requested by name. No topic is created."""
+        requested by name or id. No topic is created."""
         requested = request.message.topics
         describe = partial(self._metadata, session.origin.listener)
         if requested is None or (not requested and request.api_version == 0):
             self._topics.respond(session, request, self._topics.all_topics, describe)
         elif all(_is_metadata_log(topic) for topic in requested):
-            # Nodes search for their leader with this request, so it must not wait for a commit.
+            # Nodes find the leader with this request, so it must not wait for a commit.
             session.respond(
                 request, describe([self._metadata_log(session.origin.listener)] if requested else [])
             )

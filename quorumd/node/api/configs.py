@@ -1,4 +1,4 @@
-"""DescribeConfigs, a linearizable read, and ListConfigResources, which any node responds to from its committed image.
+"""DescribeConfigs, a linearizable read, and ListConfigResources, which any node serves from its committed image.
 
 The APIs that change configs are in `controller_table`.
 """

@@ -141,8 +141,7 @@ def _execution(
 
 
 def _authorization(node: NodeBasics, quorum: QuorumParts, metadata: MetadataParts) -> RequestAuthorization:
-    """The authorizer, if one is configured. It is not ready before the image holds what was committed at the
-    start."""
+    """The authorizer, if one is configured. It is ready once the image has reached the high watermark."""
     settings, machine = node.settings, metadata.state_machine
     authorizer = None
     if settings.authorizer is not None:
@@ -157,10 +156,10 @@ def _authorization(node: NodeBasics, quorum: QuorumParts, metadata: MetadataPart
 
 
 class AclLoading:
-    """Whether the image has reached the first high watermark that this node knew. Once complete, it stays
-    complete.
+    """Whether the image has reached the high watermark since the start. Once complete, it stays complete.
 
-    A follower with an empty log commits offset 0 if a response has no records, which does not count."""
+    A high watermark of 0 does not count: a follower with an empty log takes it from a response without records.
+    """
 
     def __init__(self, engine: RaftEngine, state_machine: StateMachine) -> None:
         self._engine = engine

@@ -28,8 +28,8 @@ logger = logging.getLogger("quorumd.controller")
 
 
 class ControllerApis:
-    """Handles every API of a table while this node leads. Otherwise requests of clients are forwarded, while brokers
-    find the leader themselves."""
+    """Handles every API of a table while this node leads. Otherwise it forwards requests of clients, and responds
+    NOT_CONTROLLER to brokers, which find the leader themselves."""
 
     def __init__(self, context: ApiContext, apis: Mapping[int, ControllerApi] = CONTROLLER_APIS) -> None:
         self._apis = apis
@@ -99,7 +99,7 @@ class ControllerApis:
     def _mutation_quota(
         self, session: Session, request: Request[Message], strict_since: int
     ) -> MutationQuota | None:
-        """The quota of a client's request that creates or deletes partitions, strict from this version on."""
+        """The quota of a request that creates or deletes partitions; strict from version `strict_since` on."""
         is_strict = request.api_version >= strict_since
         return self._quotas.mutations(
             session.origin.principal, request.client_id, is_strict, self._clock.now_ms()

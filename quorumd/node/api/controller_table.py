@@ -1,4 +1,4 @@
-"""The APIs of the controller: planner, authorization and rules of each."""
+"""The APIs of the controller, with the planner and the rules of each."""
 
 from __future__ import annotations
 
@@ -72,20 +72,18 @@ Planner = Callable[[Controller, M, int, RequestContext], ControllerResult]
 
 
 def _without_context(plan: Callable[[Controller, M, int], ControllerResult]) -> Planner[M]:
-    """The planner of requests whose outcome does not depend on who sends them."""
+    """Adapt a planner whose result does not depend on the context of the request."""
     return lambda controller, message, version, context: plan(controller, message, version)
 
 
 class AppendRules(NamedTuple):
-    """How the records of an API are appended.
-
-    `too_large_error`: the error if they exceed one batch, None if they may be appended in several (see
-    `MetadataWriter.write_batches`). `records_offset`: whether they contain their own offset, so that no record may
-    precede them that was not known when they were planned.
-    """
+    """How the records of an API are appended."""
 
     too_large_error: ErrorCode | None = ErrorCode.POLICY_VIOLATION
+    """The error if the records exceed one batch; None if they may be appended in several batches (see
+    `MetadataWriter.write_batches`)."""
     records_offset: bool = False
+    """Whether the records contain their own offset, which is planned: they must be appended at this offset."""
 
 
 ONE_BATCH: Final = AppendRules()
@@ -93,15 +91,7 @@ SEVERAL_BATCHES: Final = AppendRules(too_large_error=None)
 
 
 class ControllerApi:
-    """Describes how one API is handled.
-
-    `plan` and `on_request` take messages of `request_class`. `on_request`: called by the leader for every request,
-    whatever its result. `needs_read_confirmation`: whether a response without records is a read, for which this node
-    makes sure that it still leads. `is_connection_ordered`: whether only requests on the newest connection of their
-    broker are accepted (see `alter_partition_order`). `strict_quota_since`: the version from which clients know
-    THROTTLING_QUOTA_EXCEEDED; the controller mutation quota is then passed to the planner. None if the API is not
-    subject to that quota.
-    """
+    """Describes how one API is handled. `plan` and `on_request` take messages of `request_class`."""
 
     def __init__(
         self,
@@ -120,9 +110,14 @@ class ControllerApi:
         self.plan = cast("Planner[Message]", plan)
         self.append_rules = append_rules
         self.on_request = cast("Callable[[Controller, Message], None] | None", on_request)
+        """Called by the leader before it plans a request, whatever the result."""
         self.needs_read_confirmation = needs_read_confirmation
+        """Whether a response without records is a read, which is sent only if this node still leads."""
         self.is_connection_ordered = is_connection_ordered
+        """Whether only requests on the newest connection of their broker are accepted (`alter_partition_order`)."""
         self.strict_quota_since = strict_quota_since
+        """The first version whose clients know THROTTLING_QUOTA_EXCEEDED; None if the controller mutation quota does
+        not apply to the API."""
 
 
 _APIS = (

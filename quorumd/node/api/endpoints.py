@@ -1,4 +1,4 @@
-"""The endpoints of other nodes for clients of a listener: those of the listeners with the same name."""
+"""The endpoints of other nodes, by listener name: a client gets the endpoints of its own listener."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from quorumd.node.api.context import ApiContext
 class NodeEndpoints:
     """Finds endpoints of nodes by listener name.
 
-    Gossip spreads only the addresses of the listener by which nodes connect to each other; other endpoints are those
-    that controllers registered, or those in the newest voter record.
+    Gossip spreads only addresses of the controller listener. The other endpoints are taken from the registrations of
+    controllers, or from the newest voter record.
     """
 
     def __init__(self, context: ApiContext) -> None:
         self._discovery = context.peers.discovery
         self._state_machine = context.metadata.state_machine
         self._engine = context.quorum.engine
-        self._nodes_listener = context.node.settings.controller_listener_name
+        self._controller_listener = context.node.settings.controller_listener_name
 
     def endpoint_of(self, node_id: int, listener: str) -> Endpoint | None:
-        """The endpoint for clients of a listener; that of the nodes' listener if the node has none with this name."""
+        """The endpoint of the node with this listener name, else its endpoint on the controller listener."""
         default = self._discovery.endpoint_of(node_id)
-        if listener == self._nodes_listener:
+        if listener == self._controller_listener:
             return default
         registered = self._state_machine.image.controllers.get(node_id)
         if registered is not None:

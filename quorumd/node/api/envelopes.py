@@ -37,7 +37,7 @@ class EnvelopeSession:
             client.principal,
             token_authenticated=client.is_token,
             is_controller_client=True,
-            # Unlike stock brokers, nodes of quorumd forward requests of clients unchecked, unless they say otherwise.
+            # Unlike stock brokers, quorumd nodes forward requests unchecked, unless `is_checked` is set.
             comes_from_broker=envelope.message.is_checked or not is_from_node,
         )
         self._outer = outer
@@ -56,7 +56,7 @@ class EnvelopeSession:
         return self
 
     def respond_nothing(self, request: Request[Message]) -> None:
-        raise AssertionError(f"{request!r} has a response, as every forwarded request has")
+        raise AssertionError(f"{request!r} is forwarded and needs a response")
 
     def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
         del request

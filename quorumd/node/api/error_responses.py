@@ -53,8 +53,8 @@ R = TypeVar("R")
 Builder = Callable[[Request[Message], ErrorCode], Message]
 
 ERROR_MESSAGES = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not or no longer the leader of the quorum; retry the request.",
-    ErrorCode.NOT_CONTROLLER: "This node is not or no longer the leader of the quorum; retry the request.",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "This node is not the leader of the quorum; retry the request.",
+    ErrorCode.NOT_CONTROLLER: "This node is not the leader of the quorum; retry the request.",
     ErrorCode.REQUEST_TIMED_OUT: "The leader did not respond in time; the change may or may not have been made.",
     ErrorCode.UNSUPPORTED_VERSION: (
         "The leader of the quorum does not accept this request from other nodes; it may be a stock controller. Send "

@@ -81,7 +81,7 @@ class SplitRequestTask:
     """A `SlicedTask` that executes one part per iteration of the event loop.
 
     The response is sent once every part has one. `not_leader(no_effect)` is called instead if this node no longer
-    leads; `no_effect`: whether none of the parts had an effect.
+    leads; `no_effect` is True if no part had an effect.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class SplitRequestTask:
         """Whether the request was refused or cancelled."""
 
     def cancel(self) -> None:
-        """Execute no further parts: the client has its response, is gone or refused. What was executed remains."""
+        """Execute no further parts: the request has a response, or its connection is closed."""
         self.is_done = self._is_over = True
         self._remaining = iter(())
         self._parts.clear()
@@ -169,7 +169,7 @@ class SplitRequestTask:
         self._requests.scheduler.begin(ResponseTask(self._session, request, built(response)))
 
     def part_refused(self) -> None:
-        """Skip the remaining parts: this node no longer leads, and a part had no effect."""
+        """Skip the remaining parts: this node no longer leads. The refused part had no effect."""
         if not self._is_over:
             had_no_effect = len(self._parts) == 1
             self.cancel()

@@ -16,8 +16,11 @@ from quorumd.protocol.wire import Message
 
 
 class ResponsePurgatory:
-    """`confirm_read(callback)` calls `callback(True)` once a linearizable read that arrives now may use the image.
-    `forward(session, request, hook)` sends the request to the leader."""
+    """Sends responses once their content is committed, and redirects requests if this node does not lead.
+
+    `confirm_read(callback)` calls `callback(True)` once a linearizable read that arrives now may use the image.
+    `forward(session, request, hook)` sends the request to the leader.
+    """
 
     def __init__(
         self,
@@ -37,13 +40,13 @@ class ResponsePurgatory:
         """Return a callback that responds once the records are committed, and with an error if their outcome is
         unknown."""
 
-        def outcome(committed: bool) -> None:
+        def on_commit(committed: bool) -> None:
             if not committed:
                 self.refuse(session, request, ErrorCode.NOT_CONTROLLER)
             else:
                 session.respond(request, response)
 
-        return outcome
+        return on_commit
 
     def respond_after_read(self, session: Session, request: Request[Message], response: Message) -> None:
         """Respond to a request without effect as to a read: the response depends on the image, which may be stale on

@@ -118,11 +118,11 @@ class QuorumApis:
         )
         if partition is None:
             return
-        announced = quorum_messages.begin_from_wire(message, partition)
-        event = self._event(session, request, announced, self._begin_response)
+        engine_request = quorum_messages.begin_from_wire(message, partition)
+        event = self._event(session, request, engine_request, self._begin_response)
         if self._engine.accepts_leader(event, self._clock.now_ms()):
             # The engine's first fetch needs the endpoint of the leader.
-            self._discovery.learn_leader(announced, self._log.end_offset)
+            self._discovery.learn_leader(engine_request, self._log.end_offset)
         self._step(event)
 
     def end_quorum_epoch(self, session: Session, request: Request[EndQuorumEpochRequest]) -> None:
@@ -146,7 +146,7 @@ class QuorumApis:
         self._step(self._event(session, request, engine_request, self._fetch_records_response))
 
     def fetch(self, session: Session, request: Request[FetchRequest]) -> None:
-        """Stock Fetch of the metadata log, from observers and consumers of stock Kafka."""
+        """Handle a stock Fetch of the metadata log from observers and consumers of stock Kafka."""
         message, version = request.message, request.api_version
         if not self._identity.accepts(message.cluster_id):
             self._refuse_cluster(session, request, _fetch_error)
@@ -158,7 +158,7 @@ class QuorumApis:
         self._step(self._event(session, request, engine_request, self._fetch_response))
 
     def fetch_snapshot(self, session: Session, request: Request[FetchSnapshotRequest]) -> None:
-        """A chunk of a snapshot (KIP-630), for a quorumd follower or a stock observer."""
+        """Send a chunk of a snapshot (KIP-630) to a quorumd follower or a stock observer."""
         message = request.message
         if not self._identity.accepts(message.cluster_id):
             self._refuse_cluster(session, request, _fetch_snapshot_error)
@@ -172,7 +172,8 @@ class QuorumApis:
     def describe_quorum(self, session: Session, request: Request[DescribeQuorumRequest]) -> None:
         """Describe the quorum as its leader. Other nodes forward the request, or name the leader.
 
-        A leader that is handing over leadership forwards too: stock tools fail if the leader is not a voter.
+        A leader that is handing over leadership or is no longer a voter forwards too: stock tools fail if the leader
+        is not a voter.
         """
         is_leader = self._role.is_leader
         if not is_leader and not session.origin.is_controller_client:
@@ -336,7 +337,7 @@ class QuorumApis:
     ) -> None:
         self._statistics.count_error(request.api_key, int(ErrorCode.INCONSISTENT_CLUSTER_ID))
         logger.debug(
-            "refused a %s of %s: it is for another cluster", APIS[request.api_key].name, session.origin.peer
+            "refused %s from %s: it names another cluster", APIS[request.api_key].name, session.origin.peer
         )
         session.respond(request, response(error_code=int(ErrorCode.INCONSISTENT_CLUSTER_ID)))
 

@@ -1,6 +1,6 @@
 """The ACL operations that requests to any node require, as rules that check a request before its handler runs.
 
-See `quorumd.broker.api.rights`. Operations and errors are those of Kafka's controllers, except that a listener here
+See `quorumd.broker.api.rights`. Operations and errors are as in Kafka's controllers, except that a listener here
 also serves APIs of brokers.
 """
 
@@ -61,7 +61,7 @@ def requires(operation: Operation) -> Rule:
 
 
 def create_topics(check: Check[CreateTopicsRequest]) -> Ruling:
-    """CREATE on the cluster or on the topics; DESCRIBE_CONFIGS shows the configs of new topics."""
+    """CREATE on the cluster or on the topics; DESCRIBE_CONFIGS on a topic to see its configs in the response."""
     message, access, wire = check.message, check.access, create_topics_response
     added: list[create_topics_response.CreatableTopicResult] = []
     names = {topic.name for topic in message.topics}
@@ -211,8 +211,7 @@ def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
 
 
 def metadata(check: Check[MetadataRequest]) -> Ruling:
-    """The rule of brokers, except that nodes of the cluster, which look for the leader, may request the metadata
-    log."""
+    """The rule of brokers, except that nodes of the cluster may request the metadata log, to find the leader."""
     requested = check.message.topics
     if requested and all(
         topic.name == METADATA_TOPIC or topic.topic_id == METADATA_TOPIC_ID for topic in requested
@@ -226,7 +225,7 @@ def metadata(check: Check[MetadataRequest]) -> Ruling:
 
 
 def create_delegation_token(check: Check[CreateDelegationTokenRequest]) -> Ruling:
-    """CREATE_TOKENS on the owner of the token, if that is not the requester."""
+    """CREATE_TOKENS on the owner of the token, unless the requester is the owner."""
     message, access = check.message, check.access
     owner = f"{message.owner_principal_type}:{message.owner_principal_name}"
     if not message.owner_principal_name or owner == access.client.principal:

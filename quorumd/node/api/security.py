@@ -1,7 +1,7 @@
-"""The APIs that read ACLs, quotas, SCRAM credentials and delegation tokens, on any node; those that change them are
-in `controller_table`.
+"""The APIs that read ACLs, quotas, SCRAM credentials and delegation tokens, on any node. The APIs that change them
+are in `controller_table`.
 
-A follower responds from the records that it knows to be committed, which may lag. The leader delays a response until
+A follower responds from its image, which has only committed records but may lag. The leader delays a response until
 its content is committed.
 """
 
@@ -31,7 +31,7 @@ from quorumd.security.acls import Operation, ResourceType
 
 
 class SecurityApis:
-    """DescribeAcls, DescribeClientQuotas, DescribeUserScramCredentials, DescribeDelegationToken."""
+    """Handles DescribeAcls, DescribeClientQuotas, DescribeUserScramCredentials and DescribeDelegationToken."""
 
     def __init__(self, context: ApiContext) -> None:
         self._state_machine = context.metadata.state_machine
@@ -68,7 +68,7 @@ class SecurityApis:
         )
 
     def describe_tokens(self, session: Session, request: Request[DescribeDelegationTokenRequest]) -> None:
-        """Tokens of other principals need DESCRIBE on the token or DESCRIBE_TOKENS on its owner."""
+        """Describe tokens; tokens of other principals need DESCRIBE on the token or DESCRIBE_TOKENS on its owner."""
         access = self._authorization.access(session, request.api_key)
         requester = Requester(session.origin.principal, session.origin.token_authenticated)
 

@@ -25,8 +25,8 @@ class SlicedResponses:
         request: Request[Message],
         describe: Callable[[], Generator[None, None, Message]],
     ) -> None:
-        """Respond with what `describe()` has taken from the image, once that is committed; if it may be lost, take it
-        again. The session is blocked until then."""
+        """Respond with the content that `describe()` takes from the image, once the content is committed; take it
+        again if it may have been rolled back. The session is blocked until the response is sent."""
         task = ResponseTask(session, request, describe())
         session.block(request, task.cancel)
 

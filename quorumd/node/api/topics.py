@@ -1,7 +1,7 @@
 """DescribeTopicPartitions, from the image of any node.
 
-The image of a follower is committed but slightly old. That of the leader has uncommitted records: its responses wait
-until their content is committed or rolled back.
+The image of a follower is committed but slightly old. The image of the leader has uncommitted records: responses from
+it wait until their content is committed or rolled back.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from quorumd.protocol.messages.describe_topic_partitions_response import (
 from quorumd.protocol.routes import Route, Session
 
 NAMES_PER_STEP = 8
-"""Names of a request that are sorted in the time of one unit of other tasks."""
+"""Names that are sorted in one step, which takes about as long as a step of other tasks."""
 
 
 class TopicApis:
-    """DescribeTopicPartitions."""
+    """Handles DescribeTopicPartitions."""
 
     def __init__(self, context: ApiContext) -> None:
         self._state_machine = context.metadata.state_machine
@@ -55,7 +55,7 @@ class TopicApis:
     def describe_topic_partitions(
         self, session: Session, request: Request[DescribeTopicPartitionsRequest]
     ) -> None:
-        """Topics by name, up to a limit of partitions; a cursor marks the start of the next page (KIP-966)."""
+        """Describe topics by name, up to a limit of partitions; a cursor marks the next page (KIP-966)."""
         message = request.message
         if _is_invalid(message):
             self._responses.respond(session, request, lambda: _invalid_cursor(message))
@@ -116,10 +116,11 @@ def _first_name(message: DescribeTopicPartitionsRequest) -> str:
 
 
 class _PageTopic(NamedTuple):
-    """A topic of a page, with its partitions of the page by number. `id`: None if it does not exist."""
+    """A topic of a page, with its partitions on the page by number."""
 
     name: str
     id: KafkaUuid | None
+    """None if the topic does not exist."""
     partitions: list[tuple[int, Partition]]
 
 

@@ -44,7 +44,7 @@ def key_from_wire(
 
 
 def endpoints_from_wire(message: AddRaftVoterRequest | UpdateRaftVoterRequest) -> tuple[Endpoint, ...] | None:
-    """The listeners in a request; None if one is invalid: they are written to the log."""
+    """The listeners in a request; None if any of them must not be written to the log."""
     listeners = message.listeners
     names = {listener.name.upper() for listener in listeners}
     if len(names) < len(listeners) or len(listeners) > MAX_LISTENERS:
@@ -64,7 +64,7 @@ def supports_feature(features: Sequence[SupportedFeatureKey], name: str, level: 
 
 
 def is_followable(supported_versions: Sequence[ApiVersion]) -> bool:
-    """Whether a node with these APIs can lead: followers can fetch from it with their directory ids."""
+    """Whether a node with these APIs can lead: followers must be able to send their directory ids when they fetch."""
     newest = {api.api_key: api.max_version for api in supported_versions}
     return ApiKey.FETCH_QUORUM_RECORDS in newest or newest.get(ApiKey.FETCH, -1) >= REPLICA_DIRECTORY_VERSION
 
@@ -76,7 +76,7 @@ def alter_quorum_response_of(
     leader_id: int = NO_NODE,
     epoch: int = -1,
 ) -> alter_quorum_response.AlterQuorumResponse:
-    """The draft has errors only per partition. An error includes the leader if it is known (hole 4)."""
+    """Build the response, with the error per partition. An error includes the leader if it is known (hole 4)."""
     wire = alter_quorum_response
     if error is ErrorCode.NONE or leader_id == NO_NODE:
         leader_id = epoch = -1
@@ -105,6 +105,6 @@ def remove_voter_response(error: ErrorCode, text: str = "") -> RemoveRaftVoterRe
 def update_voter_response(
     error: ErrorCode, leader_id: int, epoch: int, leader: Endpoint | None
 ) -> UpdateRaftVoterResponse:
-    """The response has no error message; it always includes the leader."""
+    """Build the response, which has no error message and always includes the leader."""
     host, port = (leader.host, leader.port) if leader else ("", 0)
     return UpdateRaftVoterResponse(0, public_error(error), CurrentLeader(leader_id, epoch, host, port))

@@ -1,7 +1,7 @@
 """Changes of the voters: AlterQuorum (KIP-595 draft), AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853).
 
-The engine decides about the change. The handlers check authorization, cluster id and leadership, whether a new voter
-is reachable and supports kraft.version 1, and bound how long a client waits.
+The engine decides about the change. The handlers check cluster id and leadership, and whether a new voter is
+reachable and supports kraft.version 1, and they bound how long a client waits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KRAFT_VERSION_OF_VOTERS = 1
 
 
 class VoterApis:
-    """AlterQuorum, AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter."""
+    """Handles AlterQuorum, AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter."""
 
     def __init__(self, context: ApiContext) -> None:
         self._engine = context.quorum.engine
@@ -85,12 +85,14 @@ class VoterApis:
         if key is None or endpoints is None:
             pending.finish(
                 ErrorCode.INVALID_REQUEST,
-                "A new voter needs an id of at least 0, a directory id, and listeners with host and port.",
+                "A new voter needs a non-negative id, a directory id, and listeners with host and port.",
             )
             return
         own_endpoint = next((e for e in endpoints if e.name == self._listener_name), None)
         if own_endpoint is None:
-            text = f"Voters connect to each other by their listener {self._listener_name}; the new voter has none."
+            text = (
+                f"Voters connect to each other on listener {self._listener_name}, which the new voter lacks."
+            )
             pending.finish(ErrorCode.INVALID_REQUEST, text)
             return
         change = AddVoter(Voter(key, endpoints), message.ack_when_committed)
@@ -106,13 +108,13 @@ class VoterApis:
         key = voter_messages.key_from_wire(message)
         if key is None:
             pending.finish(
-                ErrorCode.INVALID_REQUEST, "A voter is identified by an id of at least 0 and a directory id."
+                ErrorCode.INVALID_REQUEST, "A voter is identified by a non-negative id and a directory id."
             )
         else:
             self._request_change(pending, RemoveVoter(key))
 
     def update_raft_voter(self, session: Session, request: Request[UpdateRaftVoterRequest]) -> None:
-        """Sent between voters like Vote: not forwarded, and the engine checks the epoch first."""
+        """Handle a request between voters, like Vote: it is not forwarded, and the engine checks its epoch first."""
         message = request.message
         pending = self._pending(session, request, self._update_voter_response, self._request_timeout_ms)
         if not self._identity.accepts(message.cluster_id):
@@ -144,8 +146,7 @@ class VoterApis:
         return False
 
     def _check_new_voter(self, pending: _PendingRequest, own_endpoint: Endpoint, change: AddVoter) -> None:
-        """Refuse a voter that is unreachable or does not support voter changes: it would only endanger the
-        majority."""
+        """Refuse a voter that is unreachable or does not support voter changes: it would endanger the majority."""
         where = f"Node {change.voter.key.id} at {own_endpoint.host}:{own_endpoint.port}"
 
         def on_response(response: Message) -> None:
@@ -206,9 +207,9 @@ class VoterApis:
 
 
 class _PendingRequest:
-    """A request in progress. It gets exactly one response, at its deadline at the latest.
+    """A request in progress. It gets exactly one response, no later than its deadline.
 
-    After the deadline or a loss of leadership the outcome is unknown, so neither makes a forwarding node retry.
+    After the deadline or a loss of leadership the outcome is unknown, so a forwarding node does not retry.
     """
 
     def __init__(
@@ -233,7 +234,7 @@ class _PendingRequest:
         self.finish(response.error, response.message)
 
     def finish(self, error: ErrorCode, text: str = "") -> None:
-        """Respond, unless the request has its response."""
+        """Respond, unless a response was sent already."""
         if not self.is_done:
             self.session.respond(self.request, self._response(error, text))
 
@@ -242,7 +243,7 @@ class _PendingRequest:
         self.session.respond_not_leader(self.request, self._response(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
 
     def release(self) -> None:
-        """Send no response here: another part of the node does."""
+        """Send no response here: another part of the node sends it."""
         self.is_done = True
         self._timer.cancel()
 
@@ -256,5 +257,5 @@ class _PendingRequest:
     def _on_timeout(self) -> None:
         self.finish(
             ErrorCode.REQUEST_TIMED_OUT,
-            "The voters did not commit the change in time; it may or may not be made.",
+            "The voters did not commit the change in time; it may still take effect.",
         )

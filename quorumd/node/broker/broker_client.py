@@ -13,12 +13,10 @@ from quorumd.protocol.wire import Message
 
 
 class NodeBrokerClient:
-    """Implements `BrokerClient`. Fetches have connections of their own, since their responses may be delayed.
-
-    `metadata`: has the endpoints of the other brokers; set once the broker is built.
-    """
+    """Implements `BrokerClient`. Fetches have connections of their own, since their responses may be delayed."""
 
     metadata: BrokerMetadata
+    """The endpoints of the other brokers; set once the broker is built."""
 
     def __init__(self, clock: Clock, connections: PeerConnections, listener_name: str) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
 """The listeners for clients of the broker: router, bound addresses and accepted connections.
 
-A process with both roles has listeners for clients besides those of the quorum; in a process that is only a broker
-the same ones serve both.
+A process with both roles has separate listeners for clients and for the quorum. In a process that is only a broker,
+the same listeners serve both.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PUBLIC_APIS: Final = FORWARDABLE | {
 }
 """The APIs of a node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
 BROKER_RULES: Final = {**TOPIC_RULES, **GROUP_RULES}
-"""The ACL operations that the broker's APIs require, but for Fetch, which checks the partitions of its session."""
+"""The ACL operations that the broker's APIs require, except for Fetch, which checks the partitions of its session."""
 _FAMILIES: Final = (
     QuorumApis,
     VoterApis,
@@ -94,7 +94,7 @@ class ClientListeners:
     """Accepts connections while `is_open`: before the broker serves clients, they would get the APIs and metadata of
     the node.
 
-    The addresses are bound earlier, so that a wrong one is reported at the start.
+    The addresses are bound earlier, so that an invalid address is reported at the start.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class ClientListeners:
         return self._connections.accept(listener) if self.is_open else RejectedConnection()
 
     def bind(self) -> None:
-        """Bind the listeners for clients, unless those of the node serve them."""
+        """Bind the listeners for clients, unless the listeners of the node serve clients."""
         for each in self.settings.listen:
             self._listeners.bind(each, self.accept)
 
@@ -135,7 +135,7 @@ class ClientListeners:
         return self._listeners.port(listener)
 
     def add_public_apis(self, context: ApiContext) -> None:
-        """Serve the APIs that every node has. Those of the broker, which are added later, take precedence."""
+        """Serve the APIs that every node has. APIs of the broker are added later and take precedence."""
         self._authorization = context.gates.authorization
         self._connections.serves = context.gates.authorization.serves
         if not self.uses_quorum_listeners:
@@ -181,7 +181,7 @@ class ClientListeners:
 
 
 def _marking(handler: Handler[Message], is_checked: Callable[[Message], bool]) -> Handler[Message]:
-    """Mark the requests that this broker has checked."""
+    """Return a handler that marks the requests that this broker has checked."""
 
     def handle(session: Session, request: Request[Message]) -> None:
         if is_checked(request.message):

@@ -20,17 +20,17 @@ from quorumd.protocol.wire import Message
 
 @dataclass(frozen=True, slots=True)
 class ControllerAccess:
-    """The parts of the node that channels use.
-
-    `router`: that of the listener of the quorum. `next_number()` allocates the number of a connection.
-    `connect(listener)` creates connections to the listeners with this name of other nodes, for one channel alone."""
+    """The parts of the node that channels use."""
 
     node: NodeBasics
     quorum: QuorumParts
     discovery: Discovery
     router: RequestRouter
+    """Routes requests as on the listener of the quorum."""
     next_number: Callable[[], int]
+    """Allocates the number of a connection."""
     connect: Callable[[str], PeerConnections]
+    """Creates connections of one channel to other nodes, on the listener with the given name."""
 
 
 class _PendingRequest:
@@ -52,7 +52,7 @@ class _PendingRequest:
 
 
 class NodeControllerChannel:
-    """Implements `ControllerChannel`. Requests wait for the outcome of the previous one."""
+    """Implements `ControllerChannel`. Sends one request at a time."""
 
     def __init__(self, access: ControllerAccess) -> None:
         self._access = access
@@ -148,7 +148,7 @@ class NodeControllerChannel:
             self._local_epoch = self._engine.epoch
         versions = access.router.supported_versions.get(pending.api_key)
         if versions is None:
-            self._fail(pending, f"API {pending.api_key} is not supported here")
+            self._fail(pending, f"API {pending.api_key} is not supported by this node")
             return
         message = pending.build(versions[1])
         request = Request(pending.api_key, versions[1], 0, self._settings.client_id, message, b"", 0)

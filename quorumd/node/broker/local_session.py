@@ -25,7 +25,7 @@ class ResponseHandler(Protocol):
 class LocalSession:
     """Replaces a connection: handlers, checks and delayed responses are the same as for requests of other brokers.
 
-    `number`: a connection number, by which AlterPartition requests are ordered.
+    `number` is a connection number, by which AlterPartition requests are ordered.
     """
 
     def __init__(self, number: int, handler: ResponseHandler) -> None:

@@ -11,8 +11,8 @@ from quorumd.ports import Disk, File
 
 
 def lock_directories(disk: Disk, directories: Sequence[str]) -> list[File]:
-    """Lock the directories that can be used; the broker reports the others as offline. Raises DirectoryInUse, with
-    none of them locked."""
+    """Lock the directories that can be used; the broker reports the others as offline. Raises DirectoryInUse, and
+    then leaves none of them locked."""
     locks: list[File] = []
     for directory in directories:
         try:
@@ -27,9 +27,10 @@ def lock_directories(disk: Disk, directories: Sequence[str]) -> list[File]:
 
 
 def record_cluster_id(disk: Disk, directories: Sequence[str], cluster_id: str) -> None:
-    """Save the cluster id in directories that have none. Blocks. Raises StorageError for one of another cluster.
+    """Save the cluster id in the directories that have none. Blocks.
 
-    The broker reports a directory that cannot be used as offline.
+    Skips directories that cannot be used, which the broker reports as offline. Raises StorageError if a directory
+    belongs to another cluster.
     """
     for directory in directories:
         try:

@@ -14,7 +14,7 @@ from quorumd.ports import Clock, Disk
 from quorumd.protocol.record_batch import BatchHeader, headers
 
 SLICE_MS = 5.0
-"""Longest time for which a slice occupies the event loop, apart from the batch that exceeds it."""
+"""A slice ends with the first batch or step of a snapshot that completes after this time."""
 SLICE_RECORDS = 10
 READ_BYTES = 1024 * 1024
 
@@ -30,8 +30,7 @@ class MetadataReader(Protocol):
 class MetadataFeed:
     """Passes on each committed batch once and in order, or the newest snapshot if the log no longer has the next one.
 
-    `schedule(callback)` calls back in a later iteration of the event loop and handles StorageError. `next_offset`:
-    all records below it were passed on.
+    `schedule(callback)` calls back in a later iteration of the event loop and handles StorageError.
     """
 
     def __init__(
@@ -43,6 +42,7 @@ class MetadataFeed:
         reader: MetadataReader,
     ) -> None:
         self.next_offset = 0
+        """All records below it have been passed on."""
         self._log = log
         self._clock = clock
         self._disk = disk
@@ -103,7 +103,7 @@ class MetadataFeed:
             self._reader.apply(data, header)
         except (MalformedMessage, UnsupportedVersion) as error:
             raise CorruptLog(
-                f"the log cannot be applied {error}; if a newer version wrote it, run that version here too"
+                f"the log cannot be applied {error}; if a newer version wrote it, upgrade this node"
             ) from None
         self._clock.charge(header.end_offset - header.base_offset)
         self.next_offset = header.end_offset
@@ -114,7 +114,7 @@ class MetadataFeed:
         if snapshot is None or snapshot.offset < self._log.start_offset:
             raise StorageError(
                 f"the log begins at offset {self._log.start_offset} and no snapshot covers the offsets before it; "
-                "start the node again"
+                "restart the node"
             )
         self._begin_loading(snapshot)
         return True

@@ -25,9 +25,9 @@ from quorumd.ports import Disk, Entropy
 
 
 class NodeBroker:
-    """`clients` gets the APIs of the broker.
+    """Builds, runs and stops the broker, and adds its APIs to `clients`.
 
-    `broker` is None until the cluster id is committed, which the first leader of a new cluster generates.
+    `broker` is None until the cluster id, which the first leader of a new cluster generates, is committed.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class NodeBroker:
             self._compile_regex,
         )
         try:
-            # The node itself records it in the directory of the metadata log.
+            # The node itself saves the id in the directory of the metadata log.
             record_cluster_id(self._disk, self._access.node.settings.data_directories[1:], cluster_id)
             broker = self.broker = Broker(settings, ports, self)
             self._client.metadata = broker.metadata

@@ -19,8 +19,8 @@ ALREADY_DURABLE = -1
 class DurabilityGate:
     """Holds messages until what they acknowledge is durable.
 
-    `deliver` is called with each message that may leave, `prepare` with each that waits for a flush, to encode it
-    meanwhile. `durable_offset`: the log is durable below it.
+    `deliver` is called with each message that may leave, `prepare` with each message that begins to wait for a flush,
+    to encode it meanwhile. The log is durable below `durable_offset`.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class DurabilityGate:
     def restarted(self, start_offset: int) -> list[Send]:
         """Reset to a log that starts at `start_offset`, below which everything is durable as a snapshot.
 
-        Returns the fetches that were held: they acknowledge the old log.
+        Returns the fetches that were waiting: they acknowledge the old log.
         """
         withdrawn = self.truncated(ALREADY_DURABLE)
         self.flushed(start_offset)

@@ -94,17 +94,15 @@ class ProgressListener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunnerOutputs:
-    """The receivers of the engine's effects.
-
-    `save_operation(state)` returns the disk operation that makes the state durable. `write_no_op`: appends a record
-    so that the leader can commit in its epoch.
-    """
+    """The receivers of the engine's effects."""
 
     outbound: Outbound
     control_log: ControlLog
     progress: ProgressListener
     save_operation: Callable[[QuorumState], Callable[[], None]]
+    """Returns the disk operation that makes a state durable."""
     write_no_op: Callable[[], None]
+    """Appends a record, so that the leader can commit in its epoch."""
     refused: Callable[[RequestRefused], None]
 
 
@@ -182,7 +180,7 @@ class RaftRunner:
             self._on_fatal_error(error)
 
     def stop(self) -> None:
-        """Step no more events and apply no more effects; do not wait for disk work in progress."""
+        """Stop processing events and effects, without waiting for disk work in progress."""
         self._stopped = True
         self._timer.cancel()
         if self._space_timer is not None:

@@ -21,8 +21,8 @@ logger = logging.getLogger("quorumd.node")
 class VoterLog:
     """Keeps the cluster id and the address book consistent with the voter records in the log.
 
-    `load(snapshot)` replaces the image by that of a snapshot; `on_adopted(cluster_id)` is called once the cluster id
-    is committed.
+    `load(snapshot)` replaces the image by the content of a snapshot; `on_adopted(cluster_id)` is called once the
+    cluster id is committed.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class VoterLog:
             self._lifecycle.fail(
                 StorageError(
                     f"the log belongs to cluster {contradiction}, this directory to cluster {cluster_id}; check "
-                    "bootstrap.servers and quorum.voters, or format another directory, which has no vote at first"
+                    "bootstrap.servers and quorum.voters, or format another directory to start as an observer"
                 )
             )
         elif adopted:

@@ -3,9 +3,10 @@
 A partition leader that receives INELIGIBLE_REPLICA withdraws its proposal and relies on no copy of it being accepted
 later. Yet a late copy could be accepted: the broker abandons a connection with the request in flight, retries on
 another one and is refused; then the replica becomes eligible without a new partition epoch, and the copy arrives
-(race R25). Requests of abandoned connections are therefore rejected: of those older than the
-newest connection with a request of that incarnation, and of those accepted before this controller became leader,
-since the broker may have sent requests to another controller meanwhile."""
+(race R25). Requests on abandoned connections are therefore rejected: on connections older than the newest connection
+with a request of the incarnation, and on connections accepted before this controller became leader, since the broker
+may have sent requests to another controller meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ class ConnectionOrder(Enum):
 
 
 class AlterPartitionOrder:
-    """The newest connection of each broker. Connection numbers increase in the order of acceptance."""
+    """Records the newest connection of each broker. Connection numbers increase in the order of acceptance."""
 
     def __init__(self) -> None:
         self._first_connection = 0
         self._newest_connection: dict[int, tuple[int, int]] = {}
-        """Broker id -> broker epoch and number of the newest connection with a request of it."""
+        """Broker id -> broker epoch, and number of the newest connection with a request of that incarnation."""
 
     def begin(self, first_connection: int) -> None:
         """Begin a leadership; `first_connection` is the number of the next connection to be accepted."""

@@ -15,7 +15,10 @@ logger = logging.getLogger("quorumd.controller")
 
 
 class LeaderBalancer:
-    """Runs a round per leader.imbalance.check.interval.seconds. `can_write()`: whether records can be written now."""
+    """Runs a round per leader.imbalance.check.interval.seconds.
+
+    `can_write()` returns whether records can be written now.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class LeaderBalancer:
             self._end_round()
 
     def stop(self) -> None:
-        """End the current round and schedule no more."""
+        """End the current round and schedule no further rounds."""
         self._is_active = False
         if self._timer is not None:
             self._timer.cancel()

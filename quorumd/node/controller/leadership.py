@@ -16,8 +16,8 @@ class Leadership:
     """Starts and stops the active controller.
 
     A new leader replicates, but plans nothing before the image holds all records that the log had at its election.
-    `bootstrap`: the records that an empty log begins with. `next_session()`: see
-    `ControllerRunner.lead`.
+    `bootstrap` is the list of records that an empty log begins with. `next_session()` returns the number of the next
+    connection that is accepted.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Appends a NoOpRecord to an idle log once per metadata.max.idle.interval.ms.
 
-From it the replicas of an idle log know that they are up to date, and since when.
+Replicas of an idle log know from this record that they are caught up, and since when.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from quorumd.ports import Clock, Timer
 
 
 class NoOpWriter:
-    """`can_write()`: whether records can be written now. An interval of 0 disables the writer."""
+    """Writes the records, unless the interval is 0. `can_write()` returns whether records can be written now."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class NoOpWriter:
         self._timer = self._clock.call_at(due, self._write_if_idle)
 
     def _write_if_idle(self) -> None:
-        """Write a record unless one is uncommitted: without a majority they would accumulate."""
+        """Write a record unless another is uncommitted: without a majority, records would accumulate."""
         now, proposals = self._clock.now_ms(), self._proposals
         due = proposals.last_appended_ms + self._interval_ms
         if proposals.is_empty and due <= now and self._can_write():

@@ -33,8 +33,11 @@ MAX_LOGGED_ELECTIONS = 10
 
 
 class ControllerRunner:
-    """`controller` plans changes while the node is the active controller, and `writer` writes them; `order` rejects
-    AlterPartition requests of abandoned connections."""
+    """Runs the active controller.
+
+    `controller` plans changes, `writer` writes them, and `order` rejects AlterPartition requests on abandoned
+    connections.
+    """
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class ControllerRunner:
         return [voter for voter in quorum.engine.voters.current.ids if voter != quorum.own.id]
 
     def lead(self, next_session: int) -> None:
-        """Begin a leadership. `next_session`: number of the next connection that is accepted."""
+        """Begin a leadership. `next_session` is the number of the next connection that is accepted."""
         self.order.begin(next_session)
 
     def activate(self) -> None:
@@ -121,7 +124,8 @@ class ControllerRunner:
         self._sweep_timer = self._clock.call_at(self._clock.now_ms() + wait_ms, self._sweep_unclean_elections)
 
     def _check_sessions(self, due: float) -> None:
-        """Fence the broker whose session expired first, one broker per iteration of the event loop."""
+        """Fence the broker whose session expired first; if none has, elect one unfenced broker where leaders are
+        missing. Runs one step per iteration of the event loop."""
         controller = self.controller
         now = self._clock.now_ms()
         if now - due > self._check_interval_ms:

@@ -19,9 +19,9 @@ class ElectionLog:
 
     def __init__(self) -> None:
         self._leader: tuple[int, int] | None = None
-        """Epoch and leader logged last, None after the line that none is known."""
+        """Epoch and leader logged last; None after the line that the leader is not known."""
         self.leaders = 0
-        """Number of leaders of an epoch that this node has known."""
+        """Number of leaders, one per epoch, that this node has known."""
         self._newest: tuple[int, int] | None = None
         self._previous_leader: tuple[int, int] | None = None
         """Epoch and leader before the current search for a leader."""
@@ -44,7 +44,7 @@ class ElectionLog:
             self._leader_found(role, epoch, leader_id, now)
 
     def check(self, node_status: NodeStatus, now: float) -> None:
-        """Log the return of a lost leader, or a summary of a long search. Called once per second."""
+        """Log that the leader was found again, or a summary of a long search. Called once per second."""
         if self._searching_since is None:
             return
         if node_status.leader_id != NO_NODE and node_status.contact_ms <= node_status.contact_limit_ms:

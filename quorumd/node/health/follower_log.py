@@ -1,4 +1,4 @@
-"""Logs the voters that stop fetching from a leader, and those that fetch again."""
+"""Logs the voters that stop fetching from a leader, and the voters that fetch again."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ CHECK_INTERVAL_MS = 1000.0
 class QuorumMonitor:
     """Checks the node's status once per second, without side effects on the quorum.
 
-    `broker_state()`: the state of the broker in this process, None without that role.
+    `broker_state()` returns the state of the broker in this process, None without the broker role.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class QuorumMonitor:
 
     @property
     def leaders_elected(self) -> int:
-        """Number of leaders of an epoch that this node has known, itself included."""
+        """Number of leaders, one per epoch, that this node has known, itself included."""
         return self._elections.leaders
 
     def node_status(self) -> NodeStatus:
@@ -106,7 +106,7 @@ class QuorumMonitor:
         now, node_status = self._clock.now_ms(), self.node_status()
         self._elections.check(node_status, now)
         for peer in node_status.silent_peers:
-            # A peer that is back but has no request for this node is detected by this probe only.
+            # Only this probe detects a peer that runs again but sends no requests to this node.
             self._peers.probe(peer.node_id)
         self._followers.check(now)
         self._clock.call_at(now + CHECK_INTERVAL_MS, self._check)

@@ -6,23 +6,21 @@ from quorumd.ports import Entropy
 
 
 class ClusterIdentity:
-    """The cluster that this node belongs to.
-
-    `cluster_id`: the committed cluster id, None until one is known. It never changes afterwards.
-    """
+    """The cluster that this node belongs to."""
 
     def __init__(self, cluster_id: str | None, entropy: Entropy) -> None:
         self.cluster_id = cluster_id
+        """The committed cluster id, None until it is known. Never changes afterwards."""
         self._entropy = entropy
         self._uncommitted: list[tuple[int, str]] = []
 
     def accepts(self, requested: str | None) -> bool:
-        """Whether a request with this cluster id may be served: none is accepted, a different one is not (hole 23, as
-        in Kafka)."""
+        """Whether a request with this cluster id may be served: not if it differs from the known id (hole 23, as in
+        Kafka)."""
         return not requested or self.cluster_id is None or requested == self.cluster_id
 
     def is_named_by(self, requested: str | None) -> bool:
-        """Whether a request with this cluster id has the known one; True while none is known."""
+        """Whether a request names the known cluster id; True while the id is not known."""
         return self.cluster_id is None or requested == self.cluster_id
 
     def id_for_new_record(self) -> str:

@@ -7,10 +7,10 @@ other configured voters, all `bootstrap.servers` and all nodes that it discovers
     * With `quorum.voters` alone it may found a quorum once every queried node has reported that it is blank too, or
       that it may found a quorum that includes exactly this directory. A node that does not respond may hold the only
       copy of an existing quorum.
-    * If formatted with --standalone or --initial-controllers it may found one although other nodes do not respond,
-      after FORMATTED_WAIT_MS.
-    * A node with records or an epoch, or of another cluster, always takes precedence: this node joins its quorum.
-    * If formatted with --no-initial-controllers it never founds one.
+    * If formatted with --standalone or --initial-controllers, it may found a quorum after FORMATTED_WAIT_MS even if
+      other nodes do not respond.
+    * If any node has records or an epoch, or belongs to another cluster, it founds no quorum and waits to join one.
+    * If formatted with --no-initial-controllers, it never founds a quorum.
 
 Founders are identified by directory id. Every founder names the same set and saves it with its first vote. A
 replacement disk is therefore not the founder whose disk it replaced, and two different sets cannot both found a
@@ -39,10 +39,11 @@ HostPort = tuple[str, int]
 
 
 class Standing(IntEnum):
-    """The relation of a node to a quorum. BLANK: it has no record, snapshot or epoch."""
+    """The relation of a node to a quorum."""
 
     UNKNOWN = 0
     BLANK = 1
+    """The node has no record, snapshot or epoch."""
     FOUNDER = 2
     MEMBER = 3
 
@@ -69,10 +70,7 @@ class FoundingDecision(NamedTuple):
 
 
 class Founding:
-    """Decides from the reports of peers whether this node may found a quorum.
-
-    `formatted`: the founders that `format` or an earlier process saved; empty for a directory that never founds.
-    """
+    """Decides from the reports of peers whether this node may found a quorum."""
 
     def __init__(
         self,
@@ -90,6 +88,8 @@ class Founding:
         self._engine = engine
         self._identity = identity
         self.formatted = formatted
+        """The founders that `format` or an earlier process saved, None if undecided; empty if this directory never
+        founds a quorum."""
         self._reports: dict[HostPort, PeerReport] = {}
         self._unreachable: dict[HostPort, float] = {}
         self._started_ms = -1.0
@@ -130,12 +130,12 @@ class Founding:
 
     @property
     def voter_ids(self) -> Sequence[int]:
-        """The voters of the local log; before it has any, the founders, or else the configured voters."""
+        """The voters of the local log; before the log has any, the founders, or else the configured voters."""
         return self._engine.voters.current.ids or self.founders.ids or self._configured
 
     @property
     def founders(self) -> VoterSet:
-        """The founders that the engine was given, or else those of `formatted`."""
+        """The founders that the engine was given, or else `formatted`."""
         return self._engine.founders if self._engine.founders.voters else self.formatted or VoterSet()
 
     @property
@@ -287,7 +287,7 @@ class Founding:
         if report.standing is Standing.MEMBER:
             return f"is part of an existing quorum; this node {JOIN_HINT}"
         if report.standing is Standing.UNKNOWN:
-            return "does not report whether it is part of an existing quorum: run this version there too"
+            return "does not report whether it is part of an existing quorum: upgrade it to this version"
         if report.standing is Standing.FOUNDER:
             own_entry = report.founders.by_id(self._own.key.id)
             expected = self.formatted
@@ -324,9 +324,7 @@ class Founding:
         return {p: r for p, r in self._reports.items() if now - r.received_ms <= REPORT_TTL_MS}
 
 
-JOIN_HINT = (
-    "waits for an existing quorum: it joins the one that it finds at bootstrap.servers or quorum.voters"
-)
+JOIN_HINT = "waits for an existing quorum, which it looks for at bootstrap.servers and quorum.voters"
 
 
 def replaced_disk_obstacle(engine: RaftEngine, own: ReplicaKey, *, has_leader: bool) -> str | None:

@@ -108,8 +108,8 @@ def require_quorum_state(saved: SavedNode, data_directory: str, log_is_empty: bo
     is_sole_voter = voters.ids == (own.id,) and voters.includes(own)
     if not (saved.has_state or log_is_empty or is_sole_voter):
         raise StorageError(
-            f"{partition_directory(data_directory)}/quorum-state is missing although there is a log: it holds the "
-            f"vote of this node, which could vote twice without it; restore the file, or, {REFORMAT_REMEDY}"
+            f"{partition_directory(data_directory)}/quorum-state is missing although the log is not empty: without "
+            f"the vote in this file the node could vote twice; restore the file, or, {REFORMAT_REMEDY}"
         )
 
 

@@ -1,8 +1,8 @@
 """Registers this node as a controller (KIP-919, ControllerRegistration).
 
 Like a stock controller, the node sends registrations to the active controller until the image has one of this
-incarnation. A late request of a previous incarnation, or an operator who unregisters a running controller, also
-changes the image; the node then registers again.
+incarnation. If a late request of a previous incarnation replaces the registration, or an operator removes it, the
+node registers again.
 """
 
 from __future__ import annotations

@@ -13,7 +13,10 @@ INTERVAL_MS = 250.0
 
 
 class MembershipManager:
-    """`registration` is None if the node does not register, `auto_join` if only an operator makes it a voter."""
+    """Runs the requests of a node periodically.
+
+    `registration` is None if the node does not register, `auto_join` if only an operator makes it a voter.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,7 @@ class MembershipManager:
             self._timer.cancel()
 
     def update_voter(self) -> None:
-        """Update the voter record if its endpoint is not this node's."""
+        """Update the voter record if its endpoints differ from this node's."""
         self._voter.update(self._own_endpoints)
 
     def _schedule(self) -> None:

@@ -50,9 +50,9 @@ class VoterEndpointUpdate:
         self._is_appending = False
 
     def update(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Send UpdateRaftVoter if the newest voter record has other listeners, or other addresses of them.
+        """Update the newest voter record if it has other listeners, or other addresses, than this node.
 
-        A record without any listener of this name is kept: its voters know each other by other listeners.
+        A record with none of this node's listener names is kept: its voters connect on other listeners.
         """
         recorded = self._engine.voters.current.by_id(self._own.id)
         if self._request.is_pending or recorded is None or recorded.key != self._own:

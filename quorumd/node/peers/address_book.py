@@ -1,8 +1,8 @@
 """The newest known address of every node (KIP-595 draft 6.3). Addresses only, never liveness or leadership.
 
 A node's own announcement, which has its boot timestamp, is newer than any voter record; a voter record is newer than
-those at lower offsets; the configuration is older than both. An address that a stock leader announces
-has no timestamp: it is newer than the voter records that the local log then has.
+records at lower offsets; the configuration is older than both. An address that a stock leader announces has no
+timestamp: it is newer than the voter records that the local log has at that time.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ from quorumd.ids import ZERO_UUID, KafkaUuid
 MAX_HOST_LENGTH = 255
 """Characters of a host name (RFC 1035) or address; every Metadata response carries the recorded hosts."""
 MAX_NODES = 2000
-"""Nodes in the address book besides voters: any client may run nodes and announce them."""
+"""Nodes in the address book that are not voters: any client may announce nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address of one node.
-
-    `boot_timestamp`: Unix ms of that node's start, 0 if it did not announce the address itself. `recorded_at`: offset
-    of the voter record with the address, or the log end offset when a stock leader announced it; -1 for neither.
-    """
+    """The address of one node."""
 
     host: str
     port: int
     boot_timestamp: int = 0
+    """Unix milliseconds of the node's start; 0 if the node did not announce the address itself."""
     directory_id: KafkaUuid = ZERO_UUID
     recorded_at: int = -1
+    """Offset of the voter record with the address, or log end offset when a stock leader announced it; else -1."""
 
     def is_newer_than(self, other: Address) -> bool:
         return (self.boot_timestamp, self.recorded_at) > (other.boot_timestamp, other.recorded_at)
@@ -46,7 +44,7 @@ class AddressBook:
     def accepts(self, node_id: int, address: Address, is_voter: bool = False) -> bool:
         """Whether `learn` would record an address: only a strictly newer one replaces another (hole 26).
 
-        Node ids below 0 are admin clients and have no address (hole 1).
+        Admin clients have negative ids and no address (hole 1).
         """
         known = self._addresses.get(node_id)
         if node_id < 0 or not is_valid(address):
@@ -68,7 +66,7 @@ class AddressBook:
         return True
 
     def truncate_to(self, end_offset: int) -> None:
-        """Treat addresses recorded at or above `end_offset`, where the log was truncated, as configured ones."""
+        """Treat addresses recorded at or above `end_offset`, where the log was truncated, as configured."""
         for node_id, address in self._addresses.items():
             if address.recorded_at >= end_offset:
                 self._addresses[node_id] = replace(address, recorded_at=-1)

@@ -85,7 +85,7 @@ class PeerClient:
         """An encoded request that waits for a flush: at most one, the follower's fetch."""
 
     def call_node(self, node_id: int, call: Call, purpose: Purpose) -> bool:
-        """Send a request to a node by id. Returns False, and calls nothing back, if its address is not known."""
+        """Send a request to a node by id. Returns False, without a callback, if its address is not known."""
         address = self._discovery.address_of(node_id)
         if address is None:
             return False
@@ -167,12 +167,12 @@ class PeerClient:
         return Call(api_key, build, on_response, failed, inf, fallback)
 
     def _learn_endpoints(self, message: QuorumResponse) -> None:
-        """Record the leader's endpoint in a response; gossip may not have brought it yet."""
+        """Record the leader's endpoint in a response; gossip may not have spread it yet."""
         for endpoint in message.node_endpoints:
             self._discovery.learn(endpoint.node_id, Address(endpoint.host, endpoint.port))
 
     def _deadline(self, request: Request) -> float:
-        """The deadline of the response; the peer may delay that to a fetch by `max_wait_ms`."""
+        """The deadline of the response; the peer may delay the response to a fetch by `max_wait_ms`."""
         delay_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
         return self._clock.now_ms() + self._request_timeout_ms + delay_ms
 

@@ -35,11 +35,7 @@ class Purpose(Enum):
 
 
 class Failure:
-    """Why a call got no response.
-
-    `unsupported`: the peer does not support the API. `refused`: no process listens at the address. `unsent`: the
-    request was not sent, so it had no effect.
-    """
+    """Why a call got no response."""
 
     __slots__ = ("reason", "refused", "unsent", "unsupported")
 
@@ -48,8 +44,11 @@ class Failure:
     ) -> None:
         self.reason = reason
         self.unsupported = unsupported
+        """Whether the peer does not support the API."""
         self.refused = refused
+        """Whether no process listens at the address."""
         self.unsent = unsent
+        """Whether the request was not sent, so that it had no effect."""
 
 
 class Call:
@@ -77,28 +76,27 @@ class Call:
         self.deadline_ms = deadline_ms
         self.fallback = fallback
         self.encoded: tuple[int, bytes] | None = None
-        """Version and bytes, if the message was encoded before it is sent."""
+        """Version and bytes of the message, once it is encoded."""
 
 
 class PeerSettings(NamedTuple):
-    """How a node connects to other nodes.
-
-    `client_id`: its name in request headers. `listener`: the name of the peers' listener, "" for any.
-    `new_sasl_client`: creates the SASL client of a connection, None without SASL. `private_apis`: whether the APIs
-    that Kafka does not have may be used.
-    """
+    """How a node connects to other nodes."""
 
     client_id: str
+    """The name of the node in request headers."""
     listener: str = ""
+    """The name of the peers' listener, "" for any."""
     new_sasl_client: Callable[[], SaslClient] | None = None
+    """Creates the SASL client of a connection; None without SASL."""
     private_apis: bool = True
+    """Whether APIs that Kafka does not have may be used."""
 
 
 class PeerConnection:
     """One connection: connects at the first call, negotiates versions, sends calls in order.
 
-    When it is lost or times out, it fails all calls in progress and reconnects at the next call. `is_quorum`: the
-    peer is a voter or leader, so its host may use the connections that are reserved for voters.
+    When it is lost or times out, it fails all calls in progress and reconnects at the next call. If `is_quorum`, the
+    peer is a voter or leader, and its host may use the connections that are reserved for voters.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Records which peers respond, and logs one line when a peer stops responding and one when it is back."""
+"""Records which peers respond, and logs one line when a peer stops responding and one when it responds again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PeerContacts:
             silence.reason = reason
 
     def silent(self, among: Collection[int], now: float) -> tuple[SilentPeer, ...]:
-        """Those of the nodes `among` that do not respond, by id."""
+        """The nodes in `among` that do not respond, by id."""
         return tuple(
             SilentPeer(node_id, now - silence.since_ms, silence.reason)
             for node_id, silence in sorted(self._silent.items())

@@ -44,8 +44,8 @@ FAST_ROUNDS = 20
 MAX_UNVERIFIED = 64
 """Announced addresses of nodes other than voters that are verified at the same time; nodes repeat announcements."""
 MAX_UNVERIFIED_PER_VOTER = 4
-"""The same for each voter, so that announcements of unknown nodes do not delay those of voters that moved. One more
-is allowed for an announcement from the announced host itself, which other hosts cannot forge."""
+"""Announced addresses of one voter that are verified at once, so that unknown nodes do not delay voters that
+moved. One more is allowed for an announcement from the announced host itself, which other hosts cannot forge."""
 MAX_AHEAD_MS = 3_600_000
 """A boot timestamp further in the future is not recorded as is: no other announcement could replace it. Nor is such
 a node refused: its timestamps never decrease, so they stay ahead even after its clock has been set back."""
@@ -142,8 +142,8 @@ class Discovery:
         self._book.mark_reachable(node_id, reachable)
 
     def learn(self, node_id: int, address: Address) -> None:
-        """Record an address if it is newer than the known one; if it is from far in the future, only once the node
-        there has responded."""
+        """Record an address if it is newer than the known one. If its boot timestamp is far in the future, record it
+        only once the node there has responded."""
         if node_id == self._own.id and address != self._own_address:
             return
         if not self._is_ahead(node_id, address):
@@ -171,8 +171,8 @@ class Discovery:
     def _dated(self, node_id: int, announced: Address) -> Address:
         """The announced address, with a boot timestamp that a later start exceeds (hole 45).
 
-        One in the future becomes the earliest that replaces the known address. A known address is returned itself:
-        it is not verified again, so that two nodes that are ahead of each other end their verifications.
+        A timestamp in the future becomes the earliest one that replaces the known address. If the address itself is
+        known, it is returned and not verified again, so that two nodes that are ahead of each other stop verifying.
         """
         if not self._is_ahead(node_id, announced):
             return announced
@@ -237,14 +237,14 @@ class Discovery:
             self._send_discovery(address.host, address.port)
 
     def missing_voters(self) -> list[int]:
-        """Voters without a known address: the KIP's number-unknown-voter-connections."""
+        """Voters without a known address (KIP-595: number-unknown-voter-connections)."""
         return [node_id for node_id in self._founding.voter_ids if self._book.get(node_id) is None]
 
     def routes(self) -> Iterable[Route]:
         return (Route(DiscoverBrokersRequest, self.discover_brokers),)
 
     def discover_brokers(self, session: Session, request: Request[DiscoverBrokersRequest]) -> None:
-        """Handle DiscoverBrokers. Requests announce the sender's address, except from admin clients (ids below 0)."""
+        """Handle DiscoverBrokers. A request announces the address of its sender, unless that is an admin client."""
         message = request.message
         sender = self._sender(message)
         announced = Address(sender.host, sender.port, message.boot_timestamp, message.replica_directory_id)
@@ -264,7 +264,7 @@ class Discovery:
             self._send_discovery(*host_port)
 
     def _begin_verification(self, node_id: int, announced: Address, host: str) -> bool:
-        """Whether an address announced from a host is new, so that the node there must respond before it is used."""
+        """Begin to verify an address announced from a host, if it is new; returns whether it is."""
         key = (node_id, announced.host, announced.port)
         announced = self._dated(node_id, announced)
         is_new = (
@@ -306,7 +306,7 @@ class Discovery:
         return self._engine.should_probe_leader(self._clock.now_ms())
 
     def _poll(self) -> None:
-        """Query nodes if that is due. Called more often, since the leader can be lost at any time."""
+        """Query nodes if a round is due. Called more often, since the leader can be lost at any time."""
         now = self._clock.now_ms()
         needs_leader = self._needs_leader()
         is_searching = needs_leader or bool(self.missing_voters())
@@ -326,8 +326,8 @@ class Discovery:
         targets = self._targets()
         if targets:
             chosen = targets[self._entropy.randrange(len(targets))]
-            # The first round queries all nodes, so that those that found this node unreachable notice that it is
-            # back. Later rounds do so if a founding depends on the reports, or if no leader has been found for long.
+            # The first round queries all nodes, so that nodes that recorded this node as unreachable notice its
+            # restart; later rounds do if founding needs their reports, or if no leader has been found for long.
             query_all = self._rounds == 1 or self._founding.needs_reports
             query_all = query_all or (self._needs_leader() and self._rounds > FAST_ROUNDS)
             for host, port in targets if query_all else [chosen]:
@@ -391,8 +391,8 @@ class Discovery:
             logger.warning("%s", obstacle)
 
     def _mark_reachable(self, host: str, port: int, reachable: bool) -> None:
-        """Record whether observers are reachable, and forget those that were unreachable twice. Voters are marked by
-        the engine's own requests."""
+        """Record whether observers are reachable, and forget those that were unreachable twice. The engine's requests
+        mark voters."""
         for node_id in self._book.nodes_at(host, port):
             if node_id == self._own.id or node_id in self._founding.voter_ids:
                 continue

@@ -125,7 +125,7 @@ class SessionAuthentication:
             return self._continue(message.auth_bytes, peer)
         reason = f"unexpected {message.NAME}"
         if self.proof is not None and self._exchange is None:
-            reason = f"{self.principal} did not authenticate again in time"
+            reason = f"{self.principal} did not re-authenticate in time"
         self._authenticator.log_failure(peer, reason)
         return Reply(None)
 
@@ -140,7 +140,7 @@ class SessionAuthentication:
             problem = (
                 "not enabled"
                 if not is_changed
-                else f"not that of the first authentication, {self._mechanism}"
+                else f"not the mechanism of the first authentication, {self._mechanism}"
             )
             self._authenticator.log_failure(peer, f"mechanism {mechanism[:30]!r} is {problem}")
             return Reply(SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms), closes=True)

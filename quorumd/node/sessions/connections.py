@@ -23,14 +23,13 @@ class RejectedConnection:
 
 
 class IncomingConnections:
-    """Accepts connections. `next_number`: the number of the next session; numbers increase.
-
-    `serves(listener)`: whether connections to a listener are accepted yet.
-    """
+    """Accepts connections."""
 
     def __init__(self, router: RequestRouter, context: SessionContext) -> None:
         self.next_number = 0
+        """The number of the next session; numbers increase."""
         self.serves: Callable[[str], bool] = lambda listener: True
+        """Whether connections to a listener are accepted yet."""
         self._router = router
         self._context = context
         node = context.node

@@ -14,8 +14,9 @@ STEPS_PER_UNIT = 4
 class DecodingTask:
     """A `SlicedTask` that decodes one request.
 
-    `continue_decoding`: that of the request or of its connection. `on_done()` is called once the request is decoded
-    or rejected."""
+    `continue_decoding(request, steps)` decodes up to `steps` elements and returns their number. `on_done()` is called
+    once the request is decoded or rejected.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A session around another one."""
+"""A session that wraps another one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quorumd.protocol.wire import Message
 
 
 class DelegatingSession:
-    """Passes every response on to another session. `origin`: that of the other session if not given."""
+    """Passes every response on to another session. `origin` is by default the origin of that session."""
 
     def __init__(self, outer: Session, origin: Origin | None = None) -> None:
         self.origin = outer.origin if origin is None else origin

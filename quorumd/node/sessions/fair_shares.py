@@ -6,8 +6,8 @@ requests   An iteration of the event loop decodes and routes a limited number, a
            is used: renewing them in every iteration would cost each request a callback. Sessions of proven peers read
            all they receive, so that no client delays the followers of a leader.
 bytes      Received but not yet handled, or written but not yet read by the client. Above the limit, the connection
-           that holds the most is aborted.
-warnings   Those that any client can cause are logged once per interval and kind, with a count of those suppressed.
+           that holds the most is aborted, a proven peer only if no other connection holds any.
+warnings   Warnings that any client can cause are logged once per interval and kind, with a count of those suppressed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger("quorumd.connections")
 REQUESTS_PER_ITERATION: Final = 128
 """A few milliseconds of work."""
 ITERATION_MS: Final = 5.0
-"""Time limit, which slow requests reach before the limit of their number."""
+"""Time limit per iteration, which slow requests reach before REQUESTS_PER_ITERATION."""
 BYTES_PER_REQUEST: Final = 16 * 1024
 """Received bytes that take about as long as a request, including the memory that they need."""
 BULK_BYTES: Final = 64 * 1024
@@ -97,7 +97,7 @@ class FairShares:
         return received_bytes >= BULK_BYTES
 
     def must_yield(self) -> bool:
-        """Whether a connection that has handled a request must leave its others to its next turn."""
+        """Whether a connection that has handled a request must leave further requests to its next turn."""
         remaining_ms = self._busy_limit_ms - self._busy_ms()
         if remaining_ms < ITERATION_MS / 2:
             self._schedule_next_iteration()

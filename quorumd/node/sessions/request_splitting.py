@@ -51,35 +51,38 @@ _Listed = tuple[str, object]
 
 
 class SplitRule(NamedTuple):
-    """Describes how requests of an API are split.
-
-    `request_path`, `response_path`: the fields of request and response that lead to the items to split, each a list
-    in the items of the previous field. `also`: a second list next to the first, for paths of one field. `cost`: the
-    cost of an item in partitions; a number if all cost the same. `name`: items with the same name stay in one part.
-    `total`: the new partitions of the whole request, for the planner of each part. `prepare`: the preparation of a
-    part that is large by itself. `expand`: the partition numbers by topic of a request for all topics, with None
-    where other tasks should run; `topic` builds the item of such a topic. `select`: the items of each part with the
-    ids of what they select."""
+    """Describes how requests of an API are split."""
 
     request_path: tuple[str, ...]
+    """The fields of the request that lead to the items to split, each a list in the items of the previous field."""
     response_path: tuple[str, ...]
+    """The fields of the response that lead to the results of the items."""
     cost: int | Callable[[Controller, Any], int] = 1
+    """The cost of an item in partitions; a number if all items cost the same."""
     name: Callable[[Controller, Any], Hashable] | None = None
+    """Items with the same name stay in one part."""
     total: Callable[[Controller, Any], int] | None = None
+    """The number of new partitions in the whole request, for the planner of each part."""
     prepare: Callable[[Controller, Any], Preparation] | None = None
+    """The preparation of a part with a single large item."""
     expand: Callable[[Controller, Any, int], Iterator[Numbers | None] | None] | None = None
+    """The partition numbers by topic of a request for all topics, with None where other tasks should run."""
     topic: Callable[[str, list[int]], Any] | None = None
+    """Builds the item of a topic that `expand` returned."""
     also: str = ""
+    """The field of a second list next to the first, if the path has one field."""
     select: Callable[[Controller, Any, int], Iterator[Sequence[Selection]] | None] | None = None
+    """The items of each part, with the ids of what each item selects."""
 
 
 class RequestPart(NamedTuple):
-    """`continued`: how many of the items on the path to its first item the previous part has begun. `context`:
-    what its planner is given."""
+    """A part of a request."""
 
     message: Message
     continued: int = 0
+    """The number of items on the path to the part's first item that the previous part has begun."""
     context: PartContext = WHOLE_REQUEST
+    """The context that is passed to the planner."""
     prepare: Callable[[Controller, Any], Preparation] | None = None
 
 
@@ -270,7 +273,7 @@ def _copy_of_listed(message: Message, rule: SplitRule, group: Iterable[_Listed])
 
 
 def merge(rule: SplitRule, parts: Sequence[RequestPart], responses: Sequence[Message]) -> Message:
-    """Merge the responses to the parts. The top-level error of a part becomes that of the whole response."""
+    """Merge the responses to the parts. A top-level error of a part is the result of the whole request."""
     for response in responses:
         if getattr(response, "error_code", 0):
             return response

@@ -15,7 +15,7 @@ STEPS_PER_UNIT: Final = 2
 
 
 class ResponseTask:
-    """A `SlicedTask` that sends the response which `build` returns, one step per element or less. The session is
+    """A `SlicedTask` that sends the response that `build` returns, one step per element or less. The session is
     blocked until then (`Session.block`)."""
 
     def __init__(
@@ -50,7 +50,7 @@ class ResponseTask:
         except (UnsupportedVersion, ValueError):
             if self._message is None:
                 raise
-            # The session fails to encode it too, reports that and closes.
+            # The session fails to encode it too, and logs the error and closes.
             self.is_done = True
             self._session.respond(self._request, self._message)
         return -(-taken // STEPS_PER_UNIT)

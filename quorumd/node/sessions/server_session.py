@@ -27,13 +27,13 @@ logger = logging.getLogger("quorumd.connections")
 MAX_PENDING_REQUESTS = 1000
 """Requests of one connection that may wait for a response before reading from it pauses."""
 MAX_PENDING_BYTES = 1024 * 1024
-"""The size of such requests; a connection may exceed it by one request."""
+"""Bytes of such requests; the last request may exceed the limit."""
 ELEMENTS_AT_ONCE = 64
 """Elements of a large request that are decoded before any other event is handled: a tenth of a millisecond."""
 MAX_UNSENT_BYTES = 16 * 1024 * 1024
 """Responses that a client has not read, in addition to its largest response."""
 DRAINED_BYTES = 1024 * 1024
-"""A client has read its large response once less is unsent."""
+"""A client has read its large response once fewer bytes than this are unsent."""
 DRAIN_POLL_MS = 20.0
 """Interval of checks whether a client has read its large response."""
 
@@ -42,11 +42,11 @@ class ServerSession:
     """The node's side of one accepted connection (`ports.Connection`)."""
 
     _is_waiting = False
-    """Whether it waits for its turn to read more requests."""
+    """Whether the session waits for its turn to read more requests."""
     _has_quotas = False
     """Whether there was any quota when requests were last passed to their handlers."""
     _is_muted = False
-    """Whether it reads and handles nothing because its client exceeds a quota (KIP-219)."""
+    """Whether no requests are read and handled because the client exceeds a quota (KIP-219)."""
 
     def __init__(
         self,
@@ -294,7 +294,7 @@ class ServerSession:
             return
         self._received_at.pop(request.correlation_id, None)
         # No request after a malformed one can be read.
-        self._queued = deque(behind for behind in self._queued if connection.awaits_response(behind))
+        self._queued = deque(queued for queued in self._queued if connection.awaits_response(queued))
         if connection.fault is not None:
             self._close_on_fault()
         self.flush()

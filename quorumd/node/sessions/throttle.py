@@ -38,9 +38,9 @@ EXEMPT: Final = frozenset(
         ApiKey.DISCOVER_BROKERS,
     }
 )
-"""Requests of nodes and brokers, which no quota applies to, like fetches of followers."""
+"""Requests of nodes and brokers, to which no quota applies. Fetches of followers are exempt too."""
 PERCENT_PER_MS: Final = 0.1
-"""One millisecond of a second is 0.1 % of it."""
+"""One millisecond is 0.1 % of a second."""
 
 
 def is_exempt(request: Request[Message]) -> bool:
@@ -52,12 +52,13 @@ def is_exempt(request: Request[Message]) -> bool:
 
 
 class Throttle:
-    """The quotas of one connection. `until_ms`: the end of its throttling."""
+    """The quotas of one connection."""
 
     __slots__ = ("_clock", "_handled", "_quotas", "_since_ms", "until_ms")
 
     def __init__(self, quotas: ClientQuotas, clock: Clock) -> None:
         self.until_ms = 0.0
+        """The end of the throttle time."""
         self._quotas = quotas
         self._clock = clock
         self._handled: Request[Message] | None = None
@@ -75,7 +76,7 @@ class Throttle:
         return max(0, int(-((self._clock.now_ms() - self.until_ms) // 1)))
 
     def connected(self, host: str) -> int:
-        """Count a new connection. Above 0, close it after the returned time."""
+        """Count a new connection. If the returned time is above 0, close the connection after that time."""
         return self._quotas.connected(host, self._clock.now_ms())
 
     def begin(self, session: Session, request: Request[Message]) -> None:
@@ -88,7 +89,7 @@ class Throttle:
             self._record(session, request, PRODUCER_BYTE_RATE, len(request.frame))
 
     def end(self, session: Session) -> None:
-        """End the request that `begin` began: its handler has returned."""
+        """End the handling of the request that `begin` recorded."""
         if self._handled is not None:
             self._count_time(session, self._handled)
             self._handled = None

@@ -66,7 +66,7 @@ def build_snapshot(
     snapshot (`SegmentedLog.seek_hint`). Blocks for a long time.
 
     Raises StorageError, CorruptLog, DiskFull or FlushFailed, and leaves no file of the new snapshot behind. A record
-    of an unknown type or version is an error too, since a snapshot without it would lose it.
+    of an unknown type or version is an error too, since the snapshot would lack it.
     """
     directory = partition_directory(data_directory)
     prefix = _LogPrefix(disk, directory, on_progress)
@@ -138,7 +138,7 @@ class _LogPrefix:
             except (MalformedMessage, UnsupportedVersion) as fault:
                 raise CorruptLog(
                     f"the log in {self._directory} cannot be applied {fault}; no snapshot was built and the whole "
-                    "log is kept; if a newer version wrote it, run that version here too"
+                    "log is kept; if a newer version wrote it, upgrade this node"
                 ) from None
             if self.image.in_transaction:
                 continue

@@ -30,8 +30,8 @@ for snapshots proportional to the log, and the log to replay at a start proporti
 class SnapshotManager:
     """Keeps the snapshots and the log of a node within the limits of its settings.
 
-    `needed_offset()`: the image may still read the log from this offset on, for records that it has not applied or
-    may roll back.
+    `needed_offset()` returns the lowest offset from which the image may still read the log, for records that it has
+    not applied or may roll back.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SnapshotManager:
         """Delete obsolete files and start a build if one is due. Called periodically.
 
         All records below `committed` are committed, and durable here. Raises StorageError if the directory cannot be
-        read, FlushFailed.
+        read, or FlushFailed.
         """
         if self._is_stopped:
             return
@@ -74,7 +74,7 @@ class SnapshotManager:
             self._build(committed, now)
 
     def stop(self) -> None:
-        """Ignore the result of a build in progress and start no more."""
+        """Start no further builds, and ignore the result of a build in progress."""
         self._is_stopped = True
 
     def _rescan(self, now: float) -> None:
@@ -180,6 +180,7 @@ class SnapshotManager:
 def duty_cycle(growth: float) -> float:
     """The fraction of time in which a builder runs for a log of `growth` times the size at which a snapshot is due.
 
-    The minimum up to 1, and 1.0 from 2 on, so that the log does not grow faster than snapshots are built.
+    MIN_DUTY_CYCLE up to a growth of 1, and 1.0 from 2 on, so that the log does not grow faster than snapshots are
+    built.
     """
     return min(1.0, max(MIN_DUTY_CYCLE, growth - 1.0))

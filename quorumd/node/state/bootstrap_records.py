@@ -64,8 +64,8 @@ def _records(bootstrap: Bootstrap) -> list[Message]:
         check_levels(feature_levels_from(records))
     except ValueError as fault:
         raise CorruptLog(
-            f"{bootstrap.path} cannot be used: {fault}; start it with the version that wrote it, or, "
-            "in a cluster that has metadata already, remove the file"
+            f"{bootstrap.path} cannot be used: {fault}; start the node with the version that wrote "
+            "the file, or, in a cluster that has metadata already, remove the file"
         ) from None
     return records
 

@@ -24,8 +24,8 @@ class FinalizedFeatures(NamedTuple):
 class CommittedImage:
     """Defers responses that read the image until its content is committed.
 
-    The image of a leader is ahead of the high watermark, that of a former leader until its rollback is complete, and
-    any image may hold part of a batch.
+    The image of a leader is ahead of the high watermark, as is the image of a former leader until its rollback is
+    complete, and any image may hold part of a batch.
     """
 
     def __init__(self, state_machine: StateMachine, proposals: Proposals) -> None:
@@ -55,8 +55,8 @@ class CommittedImage:
         return self._features
 
     def respond(self, session: Session, request: Request[Message], describe: Callable[[], Message]) -> None:
-        """Respond with what `describe()` returns from the image once that is committed; if it may be lost, describe
-        the image again."""
+        """Respond with the result of `describe()` once the content of the image is committed; if the content may be
+        lost, describe the image again."""
         response = describe()
 
         def on_commit(committed: bool) -> None:

@@ -14,7 +14,7 @@ _TYPES: Final = {mechanism.name: mechanism.type for mechanism in MECHANISMS}
 
 
 class ImageCredentials:
-    """The `CredentialStore` of a node. `image()`: the current image. Without `token_secret_key` there are no
+    """The `CredentialStore` of a node. `image()` returns the current image. Without `token_secret_key` there are no
     tokens."""
 
     def __init__(self, image: Callable[[], ClusterImage], token_secret_key: str | None) -> None:

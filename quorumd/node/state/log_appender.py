@@ -10,7 +10,10 @@ from quorumd.protocol.record_batch import encode_batch
 
 
 class LogAppender:
-    """`propose(batch, end_offset)` makes the engine append a batch and returns whether it was appended."""
+    """Appends batches as leader.
+
+    `propose(batch, end_offset)` makes the engine append a batch and returns whether it was appended.
+    """
 
     def __init__(
         self,

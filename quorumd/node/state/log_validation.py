@@ -32,10 +32,10 @@ def _validate(data: bytes, source: str, consequence: str) -> None:
                 check_known(data, header)
     except UnsupportedVersion as fault:
         raise UnknownRecord(
-            f"{source} cannot be applied {fault}; run the version that wrote it here too. {consequence}"
+            f"{source} cannot be applied {fault}; upgrade this node to the version that wrote it. {consequence}"
         ) from None
     except MalformedMessage as fault:
         raise CorruptLog(
-            f"{source} cannot be applied {fault}; if a newer version wrote it, run that version here too. "
+            f"{source} cannot be applied {fault}; if a newer version wrote it, upgrade this node. "
             f"{consequence}"
         ) from None

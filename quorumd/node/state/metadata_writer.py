@@ -17,8 +17,11 @@ from quorumd.protocol.wire import Message
 
 
 class MetadataWriter:
-    """`has_free_space()`: whether the log accepts records. `on_unclean_elections` is called with unclean elections
-    once they are committed. `eligible_elections`: number of committed elections of an eligible replica (ELR)."""
+    """Applies records to the image and proposes them.
+
+    `has_free_space()` returns whether the log accepts records. `on_unclean_elections` is called with unclean
+    elections once they are committed.
+    """
 
     def __init__(
         self,
@@ -32,11 +35,12 @@ class MetadataWriter:
         self._proposals = proposals
         self._on_unclean_elections = on_unclean_elections
         self.eligible_elections = 0
+        """Number of committed elections of an eligible leader replica (ELR)."""
 
     def write_batch(
         self, records: Sequence[Message], callback: CommitCallback, prepared: PreparedPartitions | None = None
     ) -> bool:
-        """Apply records to the image and append them in one batch, followed by those of the prepared partitions.
+        """Apply records to the image and append them in one batch, followed by the records of `prepared`.
 
         Returns False, without any effect, if they are too large for one batch.
         """
@@ -89,8 +93,8 @@ class MetadataWriter:
         callback: CommitCallback,
         prepared: PreparedPartitions | None = None,
     ) -> None:
-        """Apply records to the image and append their frames, which with those in `prepared` take `size` bytes of one
-        batch (`size_of_records`)."""
+        """Apply records to the image and append their frames. Together with the frames in `prepared` they take `size`
+        bytes of one batch (`size_of_records`)."""
         image = self._state_machine.image
         changes: list[UndoEntry] = []
         unclean: list[UncleanElection] = []

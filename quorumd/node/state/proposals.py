@@ -1,8 +1,8 @@
 """Gathers the records of many requests into batches, appends them and reports their commit.
 
-Records that arrive in one tick, or during a flush, form one batch (group commit). The image is
-changed when a record is proposed, so that the next request is planned against it. The undo entries are kept until the
-record is committed; when leadership is lost they are undone, newest first.
+Records that arrive in one tick, or during a flush, form one batch (group commit). The image is changed when a record
+is proposed, so that the next request is planned against it. The undo entries are kept until the record is committed;
+when leadership is lost they are undone, newest first.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024 - 64 * 1024
 
 
 class Proposal(NamedTuple):
-    """Records that are appended together or not at all. `size`: their size in a batch."""
+    """Records that are appended together or not at all."""
 
     values: Sequence[bytes]
     size: int
+    """The size of the records in a batch."""
     changes: Sequence[UndoEntry]
     callback: CommitCallback
 
@@ -50,8 +51,7 @@ class Proposals:
 
     `append(values)` appends one batch of record values and returns its end offset, or None if it was not appended
     (leadership lost, or the disk is full). `schedule(callback)` calls back at the end of the tick.
-    `on_latency(ms, records)` is called with the time from append to commit of each batch. `last_appended_ms`: when
-    the newest batch was appended.
+    `on_latency(ms, records)` is called with the time from append to commit of each batch.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Proposals:
         self._now_ms = now_ms
         self._on_latency = on_latency
         self.last_appended_ms = 0.0
+        """When the newest batch was appended."""
         self._is_scheduled = False
         self._pending: deque[Proposal] = deque()
         self._appending: list[Proposal] = []
@@ -89,8 +90,8 @@ class Proposals:
     def propose(
         self, values: Sequence[bytes], size: int, changes: Sequence[UndoEntry], callback: CommitCallback
     ) -> None:
-        """Append record values together. `size`: their `size_of_records`, at most MAX_BATCH_BYTES. `changes`: undo
-        entries of the image, which already has the records."""
+        """Append record values together. `size` is their `size_of_records`, at most MAX_BATCH_BYTES. `changes` has
+        the undo entries of the image, which contains the records already."""
         self._pending.append(Proposal(values, size, changes, callback))
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -167,7 +168,7 @@ class Proposals:
     def _roll_back(
         self, appended: Sequence[AppendedBatch] = (), callbacks: Sequence[CommitCallback] = ()
     ) -> None:
-        """Undo the changes newest first, those of pending records before appended ones, and then call back."""
+        """Undo the changes newest first, changes of pending records before appended ones, and then call back."""
         proposals = [*self._appending, *self._pending]
         self._appending = []
         self._pending.clear()
@@ -188,7 +189,7 @@ class Proposals:
         return proposals
 
     def on_flush_completed(self) -> None:
-        """Append the records that were gathered during a flush."""
+        """Append the records that accumulated during a flush."""
         if self._pending:
             self.append_pending()
 

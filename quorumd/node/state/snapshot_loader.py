@@ -106,8 +106,8 @@ def load_steps(
         except UnsupportedVersion as error:
             # Not damaged: another version can use it.
             raise StorageError(
-                f"{path} cannot be applied at its offset {offset}: {error}; run the version that "
-                "wrote it here too"
+                f"{path} cannot be applied at its offset {offset}: {error}; upgrade this node to "
+                "the version that wrote it"
             ) from None
     if image.in_transaction:
         raise CorruptSnapshot(f"{path} ends within a transaction")

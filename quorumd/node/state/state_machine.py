@@ -5,7 +5,7 @@ records with a short delay, because the quorum waits for its fetches, while clie
 new leader applies its whole log, and then its own records when it proposes them (`Proposals` keeps their undo
 entries).
 
-All of that happens in slices of a few milliseconds, between which the node serves its peers: applying, loading or
+All of this happens in slices of a few milliseconds, between which the node serves its peers: applying, loading or
 rolling back may take many times the fetch timeout. Readers never see a partial state (`is_readable`).
 """
 
@@ -27,7 +27,7 @@ from quorumd.ports import Clock, Disk
 from quorumd.protocol.record_batch import headers
 
 SLICE_MS = 5.0
-"""Longest time for which a slice occupies the event loop."""
+"""A slice ends with the first step that completes after this time."""
 SLICE_RECORDS = 10
 """Number of records that are applied or loaded between two checks of the time."""
 READ_BYTES = 1024 * 1024
@@ -55,11 +55,10 @@ class Applied(NamedTuple):
 class StateMachine:
     """Applies the records of the log to the image, in order, each once.
 
-    `applied_offset`: the image holds all records below it; `applied_timestamp_ms`: when a leader appended the last of
-    them, Unix milliseconds, 0 before the first. `committed_offset`: records below it are committed and never undone.
     `call_later(callback)` calls back after a short delay, in which more records may arrive; `schedule(callback)` in a
     later iteration of the event loop. All methods that apply records raise StorageError if the log cannot be read or
-    decoded."""
+    decoded.
+    """
 
     def __init__(
         self,
@@ -72,8 +71,11 @@ class StateMachine:
         self.charge = clock.charge
         """Charges the clock for records that a leader has applied to the image, since it is about to propose them."""
         self.applied_offset = log.start_offset
+        """The image contains all records below this offset."""
         self.committed_offset = log.start_offset
+        """Records below this offset are committed and never undone."""
         self.applied_timestamp_ms = 0
+        """When a leader appended the last record in the image, Unix milliseconds; 0 before the first."""
         self._log = log
         self._clock = clock
         self._call_later = call_later
@@ -295,7 +297,7 @@ class StateMachine:
             count = next(loading.steps, -1)
         except CorruptSnapshot as fault:
             renamed = self._log.snapshots.quarantine(loading.snapshot)
-            raise StorageError(f"{fault}; it was renamed to {renamed}: start the node again") from None
+            raise StorageError(f"{fault}; it was renamed to {renamed}: restart the node") from None
         loading.records += max(0, count)
         if count < 0:
             self._loading = self._partial_batch = None
@@ -320,7 +322,7 @@ class StateMachine:
                         yield count
             except (MalformedMessage, UnsupportedVersion) as error:
                 raise CorruptLog(
-                    f"the log cannot be applied {error}; if a newer version wrote it, run that version here too"
+                    f"the log cannot be applied {error}; if a newer version wrote it, upgrade this node"
                 ) from None
             self._partial_batch = None
             self.applied_timestamp_ms = header.max_timestamp_ms

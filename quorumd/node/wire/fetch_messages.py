@@ -37,7 +37,7 @@ HIGH_WATERMARK_VERSION = 18
 MAX_FETCH_BYTES = 8 * 1024 * 1024
 """Largest response, whatever the request allows: the limit of stock Kafka's Raft client."""
 MAX_WAIT_MS = 30_000
-"""Longest time for which a fetch is delayed, whatever it requests: it is kept even if its connection is closed."""
+"""Longest delay of a fetch, whatever it requests: a delayed fetch is kept even if its connection is closed."""
 
 
 def fetch_to_wire(
@@ -163,7 +163,7 @@ def stock_fetch_to_wire(
     """
     if version < REPLICA_DIRECTORY_VERSION:
         raise UnsupportedVersion(
-            f"Fetch v{version} does not carry directory ids, v{REPLICA_DIRECTORY_VERSION} of Kafka 3.9 does"
+            f"Fetch v{version} has no directory ids; v{REPLICA_DIRECTORY_VERSION} (Kafka 3.9) or later is required"
         )
     wire = fetch_request
     partition = wire.FetchPartition(
@@ -250,7 +250,7 @@ def stock_fetch_error(message: fetch_request.FetchRequest, version: int) -> fetc
 
 
 def _replica(replica_id: int, directory_id: KafkaUuid) -> ReplicaKey:
-    """The key of the fetching replica; every id below 0 is a consumer, whose progress is not tracked (hole 37)."""
+    """The key of the fetching replica. A negative id is a consumer, whose progress is not tracked (hole 37)."""
     return ReplicaKey(replica_id, directory_id) if replica_id >= 0 else ReplicaKey(NO_NODE)
 
 

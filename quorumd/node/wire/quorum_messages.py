@@ -127,7 +127,7 @@ def vote_response_to_wire(response: VoteResponse, leader: Endpoint | None) -> vo
 
 
 def vote_response_from_wire(message: vote_response.VoteResponse) -> VoteResponse | ErrorCode:
-    """Parse a response; the top-level error of a response without a partition."""
+    """Parse a response; returns the top-level error if the response has no partition."""
     partition = only_partition(message.topics)
     if message.error_code or partition is None:
         return known_error(message.error_code or ErrorCode.UNKNOWN_SERVER_ERROR)

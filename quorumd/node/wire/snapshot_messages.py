@@ -58,8 +58,8 @@ def snapshot_response_to_wire(
     leader: Endpoint | None,
     version: int,
 ) -> fetch_snapshot_response.FetchSnapshotResponse:
-    """Build the response. It contains the leader and, if the version allows, its endpoint. Snapshot and position are
-    those of the request: a stock broker halts on any other."""
+    """Build the response. It contains the leader and, if the version allows, its endpoint. Snapshot and position
+    are repeated from the request: a stock broker halts on any other."""
     wire = fetch_snapshot_response
     leader_id = response.leader_id if leader is not None else NO_NODE
     partition = wire.PartitionSnapshot(

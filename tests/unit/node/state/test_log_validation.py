@@ -26,8 +26,8 @@ def test_log_with_a_record_of_a_later_version_is_rejected_unchanged(disk: Simula
     log.append_values(FUTURE)
     before = disk.contents()
     text = (
-        r"the log cannot be applied at offset 502: unknown metadata record type 99; run the version that wrote it "
-        r"here too\. Nothing was changed"
+        r"the log cannot be applied at offset 502: unknown metadata record type 99; upgrade this node to the "
+        r"version that wrote it\. Nothing was changed"
     )
     with pytest.raises(UnknownRecord, match=text):
         find_start_snapshot(log.log)
