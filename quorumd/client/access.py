@@ -81,7 +81,7 @@ def _filter_fields(
 
 
 async def add_acls(admin: ClusterClient, acls: Sequence[Acl]) -> None:
-    """Create ACLs; existing ones stay."""
+    """Create ACLs; existing ACLs are unchanged."""
     creations = [
         AclCreation(
             acl.resource_type,
@@ -161,7 +161,7 @@ async def list_quotas(admin: ClusterClient) -> list[EntryData]:
 async def alter_quota(
     admin: ClusterClient, entity: Mapping[str, str | None], values: Mapping[str, float | None]
 ) -> None:
-    """Set quotas of one entity, or remove those with None. The name None stands for the default entity."""
+    """Set quotas of one entity; the value None removes a quota. The name None stands for the default entity."""
     parts = [alter_quotas.EntityData(kind, name) for kind, name in entity.items()]
     ops = [alter_quotas.OpData(key, value or 0.0, value is None) for key, value in values.items()]
     request = alter_quotas.AlterClientQuotasRequest([alter_quotas.EntryData(parts, ops)], False)
@@ -171,7 +171,7 @@ async def alter_quota(
 
 
 async def list_tokens(admin: ClusterClient) -> list[DescribedDelegationToken]:
-    """Return the delegation tokens that the client may see."""
+    """Return the delegation tokens that the client may describe."""
     request = DescribeDelegationTokenRequest(None)
     response = await admin.request(request, DescribeDelegationTokenResponse, "leader")
     raise_on_error(response.error_code, None, "DescribeDelegationToken")
@@ -181,7 +181,7 @@ async def list_tokens(admin: ClusterClient) -> list[DescribedDelegationToken]:
 async def create_delegation_token(
     admin: ClusterClient, owner: str | None, renewers: Iterable[str], lifetime_ms: int
 ) -> CreateDelegationTokenResponse:
-    """Create a token. Principals are `Type:Name`; the owner None means the client itself."""
+    """Create a token. Principals are `Type:Name`; by default the client itself is the owner."""
     kind, name = (None, None) if owner is None else owner.split(":", 1)
     named = [create_token.CreatableRenewers(*renewer.split(":", 1)) for renewer in renewers]
     request = create_token.CreateDelegationTokenRequest(kind, name, named, lifetime_ms)

@@ -114,12 +114,14 @@ class ItemError(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Supported levels by name as (lowest, highest); finalized levels by name, without disabled features; the offset
-    up to which they are known."""
+    """The feature levels of a cluster."""
 
     supported: dict[str, tuple[int, int]]
+    """Lowest and highest supported level by name."""
     finalized: dict[str, int]
+    """Finalized levels by name, without disabled features."""
     epoch: int
+    """The offset up to which the finalized levels are known."""
 
 
 class AdminClient(ClusterClient):
@@ -168,9 +170,8 @@ class AdminClient(ClusterClient):
                 raise_on_error(result.error_code, result.error_message, "AlterQuorum")
 
     async def add_voter(self, voter: ReplicaKey, endpoints: Sequence[Endpoint]) -> None:
-        """Add one voter (KIP-853); returns once that is committed. Retries until the deadline while the replica is
-        not caught up or another voter change is in progress. Raises RequestFailed.
-        """
+        """Add one voter (KIP-853); returns once the change is committed. Retries until the deadline while the replica
+        is not caught up or another voter change is in progress. Raises RequestFailed."""
         wire = add_raft_voter_request
         listeners = [wire.Listener(*endpoint) for endpoint in endpoints]
         request_timeout_ms = int(self.attempt_timeout_ms * 2 / 3)
@@ -181,7 +182,7 @@ class AdminClient(ClusterClient):
             raise_on_error(response.error_code, response.error_message, f"voter {voter.id}")
 
     async def remove_voter(self, voter: ReplicaKey) -> None:
-        """Remove one voter (KIP-853); returns once that is committed. Raises RequestFailed."""
+        """Remove one voter (KIP-853); returns once the change is committed. Raises RequestFailed."""
         request = RemoveRaftVoterRequest(None, *voter)
         response, attempts = await self.request_counting_attempts(request, RemoveRaftVoterResponse, "leader")
         is_repeated = response.error_code == ErrorCode.VOTER_NOT_FOUND and attempts > 1
@@ -189,14 +190,14 @@ class AdminClient(ClusterClient):
             raise_on_error(response.error_code, response.error_message, f"voter {voter.id}")
 
     async def describe_cluster(self, node: Target = None) -> DescribeClusterResponse:
-        """The nodes of the quorum and their leader as controllers (endpoint type 2). Raises RequestFailed."""
+        """Return the nodes of the quorum and their leader as controllers (endpoint type 2). Raises RequestFailed."""
         request = DescribeClusterRequest(endpoint_type=EndpointType.CONTROLLER)
         response = await self.request(request, DescribeClusterResponse, node)
         raise_on_error(response.error_code, response.error_message, "DescribeCluster")
         return response
 
     async def metadata(self, node: Target = None) -> MetadataResponse:
-        """The nodes and the controller of a Metadata response, without topics. Raises RequestFailed."""
+        """Return the nodes and the controller of a Metadata response, without topics. Raises RequestFailed."""
         response = await self.request(MetadataRequest(), MetadataResponse, node)
         raise_on_error(response.error_code, None, "Metadata")
         return response
@@ -204,7 +205,7 @@ class AdminClient(ClusterClient):
     async def describe_configs(
         self, resource_type: int, name: str, keys: Sequence[str] | None = None, *, node: Target = None
     ) -> list[DescribeConfigsResourceResult]:
-        """The configs of one resource, those in `keys` or all of them. Raises RequestFailed."""
+        """Return the configs of one resource: those named in `keys`, by default all. Raises RequestFailed."""
         resource = DescribeConfigsResource(resource_type, name, None if keys is None else list(keys))
         response = await self.request(DescribeConfigsRequest([resource]), DescribeConfigsResponse, node)
         what = f"configs of {_resource(resource_type, name)}"
@@ -224,8 +225,8 @@ class AdminClient(ClusterClient):
     ) -> None:
         """Set configs of one resource atomically; None deletes. Returns once they are committed.
 
-        `by_broker`: through the broker of this name, any for "", which knows its log directories. Raises
-        RequestFailed.
+        With `by_broker` the request goes to the broker called `name`, to any broker if that is "": brokers know their
+        log directories. Raises RequestFailed.
         """
         configs = [
             AlterableConfig(key, _DELETE if value is None else _SET, value) for key, value in changes.items()
@@ -254,7 +255,7 @@ class AdminClient(ClusterClient):
         validate_only: bool = False,
     ) -> CreatableTopicResult:
         """Create a topic with the given or default numbers of partitions and replicas, or with `assignments`, the
-        replicas of each partition. Returns once it is committed. Raises RequestFailed."""
+        replicas of each partition. Returns once the topic is committed. Raises RequestFailed."""
         wire = create_topics_request
         topic = wire.CreatableTopic(
             name,
@@ -276,7 +277,7 @@ class AdminClient(ClusterClient):
         return result
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic; returns once that is committed. Raises RequestFailed."""
+        """Delete a topic; returns once the deletion is committed. Raises RequestFailed."""
         wire = delete_topics_request
         request = wire.DeleteTopicsRequest(
             [wire.DeleteTopicState(name)], [name], int(self.attempt_timeout_ms)
@@ -303,10 +304,10 @@ class AdminClient(ClusterClient):
     async def describe_topics(
         self, names: Sequence[str] | None = None, *, skip_unknown: bool = False
     ) -> list[DescribeTopicPartitionsResponseTopic]:
-        """These topics, or all, with their partitions, from the leader of the quorum (KIP-966).
+        """Return the named topics, by default all, with their partitions (KIP-966).
 
-        With a stock leader, which does not describe topics, from another node. Raises RequestFailed, also for an
-        unknown topic unless `skip_unknown`.
+        The leader of the quorum describes them, or another node if a stock controller leads, which does not support
+        that. Raises RequestFailed, also for an unknown topic unless `skip_unknown`.
         """
         wire = describe_topic_partitions_request
         topics: dict[str | None, DescribeTopicPartitionsResponseTopic] = {}
@@ -342,9 +343,9 @@ class AdminClient(ClusterClient):
         *,
         may_change_replication_factor: bool = True,
     ) -> dict[TopicPartition, ItemError]:
-        """Start reassignments to these replicas, or cancel them with None; accepted ones are one atomic change.
+        """Start the reassignment of each partition to its replicas; None cancels its reassignment.
 
-        Returns the rejected ones once the others are committed: started, not finished. Raises RequestFailed.
+        Returns the rejected partitions once the other reassignments have started, not finished. Raises RequestFailed.
         """
         wire = alter_partition_reassignments_request
         topics: dict[str, wire.ReassignableTopic] = {}
@@ -370,7 +371,7 @@ class AdminClient(ClusterClient):
     async def list_reassignments(
         self, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[TopicPartition, OngoingPartitionReassignment]:
-        """The reassignments in progress, of these partitions or of all. Raises RequestFailed."""
+        """Return the reassignments in progress, of these partitions or of all. Raises RequestFailed."""
         wire = list_partition_reassignments_request
         topics = None
         if partitions is not None:
@@ -388,8 +389,8 @@ class AdminClient(ClusterClient):
     async def elect_leaders(
         self, election: ElectionType, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[TopicPartition, ItemError | None]:
-        """Trigger an election in these partitions, or in all that need one. Returns the result of each, None for a
-        committed new leader; without `partitions`, only those that needed one. Raises RequestFailed."""
+        """Trigger an election in these partitions, by default in all that need one. Returns the result of each
+        election, None for a committed new leader. Raises RequestFailed."""
         wire = elect_leaders_request
         topics = None
         if partitions is not None:
@@ -404,9 +405,10 @@ class AdminClient(ClusterClient):
         }
 
     async def describe_brokers(self) -> DescribeClusterResponse:
-        """Brokers, including fenced ones, and nodes of the quorum, from the leader (endpoint type 1).
+        """Return all brokers, fenced ones included, and the nodes of the quorum (endpoint type 1).
 
-        With a stock leader, which describes only controllers, from another node. Raises RequestFailed.
+        The leader describes them, or another node if a stock controller leads, which describes only controllers.
+        Raises RequestFailed.
         """
         request = DescribeClusterRequest(False, EndpointType.BROKER, True, True)
         response = await self.request(request, DescribeClusterResponse, "leader")
@@ -426,22 +428,22 @@ class AdminClient(ClusterClient):
         raise RequestFailed(f"broker {name!r} is not running; start it first")
 
     async def describe_log_dirs(self, broker: Address) -> list[DescribeLogDirsResult]:
-        """The log directories of the broker at this address, with the size of each replica. Raises RequestFailed,
-        and UnsupportedVersion from a controller, which has none."""
+        """Return the log directories of the broker at this address, with the size of each replica. Raises
+        RequestFailed, and UnsupportedVersion if a controller listens there."""
         response = await self.request_at(broker, DescribeLogDirsRequest(None))
         assert isinstance(response, DescribeLogDirsResponse)
         raise_on_error(response.error_code, None, "DescribeLogDirs")
         return response.results
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Unregister a broker; returns once that is committed. Raises RequestFailed."""
+        """Unregister a broker; returns once the change is committed. Raises RequestFailed."""
         request = UnregisterBrokerRequest(broker_id)
         response, attempts = await self.request_counting_attempts(request, UnregisterBrokerResponse, "leader")
         if response.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED or attempts == 1:
             raise_on_error(response.error_code, response.error_message, f"broker {broker_id}")
 
     async def unregister_controller(self, controller_id: int) -> None:
-        """Unregister a controller; returns once that is committed. Raises RequestFailed."""
+        """Unregister a controller; returns once the change is committed. Raises RequestFailed."""
         request = UnregisterControllerRequest(controller_id)
         response, attempts = await self.request_counting_attempts(
             request, UnregisterControllerResponse, "leader"
@@ -450,7 +452,7 @@ class AdminClient(ClusterClient):
             raise_on_error(response.error_code, response.error_message, f"controller {controller_id}")
 
     async def describe_features(self) -> Features:
-        """The features of the cluster, as the leader knows them. Raises RequestFailed."""
+        """Return the features of the cluster, as the leader knows them. Raises RequestFailed."""
         request = ApiVersionsRequest(CLIENT_SOFTWARE_NAME, "1")
         response = await self.request(request, ApiVersionsResponse, "leader")
         raise_on_error(response.error_code, None, "ApiVersions")
@@ -463,8 +465,8 @@ class AdminClient(ClusterClient):
     async def update_features(
         self, levels: Mapping[str, int], upgrade_type: int, *, validate_only: bool = False
     ) -> None:
-        """Set levels of features atomically; returns once that is committed. Raises RequestFailed with the reason per
-        rejected feature."""
+        """Set levels of features atomically; returns once they are committed. Raises RequestFailed, which has the
+        reason for each rejected feature."""
         updates = [FeatureUpdateKey(name, level, False, upgrade_type) for name, level in levels.items()]
         request = UpdateFeaturesRequest(60_000, updates, validate_only)
         response = await self.request(request, UpdateFeaturesResponse, "leader")

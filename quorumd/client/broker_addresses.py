@@ -13,9 +13,9 @@ _TLS, _SASL = 1, 2
 def broker_address(broker: DescribeClusterBroker) -> Address:
     """Return the address of the first listener of a broker that has the security protocol of this process.
 
-    The address that the response has for a broker that is also a voter may be that of its listener for controllers,
-    which does not serve the APIs of brokers. It is returned if there is no such listener, or if the response has no
-    listeners, as those of stock brokers.
+    If no listener matches, or if the response has no listeners, like responses of stock brokers, return the broker's
+    address in the response. For a broker that is also a voter, it may be the controller listener, which does not
+    serve the APIs of brokers.
     """
     security = CLIENT_SECURITY.get()
     protocol = (_TLS if security.context is not None else 0) + (_SASL if security.login is not None else 0)

@@ -112,7 +112,7 @@ class ClusterClient:
         return response, attempts
 
     async def request_at(self, address: Address, message: Message) -> Message:
-        """The response of the node at an address, which need not be in `addresses`. Raises the errors of `send`."""
+        """The response of the node at an address, even if it is not in `addresses`. Raises the errors of `send`."""
 
         async def once() -> Message:
             return await self._exchange(await self._connection(address), message)
@@ -164,8 +164,8 @@ class ClusterClient:
         return f" within {self.attempt_timeout_ms:.0f} ms"
 
     async def _connection_for(self, message: Message, node: Target) -> NodeConnection:
-        """The connection for a request: to another node that supports it if the leader does not, because a stock
-        controller may lead."""
+        """The connection for a request: to another node if the leader does not support it, since a stock controller
+        may lead."""
         connection = await self._connection_to(node)
         if node != "leader" or _serves(connection.peer_ranges, message):
             return connection

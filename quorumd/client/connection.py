@@ -25,7 +25,7 @@ from quorumd.protocol.wire import Message
 
 Outcome = Message | QuorumdError
 RENEW_SHARE = 0.85
-"""The part of its lifetime after which an authentication is no longer used, as in Kafka's clients (KIP-368)."""
+"""The fraction of its lifetime after which an authentication is no longer used, as in Kafka's clients (KIP-368)."""
 
 
 def _reason(error: OSError) -> str:
@@ -60,7 +60,7 @@ class NodeConnection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, host: str, port: int, client_id: str = "quorumd") -> NodeConnection:
-        """Connect as `CLIENT_SECURITY` says and negotiate API versions.
+        """Connect with the security in `CLIENT_SECURITY` and negotiate API versions.
 
         Raises RequestFailed if the node cannot be reached or does not support Kafka's protocol.
         """
@@ -81,7 +81,7 @@ class NodeConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether further requests may be sent: not after the end of an authentication that has one."""
+        """Whether further requests may be sent: the connection is open and its authentication has not expired."""
         return self._close_reason is None and self._loop.time() < self._expires_at_s
 
     @property
@@ -102,16 +102,16 @@ class NodeConnection(asyncio.Protocol):
         version = choose_version(api_key, self.peer_ranges)
         if version is None:
             supported = self.peer_ranges.get(api_key)
-            theirs = "not at all" if supported is None else f"in versions {supported[0]} to {supported[1]}"
+            theirs = "not at all" if supported is None else f"versions {supported[0]} to {supported[1]}"
             own = api(api_key)
             raise UnsupportedVersion(
-                f"{own.name} is supported here in versions {own.min_version} to {own.max_version}, "
-                f"by {self.host}:{self.port} {theirs}"
+                f"this client supports {own.name} versions {own.min_version} to {own.max_version}, "
+                f"{self.host}:{self.port} {theirs}"
             )
         return version
 
     def submit(self, message: Message, done: Callable[[Outcome], None], version: int | None = None) -> None:
-        """Send a request; `done` gets the response, or the error if the connection is lost before.
+        """Send a request; `done` gets the response, or the error if the connection is lost first.
 
         Raises UnsupportedVersion, and RequestFailed on a lost connection; `done` is not called then.
         """
@@ -155,17 +155,17 @@ class NodeConnection(asyncio.Protocol):
                 if self._ready.done():
                     self._pending.pop(correlation_id)(response)
                 else:
-                    self._shake_hands(response)
+                    self._continue_handshake(response)
         except (AuthenticationFailed, MalformedMessage, UnsupportedVersion) as error:
             self._fail(str(error))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._fail(f"lost: {error}" if error else "closed by the node")
 
-    def _shake_hands(self, response: Message) -> None:
-        again = self._handshake.handle_response(response)
-        if again is not None:
-            self._write(again)
+    def _continue_handshake(self, response: Message) -> None:
+        next_request = self._handshake.handle_response(response)
+        if next_request is not None:
+            self._write(next_request)
         else:
             lifetime_s = self._handshake.session_lifetime_ms / 1000
             self._expires_at_s = self._loop.time() + lifetime_s * RENEW_SHARE if lifetime_s else inf

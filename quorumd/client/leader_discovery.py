@@ -21,7 +21,7 @@ RETRY_BACKOFF_MAX_MS = 1_000
 NODE_ERRORS: Final = frozenset(
     {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.KAFKA_STORAGE_ERROR}
 )
-"""Errors of any API that may not occur at another node, or later. Clients add those of the APIs that they use."""
+"""Errors of any API that may not occur at another node, or later. Clients add errors of the APIs that they use."""
 
 
 class NodeAddress(NamedTuple):
@@ -42,7 +42,7 @@ class LeaderDiscovery:
     def __init__(self, bootstrap: Sequence[Address], first: int = 0) -> None:
         """`first` is the index of the bootstrap address to begin with."""
         if not bootstrap:
-            raise ValueError("at least one bootstrap address is needed")
+            raise ValueError("expected one or more bootstrap addresses")
         self._bootstrap = tuple(bootstrap)
         self._next = first
         self.nodes: tuple[NodeAddress, ...] = ()
@@ -50,7 +50,7 @@ class LeaderDiscovery:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """The bootstrap addresses, then those of the nodes."""
+        """The bootstrap addresses, then the addresses of the nodes."""
         return tuple(dict.fromkeys((*self._bootstrap, *(node.address for node in self.nodes))))
 
     @property
@@ -64,7 +64,7 @@ class LeaderDiscovery:
         return next((node for node in self.nodes if node.id == node_id), None)
 
     def on_failure(self, node_id: int | None = None) -> None:
-        """Use another node next time, and look up the leader, and the node that failed, again."""
+        """Use another node next time, and look up the leader and the failed node again."""
         self._next += 1
         self.leader = None
         self.nodes = tuple(node for node in self.nodes if node.id != node_id)

@@ -50,7 +50,7 @@ STALLED_S = 3.0
 """A leader without responses for this long is considered failed."""
 RETRY_BACKOFF_S = 0.05
 RESOURCES_PER_REMOVAL = 500
-"""Resources per request."""
+"""Resources whose configs are deleted in one request."""
 REMOVAL_ATTEMPTS = 3
 """A write in flight when its connection was closed may take effect after a removal."""
 _SET, _DELETE = 0, 1
@@ -68,20 +68,19 @@ _MIN_RESPONSE_SIZE = _RESPONSE.size
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """The measurements of a run.
-
-    `latencies_ms` are the latencies of the counted writes, ascending; `failed` counts rejected writes and those
-    without a response; `longest_pause_ms` is the longest time without a successful write.
-    """
+    """The measurements of a run."""
 
     in_flight: int
     connections: int
     value_bytes: int
     seconds: float
     latencies_ms: array[float]
+    """The latencies of the counted writes, ascending."""
     failed: int = 0
+    """Rejected writes, and writes without a response."""
     reconnections: int = 0
     longest_pause_ms: float = 0.0
+    """The longest time without a successful write."""
 
     @property
     def writes(self) -> int:
@@ -184,8 +183,8 @@ class Load:
         writers = []
         transports: list[asyncio.Transport] = []
         for number in range(self._connections):
-            shares = self._in_flight // self._connections + (number < self._in_flight % self._connections)
-            names = [resource_name(number, slot) for slot in range(shares)]
+            share = self._in_flight // self._connections + (number < self._in_flight % self._connections)
+            names = [resource_name(number, slot) for slot in range(share)]
             self._written.update(names)
             requests = [self._requests(name) for name in names]
             writers.append(_Writer(requests, self._totals, loop.create_future()))
@@ -238,7 +237,7 @@ def write_request(resource: str, value_bytes: int, fill_character: str = FILL_CH
 
 
 async def remove_written(client: ClusterClient, names: Iterable[str]) -> None:
-    """Delete the config of these resources, which have no other. Raises RequestFailed."""
+    """Delete the config of these resources, which have no other configs. Raises RequestFailed."""
     left = sorted(names)
     for _ in range(REMOVAL_ATTEMPTS):
         left = [

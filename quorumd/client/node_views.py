@@ -25,9 +25,9 @@ class NodeView:
     description: DescribeNodeResponse | None = None
     failure: str = ""
     is_stock: bool = False
-    """A stock controller: only epoch and leader are known, and the high watermark if it leads."""
+    """Whether it is a stock controller, which reports only epoch and leader, and as leader the high watermark."""
     discovered_from: int | None = None
-    """The node that reported this address; None for a given one."""
+    """The node that reported this address; None if the address was given."""
 
     @property
     def name(self) -> str:

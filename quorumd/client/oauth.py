@@ -17,7 +17,7 @@ from quorumd.errors import AuthenticationFailed
 TIMEOUT_S: Final = 10.0
 MAX_BYTES: Final = 1024 * 1024
 RENEW_SHARE: Final = 0.8
-"""The part of its lifetime after which a token is replaced, as in Kafka's clients."""
+"""The fraction of its lifetime after which a token is replaced, as in Kafka's clients."""
 _FILE_LIFETIME_S: Final = 60.0
 _FALLBACK_LIFETIME_S: Final = 300.0
 
@@ -37,7 +37,7 @@ def read_url(url: str, data: bytes | None = None, headers: Mapping[str, str] | N
 
 
 class TokenSource:
-    """Provides a valid token. `options` are those of OAuthBearerLoginModule: clientId, clientSecret, scope."""
+    """Provides a valid token. `options` has clientId, clientSecret and scope of OAuthBearerLoginModule."""
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         self._url = url
@@ -52,7 +52,7 @@ class TokenSource:
         return self._token
 
     def current(self) -> str:
-        """Return the token that `renew` got. Raises AuthenticationFailed if there is none yet."""
+        """Return the token that `renew` obtained. Raises AuthenticationFailed if there is none yet."""
         if not self._token:
             raise AuthenticationFailed(f"no token from {self._url} yet")
         return self._token

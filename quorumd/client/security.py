@@ -34,7 +34,7 @@ CLIENT_SECURITY: ContextVar[ClientSecurity] = ContextVar("CLIENT_SECURITY", defa
 def client_security(
     tls: TlsSettings | None, login: tuple[str, Mapping[str, str], str] | None
 ) -> ClientSecurity:
-    """The security of a client. `login`: mechanism, options of its login module, URL of OAUTHBEARER tokens. Blocks.
+    """The security of a client. `login` is mechanism, options of its login module, URL of OAUTHBEARER tokens. Blocks.
 
     Raises ConfigError for key material that cannot be used, and RequestFailed if there is no token.
     """
@@ -57,7 +57,7 @@ def client_security(
 
 
 def connection_failure(error: OSError) -> str:
-    """The reason of a failed TLS connection in words."""
+    """The readable reason of a failed TLS connection."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:

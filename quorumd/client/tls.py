@@ -41,7 +41,7 @@ class TlsContexts(NamedTuple):
     """For accepted connections; None without a key store."""
     client: ssl.SSLContext
     expires_at_s: float | None
-    """Unix time at which the first certificate of the chain in the key store expires."""
+    """The earliest Unix time at which a certificate of the chain in the key store expires."""
 
 
 def build_contexts(settings: TlsSettings) -> TlsContexts:
@@ -70,7 +70,7 @@ def _context(
     context = ssl.SSLContext(protocol)
     context.minimum_version = min(_VERSIONS[name] for name in settings.protocols)
     context.maximum_version = max(_VERSIONS[name] for name in settings.protocols)
-    # It would cost a server more than its client.
+    # Renegotiation costs a server more than its client.
     context.options |= ssl.OP_NO_RENEGOTIATION
     _set_ciphers(context, settings.ciphers)
     if identity is not None:
@@ -84,7 +84,7 @@ def _context(
 
 
 def _set_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
-    """Allow the cipher suites of TLS 1.2 with these names; those of TLS 1.3 cannot be chosen and are all secure."""
+    """Allow the cipher suites of TLS 1.2 with these names; the suites of TLS 1.3 cannot be chosen."""
     chosen = [name for name in names if not name.startswith(_TLS_1_3_CIPHERS)]
     if not chosen:
         return
@@ -95,7 +95,8 @@ def _set_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
         context.set_ciphers(":".join(known.get(name, name) for name in chosen))
     except ssl.SSLError:
         raise ConfigError(
-            f"ssl.cipher.suites={','.join(names)}: none is known to {ssl.OPENSSL_VERSION}; remove it for the defaults"
+            f"ssl.cipher.suites={','.join(names)}: none is known to {ssl.OPENSSL_VERSION}; remove the property "
+            "to use the defaults"
         ) from None
 
 
@@ -198,7 +199,7 @@ class _Cryptography(NamedTuple):
 
 
 def _cryptography() -> _Cryptography:
-    """Load `cryptography` when it is first needed: a node without TLS does without it."""
+    """Load `cryptography` when it is first needed: a node without TLS does not need it."""
     try:
         from cryptography import x509
         from cryptography.exceptions import UnsupportedAlgorithm
