@@ -141,7 +141,7 @@ def acls() -> None:
 @options.bootstrap_server
 @options.output
 def list_command(servers: Addresses, output: str, **selection: str) -> None:
-    """List the ACLs, or those that all given options select.
+    """List the ACLs that match all given options.
 
     \b
     Examples:
@@ -228,7 +228,7 @@ def add(
 @options.bootstrap_server
 @options.output
 def remove(servers: Addresses, output: str, **selection: str) -> None:
-    """Remove the ACLs that all given options select, and show them. Exit code 1 if there is none.
+    """Remove the ACLs that match all given options, and show them. Exit code 1 if there is none.
 
     \b
     Examples:

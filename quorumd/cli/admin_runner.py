@@ -40,9 +40,8 @@ def run_admin(
 ) -> T:
     """Run `operation` with a new client and return its result. Raises RequestFailed on an error or a timeout.
 
-    `limit_ms` bounds each request; by default --timeout does. `silent`: the caller shows the progress itself.
+    `limit_ms` bounds each request; by default --timeout does. With `silent` the caller shows the progress itself.
     """
-
     import asyncio
 
     timeout_ms = options.timeout_s() * 1000 if limit_ms is None else limit_ms

@@ -43,9 +43,10 @@ def brokers() -> None:
 def list_command(servers: Addresses, output: str) -> None:
     """List all registered brokers.
 
-    State: running; fenced, because its heartbeats stopped; stopping, in controlled shutdown. Fenced and stopping
-    brokers are in no ISR and lead no partition. Leads: the number of partitions that the broker leads. Epoch: the
-    broker epoch, which changes with every registration.
+    State: running; fenced, because it has not caught up since its registration or its heartbeats stopped;
+    stopping, in controlled shutdown, until other brokers lead its partitions. Fenced brokers lead no partition.
+    Leads: the number of partitions that the broker leads. Epoch: the broker epoch, which changes with every
+    registration.
 
     \b
     Examples:
@@ -97,8 +98,8 @@ def describe(broker_id: int, servers: Addresses, output: str) -> None:
 def unregister(broker_id: int, force: bool, servers: Addresses, output: str) -> None:
     """Unregister a broker that will not return.
 
-    The broker is removed from every ISR and its registration is deleted. It stays in the replica lists of its
-    partitions until they are reassigned.
+    Its registration is deleted, and it leads no partition afterwards. It stays in the replica lists of its partitions
+    until they are reassigned.
 
     \b
     Example:

@@ -197,9 +197,10 @@ def wait_for_leader(local: LocalCluster, started: dict[int, subprocess.Popen[byt
         leader = leader_of(views)
         if leader is not None:
             return leader
-        up_now = sum(view is not None for view in views)
+        responding = sum(view is not None for view in views)
         show(
-            f"{up_now} of {len(views)} nodes are up" + (", electing a leader" if up_now == len(views) else "")
+            f"{responding} of {len(views)} nodes are up"
+            + (", electing a leader" if responding == len(views) else "")
         )
         time.sleep(POLL_S)
     raise QuorumdError(f"no leader within {ELECTION_TIMEOUT_S:.0f} s; {_log_tails(local.nodes)}")
@@ -236,7 +237,7 @@ def wait_for_exit(local: LocalCluster, started: Iterable[subprocess.Popen[bytes]
 
 
 def stop(local: LocalCluster) -> None:
-    """Stop the running nodes and print which."""
+    """Stop the running nodes and print their ids."""
     with progress("stopping", only_on_terminal=True):
         stopped = local.stop(lambda text: click.echo(text, err=True))
     names = ", ".join(str(node.id) for node in stopped)

@@ -73,7 +73,7 @@ def configs() -> None:
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
 @options.output
 def get(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], output: str) -> None:
-    """Show all configs of one resource, or the given ones. Exit code 1 if a given config is not set.
+    """Show all configs of one resource, or the given ones. Exit code 1 if the resource lacks a given config.
 
     \b
     Examples:
@@ -142,7 +142,7 @@ def delete(servers: Addresses, kind: str, name: str, keys: tuple[str, ...], outp
     own = OWN_SOURCES[kind] if name or kind != "broker" else CLUSTER_DEFAULT_SOURCE
     missing = sorted(set(keys) - {config.name for config in found if config.config_source == own})
     if missing:
-        raise RequestFailed(f"{kind} {name!r} has not set {', '.join(missing)}; nothing was deleted")
+        raise RequestFailed(f"{kind} {name!r} does not set {', '.join(missing)}; nothing was deleted")
     run_admin(servers, lambda admin: admin.alter_configs(TYPES[kind], name, dict.fromkeys(keys)))
     if output == "json":
         print_json({"type": kind, "name": name, "deleted": list(keys)})

@@ -29,7 +29,7 @@ EXAMPLE = (
     type=click.IntRange(0, 65535),
     default=9092,
     show_default=True,
-    help="Serve clients on this port of 127.0.0.1; 0 takes any free one.",
+    help="Serve clients on this port of 127.0.0.1; 0 picks a free port.",
 )
 @click.option(
     "--dir",

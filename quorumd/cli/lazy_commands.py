@@ -9,10 +9,7 @@ import click
 
 
 class LazyCommands(Mapping[str, click.Command]):
-    """The commands of a group by name, in the order of `places`.
-
-    `places`: where each command is, `module:attribute`.
-    """
+    """The commands of a group by name, in the order of `places`, which maps each name to `module:attribute`."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self.places = places

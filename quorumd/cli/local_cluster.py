@@ -70,7 +70,7 @@ class Layout:
     brokers: bool = False
     """Whether every node is a broker too."""
     secure: bool = False
-    """Whether it has TLS, SASL and an authorizer."""
+    """Whether the cluster has TLS, SASL and an authorizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class LocalNode:
     port: int
     metrics_port: int
     client_port: int
-    """The port for clients: that of the broker, or of the quorum without brokers and security."""
+    """The port for clients: the broker's, or the quorum's in a cluster without brokers and security."""
     replication_port: int
-    """The port at which brokers replicate: that for clients, unless the cluster is secure."""
+    """The port at which brokers replicate: `client_port`, unless the brokers are secure."""
 
     @property
     def config(self) -> Path:
@@ -262,7 +262,7 @@ class LocalCluster:
         return (
             "process.roles=broker,controller\n"
             "controller.listener.names=CONTROLLER\n"
-            "# A killed broker is fenced, and may come back, sooner than usual; groups start at once.\n"
+            "# A killed broker is fenced, and may rejoin, sooner than by default; groups start at once.\n"
             "broker.session.timeout.ms=3s\n"
             "broker.heartbeat.interval.ms=500ms\n"
             "group.initial.rebalance.delay.ms=0ms\n"

@@ -54,7 +54,7 @@ class LocalSecurity:
         password = secrets.token_urlsafe(24)
         write(
             self.client_file,
-            "# The user admin, for Kafka's tools (--command-config) and quorumd (--command-config).\n"
+            "# The user admin, for --command-config of Kafka's tools and of quorumd.\n"
             "security.protocol=SASL_SSL\n"
             f"sasl.mechanism={MECHANISM}\n"
             f'sasl.jaas.config={_SCRAM_MODULE} required username="{ADMIN}" password="{password}";\n'
@@ -119,7 +119,7 @@ def _certificate(
     key: EllipticCurvePrivateKey,
     issuer: tuple[x509.Certificate, EllipticCurvePrivateKey] | None,
 ) -> x509.Certificate:
-    """A certificate for loopback by `issuer`, or that of an authority."""
+    """A certificate for loopback, signed by `issuer`; without it the certificate of an authority."""
     from cryptography import x509
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID

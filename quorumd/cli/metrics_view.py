@@ -16,7 +16,7 @@ _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class MetricsView:
-    """`role` is leader, follower, candidate, ...; unknown numbers are -1."""
+    """The view of one node. `role` is leader, follower, candidate, ...; unknown numbers are -1."""
 
     role: str
     leader: int
@@ -26,7 +26,7 @@ class MetricsView:
 
 
 def fetch(host: str, metrics_port: int) -> MetricsView | None:
-    """The view of the node that serves metrics there; None without a valid response within a second."""
+    """The view of the node that serves metrics there; None if there is no valid response within FETCH_TIMEOUT_S."""
     from http.client import HTTPConnection, HTTPException
 
     connection = HTTPConnection(host, metrics_port, timeout=FETCH_TIMEOUT_S)

@@ -1,7 +1,7 @@
 """Identity of a process: its id and when it started, since the system reuses ids.
 
-A reused id belongs to a process that started later. Its arguments prove nothing: any process may have those of a
-daemon.
+A reused id belongs to a process that started later. The arguments of a process do not identify it: any process may
+have the arguments of a daemon.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _STARTED_FIELD: Final = 19
 
 
 class ProcessIdentity(NamedTuple):
-    """`started`: the boot of the machine and the time since then, or a date without /proc (macOS)."""
+    """A process."""
 
     pid: int
     started: str
+    """The boot of the machine and the time since then, or a date on systems without /proc (macOS)."""
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:

@@ -191,7 +191,7 @@ def _simulate_seeds(
     output: str,
 ) -> list[Report]:
     """Simulate `count` seeds from `first` on and print the reports, with shorter runs unless `shrink_s` is None."""
-    begun = time.monotonic()
+    started_s = time.monotonic()
     reports: list[Report] = []
     shorter: dict[int, str] = {}
     with progress(f"simulating seed {first}") as show:
@@ -205,7 +205,7 @@ def _simulate_seeds(
     if output == "json":
         print_json([_as_json(report, shorter) for report in reports])
     else:
-        click.echo(summary(reports, time.monotonic() - begun))
+        click.echo(summary(reports, time.monotonic() - started_s))
     return reports
 
 
@@ -251,7 +251,7 @@ class Overrides:
             drawn = f"faults 0 to {report.drawn_faults - 1}" if report.drawn_faults else "no faults"
             raise ConfigError(
                 f"--only-faults {','.join(map(str, unknown))}: seed {report.seed} draws {drawn} in its "
-                f"{report.options.safety_ms:g} ms; `--output json` without --only-faults lists those that happen"
+                f"{report.options.safety_ms:g} ms; `--output json` without --only-faults lists the faults that occur"
             )
 
     def options(self, seed: int) -> SimulationOptions:
@@ -299,11 +299,11 @@ def _shrunk(report: Report, seconds: float) -> Report:
     from quorumd.simulator.explain.shrink import shrink
     from quorumd.simulator.run import run_seeds
 
-    ends = time.monotonic() + seconds
+    deadline_s = time.monotonic() + seconds
     return shrink(
         report,
         lambda options: run_seeds(report.seed, 1, options, lambda report: None)[0],
-        lambda: time.monotonic() < ends,
+        lambda: time.monotonic() < deadline_s,
     )
 
 

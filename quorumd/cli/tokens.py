@@ -59,7 +59,7 @@ def tokens() -> None:
 @options.bootstrap_server
 @options.output
 def list_command(servers: Addresses, output: str) -> None:
-    """List the tokens that you own, may renew, or have the right to see.
+    """List the tokens that you own, may renew, or may describe.
 
     \b
     Example:

@@ -90,7 +90,7 @@ def format_command(
     """Format the log directories of one node: write meta.properties into each directory of log.dirs.
 
     A directory gets the configured node id and a new directory id. Unless --cluster-id is given, the first leader
-    generates the cluster id, and the node stores it as soon as it learns it. Formatting again for the same node
+    generates the cluster id, and the node saves it once it is committed. Formatting again for the same node
     changes nothing; a directory of another node or cluster is rejected with exit code 3.
 
     A node always joins an existing quorum. If there is none, the nodes of quorum.voters found one once all of
@@ -135,11 +135,11 @@ def format_data_directories(
     bootstrap: bytes | None = None,
     skips_unusable: bool = False,
 ) -> list[FormatResult]:
-    """Format the log directories of `settings` that are not formatted yet, that of the metadata log first.
+    """Format the log directories of `settings` that are not formatted yet, the one with the metadata log first.
 
     `bootstrap` holds the initial records of a new cluster. Raises StorageError, also if a node is running on a
-    directory; with `skips_unusable` only for the directory of the metadata log and for one in use, since a broker can
-    do without the others.
+    directory. With `skips_unusable`, other errors are ignored except in the directory of the metadata log, since a
+    broker can run without the others.
     """
     from quorumd.errors import DirectoryInUse, StorageError
     from quorumd.ids import ZERO_UUID

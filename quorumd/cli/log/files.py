@@ -88,7 +88,7 @@ class Incomplete:
 
     position: int
     bytes: int
-    """The number of bytes present of the last batch."""
+    """The number of bytes of the last batch that are present."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def read_file(
 ) -> Iterator[Piece]:
     """Yield the pieces of one file in order. Raises OSError if it cannot be read.
 
-    `secrets`: show the secrets in records, which are hidden otherwise.
+    Secrets in records are hidden unless `secrets`.
     """
     kind = file_kind(path)
     with closing(ReadOnlyFile(str(path))) as file:
@@ -167,7 +167,7 @@ def changes(
     """Whether the bytes at `position` differ from those that were `seen`, or change shortly afterwards: the file is
     being written, and what was read there is part of a write.
 
-    `is_cut_off`: the file ended after `seen`, and may have grown.
+    With `is_cut_off` the file ended after `seen`, and may have grown.
     """
     for _ in range(_CHECKS):
         if file.read_at(position, len(seen) + is_cut_off) != seen:
@@ -225,7 +225,7 @@ def _read_batches(
 ) -> Iterator[Piece]:
     """Yield all batches, with their records if `is_decoded` returns True for the header.
 
-    `is_written(position, seen, is_cut_off)`: whether what is there is part of a write, see `changes`.
+    `is_written(position, seen, is_cut_off)` returns whether the bytes there are part of a write, see `changes`.
     """
     end = epoch = 0
     for window in read_windows(file, only_structure=True):

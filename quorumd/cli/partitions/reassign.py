@@ -148,7 +148,7 @@ def check_finished(progress: Sequence[PartitionProgress]) -> None:
 def start_moves(
     servers: Addresses, plan: Plan, keep_replication_factor: bool
 ) -> dict[TopicPartition, ItemError]:
-    """Start all reassignments and return the rejected ones."""
+    """Start all reassignments and return the rejected partitions with their errors."""
     return run_admin(
         servers,
         lambda admin: admin.alter_reassignments(
@@ -171,9 +171,9 @@ def cancel_all(servers: Addresses, plan: Plan, output: str) -> None:
     if output == "json":
         print_json([{"topic": where.topic, "partition": where.partition} for where in cancelled])
     else:
-        idle = len(plan) - len(cancelled) - len(refused)
-        still = f"; {idle} had no reassignment" if idle else ""
-        click.echo(f"cancelled: {len(cancelled)} of {len(plan)} partitions{still}")
+        not_moving = len(plan) - len(cancelled) - len(refused)
+        note = f"; {not_moving} had no reassignment" if not_moving else ""
+        click.echo(f"cancelled: {len(cancelled)} of {len(plan)} partitions{note}")
     raise_refused(plan, refused, "cannot be cancelled")
 
 

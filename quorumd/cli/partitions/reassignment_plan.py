@@ -46,9 +46,9 @@ class _Partition(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> _Partition:
-        twice = {replica for replica in self.replicas if self.replicas.count(replica) > 1}
-        if twice:
-            raise ValueError(f"replicas list broker {min(twice)} twice")
+        duplicates = {replica for replica in self.replicas if self.replicas.count(replica) > 1}
+        if duplicates:
+            raise ValueError(f"replicas list broker {min(duplicates)} twice")
         if self.log_dirs is not None:
             if len(self.log_dirs) != len(self.replicas):
                 raise ValueError(

@@ -30,20 +30,18 @@ class State(StrEnum):
 
 
 class PartitionProgress(NamedTuple):
-    """The progress of one partition.
-
-    `now` are its replicas, or the target replicas if it is being moved elsewhere. `waiting_for` are added brokers
-    that are not in sync yet. A partition without a leader (`leaderless`) copies nothing until one of the brokers
-    `may_lead` returns.
-    """
+    """The progress of one partition."""
 
     where: TopicPartition
     target: tuple[int, ...]
     state: State
     now: tuple[int, ...] = ()
+    """The replicas of the partition, or its target replicas if it is being moved elsewhere."""
     waiting_for: tuple[int, ...] = ()
+    """Added brokers that are not in sync yet."""
     leaderless: bool = False
     may_lead: tuple[int, ...] = ()
+    """Brokers that may become leader; a leaderless partition is not copied until one of them returns."""
 
     @property
     def text(self) -> str:
@@ -156,8 +154,10 @@ def summary(progress: Sequence[PartitionProgress]) -> str:
     if not leaderless:
         return others
     have = "partition has" if len(leaderless) == 1 else "partitions have"
-    alike = {each.may_lead for each in leaderless}
-    text = f"{len(leaderless)} {have} no leader{_until_back(alike.pop()) if len(alike) == 1 else ''}"
+    candidates = {each.may_lead for each in leaderless}
+    text = (
+        f"{len(leaderless)} {have} no leader{_until_back(candidates.pop()) if len(candidates) == 1 else ''}"
+    )
     moving = any(each.state is State.MOVING and not each.leaderless for each in progress)
     return f"{text}; {others}" if moving else text
 

@@ -64,8 +64,8 @@ def audit(
     that nodes recorded are consistent. It reports the first offset of a difference, and whether that offset is
     provably committed. Uncommitted differences that Raft allows, and nodes that lag, are INFO.
 
-    Exit code 1 for findings above INFO, 8 for incomplete input. The metrics of --textfile are those of the last
-    audit that ended with code 0 or 1; config/quorumd-audit.timer runs it daily.
+    Exit code 1 for findings above INFO, 8 for incomplete input. --textfile keeps the metrics of the last
+    audit that ended with code 0 or 1; config/quorumd-audit.timer runs the audit daily.
 
     \b
     Examples:
@@ -88,9 +88,9 @@ def audit(
         from quorumd.pipeline.audit.audit import audit as run_audit
 
         doing("reading the copies")
-        began = time.monotonic()
+        started_s = time.monotonic()
         report = run_audit(session, copies, fold_records)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - started_s
     if output == "text":
         show(report, seconds)
     else:

@@ -31,7 +31,7 @@ class _PipelineGroup(CommandGroup):
         except OSError as error:
             raise JobFailed(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
         except Exception as error:
-            # Arrow is only imported by what reads tables, and its errors have no base but Exception.
+            # Only code that reads tables imports Arrow, whose errors have no common base class but Exception.
             if type(error).__module__ != "pyarrow.lib":
                 raise
             raise InputIncomplete(f"a table is damaged: {str(error).splitlines()[0]}") from None
@@ -43,8 +43,8 @@ def pipeline() -> None:
 
     Reads the log directories of quorumd and of stock Kafka controllers, or a live cluster as an observer. Spark runs
     on this machine unless --master names a cluster. Results go to stdout, progress to stderr, and Spark's own
-    messages to a file. Needs Java 17 and `pip install 'quorumd[pipeline]'`. The exit codes are those of
-    `quorumd --help`: 1 for findings, 7 for a failed job, 8 for incomplete input.
+    messages to a file. Needs Java 17 and `pip install 'quorumd[pipeline]'`. Exit code 1 for findings,
+    7 for a failed job, 8 for incomplete input; `quorumd --help` lists all codes.
 
     \b
     Examples:

@@ -13,7 +13,7 @@ from quorumd.cli.pipeline.options import SparkOptions
 from quorumd.cli.pipeline.output import print_rows
 
 TIMEOUT_S = 30.0
-"""Longer than for other commands, because a failed build has to be started again."""
+"""Longer than for other commands, because a failed build has to be run again."""
 
 
 @click.command()

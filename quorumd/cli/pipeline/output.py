@@ -44,7 +44,7 @@ def print_rows(rows: Rows, output: str, names: Sequence[str] | None = None) -> N
     """Print rows in their order.
 
     `rows` is a Spark DataFrame, a pyarrow.Table, or mappings from column to value with the columns `names` (by
-    default those of the first row). Times are ISO 8601 in UTC, 16 bytes are an id as Kafka writes it, other bytes
+    default the keys of the first row). Times are ISO 8601 in UTC, 16 bytes are an id as Kafka writes it, other bytes
     are hex.
     """
     names, records = _records(rows, names)

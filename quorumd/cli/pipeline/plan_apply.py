@@ -26,9 +26,9 @@ def apply(
 ) -> None:
     """Execute a plan wave by wave, each after the previous one is done.
 
-    Partitions that are already as planned are skipped, so that a stopped plan resumes when it is applied again.
-    Partitions that were changed since the plan was made are not changed. After each wave the preferred leaders of its
-    partitions are elected.
+    Partitions that are already as planned are skipped, so that a stopped plan resumes when it is applied again. If
+    partitions of a wave were changed since the plan was made, the plan stops before this wave, unless --force is
+    given. After each wave the preferred leaders of its partitions are elected.
 
     \b
     Examples:

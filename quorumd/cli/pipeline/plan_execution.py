@@ -67,7 +67,7 @@ def execution_options(command: click.decorators.FC) -> click.decorators.FC:
 
 
 def wave_numbers(directory: Path, wave: int | None) -> list[int]:
-    """Return the waves to execute. Raises ConfigError for one that is not in the plan."""
+    """Return the waves to execute. Raises ConfigError if `wave` is not in the plan."""
     from quorumd.pipeline.spark.java import need_extra
 
     need_extra()
@@ -155,19 +155,19 @@ def _execute(
             f"wave {wave.number}: {len(drifted)} of {len(progress)} partitions were changed since the plan was made: "
             f"{shown}{more}; make a new plan, or use --force"
         )
-    there = {each.where: wave.target[each.where] for each in progress if each.state is not State.MISSING}
-    to_begin = {
+    existing = {each.where: wave.target[each.where] for each in progress if each.state is not State.MISSING}
+    to_start = {
         each.where: wave.target[each.where]
         for each in progress
         if each.state in (State.NOT_MOVED, State.ELSEWHERE)
     }
-    if to_begin:
-        raise_refused(to_begin, start_moves(servers, to_begin, False), "cannot be moved")
-    if not there:
+    if to_start:
+        raise_refused(to_start, start_moves(servers, to_start, False), "cannot be moved")
+    if not existing:
         return []
-    done = wait_until_done(servers, there, wave_timeout_s)
+    done = wait_until_done(servers, existing, wave_timeout_s)
     check_finished(done)
-    _elect(servers, list(there))
+    _elect(servers, list(existing))
     return done
 
 

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class StateSource(TypedDict):
-    """The values of `state_options`: exactly one is given."""
+    """The values of `state_options`, exactly one of which must be given."""
 
     directories: str | None
     servers: Addresses | None
@@ -110,7 +110,7 @@ def live_sizes(state: ClusterState, where: StateSource) -> Ints:
 
     servers = where["servers"]
     if where["history"] or where["directories"] or not servers:
-        raise click.UsageError("--live-sizes requires --bootstrap-server, whose brokers report them")
+        raise click.UsageError("--live-sizes requires --bootstrap-server, whose brokers report the sizes")
     brokers = [broker.id for broker in state.brokers.values() if broker.registered and not broker.fenced]
 
     with progress(f"sizes of {len(brokers):,} brokers", only_on_terminal=True) as show:

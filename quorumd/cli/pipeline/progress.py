@@ -84,16 +84,16 @@ def _lines(first: str, now_s: Callable[[], float]) -> Iterator[Display]:
     """Print changed texts, at most one per LINE_INTERVAL_S."""
     last_s = now_s()
     last = ""
-    over = False
+    is_ended = False
 
     def end() -> None:
-        nonlocal over
-        over = True
+        nonlocal is_ended
+        is_ended = True
 
     def show(text: str, done: int = 0, total: int = 0) -> None:
         nonlocal last, last_s
         line = f"{text}: {done} of {total} tasks" if total else text
-        if not over and line != last and now_s() - last_s >= LINE_INTERVAL_S:
+        if not is_ended and line != last and now_s() - last_s >= LINE_INTERVAL_S:
             last, last_s = line, now_s()
             click.echo(line, err=True)
 

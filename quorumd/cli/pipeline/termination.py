@@ -1,4 +1,4 @@
-"""SIGTERM ends a command of `quorumd pipeline` as Ctrl-C does, with an exit code of its own."""
+"""SIGTERM ends a command of `quorumd pipeline` as Ctrl-C does, with a different exit code."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ STALE_MS = 3000
 
 
 class VoterChangeError(QuorumdError):
-    """The voters are not the requested ones."""
+    """The voters differ from the requested voters."""
 
 
 @click.command()
@@ -102,8 +102,8 @@ def wait_for_voters(
                     else:
                         check_not_superseded(now, voters)
                     left = remaining_steps(now, voters)
-                    most = max(total, left)
-                    show(most - left, most, describe_remaining(now, voters))
+                    step_count = max(total, left)
+                    show(step_count - left, step_count, describe_remaining(now, voters))
                     await asyncio.sleep(POLL_S)
                     now = await admin.describe_quorum()
         except TimeoutError:
@@ -176,11 +176,11 @@ def describe_remaining(quorum: PartitionData, voters: tuple[int, ...]) -> str:
         f"directory: {_describe_progress(quorum, voter.replica_id)})"
         for voter in voters_on_replaced_disks(quorum, voters)
     ]
-    lost = {voter.replica_id for voter in voters_on_replaced_disks(quorum, voters)}
+    replaced_ids = {voter.replica_id for voter in voters_on_replaced_disks(quorum, voters)}
     silent = [
         f"{voter.replica_id} (directory id {voter.replica_directory_id} {_time_since_fetch(quorum, voter)})"
         for voter in stale_voters(quorum)
-        if voter.replica_id in voters and voter.replica_id not in lost
+        if voter.replica_id in voters and voter.replica_id not in replaced_ids
     ]
     parts = []
     if silent:

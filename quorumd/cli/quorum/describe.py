@@ -42,7 +42,7 @@ def describe(what: str, servers: Addresses, output: str) -> None:
     replica, including target voters that have not fetched yet. Lag counts records. LagTimeMs is the age of the
     replica's log relative to the leader's; LastFetchMs and LastCaughtUpMs are the times since its last fetch and
     since it was last caught up; -1 means unknown. A voter is identified by node and directory id: a node with a
-    replaced disk is listed twice. The endpoints of voters are those in the voters record.
+    replaced disk is listed twice. The endpoints of voters are taken from the voters record.
 
     \b
     Examples:

@@ -95,7 +95,8 @@ def add_voter(
 def remove_voter(node_id: int, directory_id: KafkaUuid, servers: Addresses, output: str) -> None:
     """Remove a node from the voters.
 
-    It continues as an observer. A leader hands over leadership first. The last voter cannot be removed.
+    The node continues as an observer. A leader resigns once its removal is committed. The last voter cannot be
+    removed.
 
     \b
     Example:
