@@ -65,7 +65,7 @@ class Permission(IntEnum):
 
 
 WILDCARD: Final = "*"
-"""As a resource name: every resource. As a host: every host."""
+"""The resource name that stands for every resource, and the host that stands for every host."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """The only name of a CLUSTER resource."""
 ANY_USER: Final = "User:*"
@@ -106,7 +106,7 @@ class Acl(NamedTuple):
 
     @property
     def pattern(self) -> Pattern:
-        """The pattern of its resources."""
+        """The pattern of the resources that the ACL applies to."""
         return self.resource_type, self.pattern_type, self.name
 
     @property
@@ -128,7 +128,7 @@ class AclFilter(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether all of its codes are known."""
+        """Whether all codes in the filter are known."""
         return (
             (self.resource_type == ANY or self.resource_type in _RESOURCE_TYPES)
             and (self.pattern_type == ANY or self.pattern_type in _PATTERN_TYPES)
@@ -167,16 +167,19 @@ _PERMISSIONS: Final = frozenset(int(each) for each in Permission)
 
 
 class AclIndex:
-    """All ACLs of a cluster. `acls`: by id. `counts`: the number of ACLs per pattern. `entries`: by pattern and
-    principal. `prefix_lengths`: by resource type, the number of prefixes of each length, longest first."""
+    """All ACLs of a cluster."""
 
     __slots__ = ("acls", "counts", "entries", "prefix_lengths")
 
     def __init__(self) -> None:
         self.acls: dict[KafkaUuid, Acl] = {}
+        """ACLs by id."""
         self.counts: dict[Pattern, int] = {}
+        """The number of ACLs per pattern."""
         self.entries: dict[tuple[Pattern, str], tuple[AclEntry, ...]] = {}
+        """Entries by pattern and principal."""
         self.prefix_lengths: dict[int, tuple[tuple[int, int], ...]] = {}
+        """Resource type -> lengths of prefixes, longest first, each with the number of prefixes."""
 
     def patterns_of(self, resource_type: int, name: str) -> Iterator[Pattern]:
         """Iterate over the patterns with ACLs that apply to a resource.

@@ -45,12 +45,14 @@ _IMPLY_DESCRIBE_CONFIGS: Final = (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CO
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerSettings:
-    """`super_users`: principals that may do everything. `early_start_listeners`: names of listeners that accept
-    connections before the ACLs are loaded."""
+    """The settings of the authorizer."""
 
     super_users: frozenset[str] = frozenset()
+    """Principals that may do everything."""
     allows_without_acl: bool = False
+    """`allow.everyone.if.no.acl.found`."""
     early_start_listeners: frozenset[str] = frozenset()
+    """Names of listeners that accept connections before the ACLs are loaded."""
 
 
 class AuthorizerNotReady(Exception):
@@ -58,19 +60,21 @@ class AuthorizerNotReady(Exception):
 
 
 class Client(NamedTuple):
-    """The client that requests an operation. `api`: the name of its request, for the audit log."""
+    """The client that requests an operation."""
 
     principal: str
     host: str
     api: str
+    """The name of the requested API, for the audit log."""
 
 
 class AuthorizerCounters:
-    """Counts decisions. `denied`: denials by name of the API, only for resources that the client named itself."""
+    """Counts decisions."""
 
     def __init__(self) -> None:
         self.allowed_total = 0
         self.denied: dict[str, int] = {}
+        """Denials by name of the API, only for resources that the client named itself."""
 
     @property
     def denied_total(self) -> int:
@@ -78,7 +82,7 @@ class AuthorizerCounters:
 
 
 class Authorizer:
-    """Decides by the ACLs that `acls()` returns, once `is_loaded()`. `now_ms`: monotonic milliseconds.
+    """Decides by the ACLs that `acls()` returns, once `is_loaded()`. `now_ms()` is monotonic.
 
     Denials are logged at INFO, but at DEBUG if one of the same principal, operation and resource type was logged at
     INFO within the interval of `LogLimit`: anyone who reaches a port can cause them.
@@ -109,7 +113,7 @@ class Authorizer:
     ) -> bool:
         """Whether the client may perform the operation on this resource. Raises AuthorizerNotReady.
 
-        `logs_allowed`: whether the client gets access if it is allowed. `logs_denied`: whether the client named this
+        Pass `logs_allowed` if the client gets access when it is allowed, and `logs_denied` if the client named this
         resource itself.
         """
         if client.principal in self.settings.super_users:

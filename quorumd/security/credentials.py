@@ -36,7 +36,7 @@ class CredentialStore(Protocol):
 
 
 class NoCredentials:
-    """The CredentialStore without users."""
+    """A `CredentialStore` without credentials."""
 
     def scram(self, mechanism: str, user: str) -> ScramCredential | None:
         """See `CredentialStore`."""

@@ -15,10 +15,12 @@ VERSION: Final = 0
 
 
 class ForwardedPrincipal(NamedTuple):
-    """`principal` as `Type:Name`; `is_token`: whether the client authenticated with a delegation token."""
+    """The client on whose behalf a request is forwarded."""
 
     principal: str
+    """The principal, as `Type:Name`."""
     is_token: bool
+    """Whether the client authenticated with a delegation token."""
 
 
 def serialize(principal: str, is_token: bool) -> bytes:
@@ -42,7 +44,7 @@ def envelope(
 ) -> EnvelopeRequest:
     """Put the request in `frame` into an Envelope on behalf of its client, at the address `host`.
 
-    `is_checked`: whether this node, a broker, has done the checks that only brokers can do.
+    `is_checked` records that this node, a broker, has done the checks that only brokers can do.
     """
     return EnvelopeRequest(frame, serialize(principal, is_token), _address_bytes(host), is_checked)
 

@@ -27,7 +27,7 @@ class KeyStore:
 
 @dataclass(frozen=True, slots=True)
 class TrustStore:
-    """The trusted certificates: in a file (PEM or PKCS12), or as PEM text. Without any, those of the system."""
+    """The trusted certificates: in a file (PEM or PKCS12), or as PEM text; by default the system's certificates."""
 
     location: str = ""
     password: str = field(default="", repr=False)
@@ -36,7 +36,7 @@ class TrustStore:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """TLS of a listener and of connections to nodes that have it."""
+    """TLS of one listener name, for accepted connections and for connections to other nodes."""
 
     key_store: KeyStore = KeyStore()
     trust_store: TrustStore = TrustStore()

@@ -1,4 +1,4 @@
-"""The server's side of a SASL exchange, and what it proves; the client's is `protocol.handshake.SaslClient`."""
+"""The server's side of a SASL exchange, and what it proves; the client's side is `protocol.handshake.SaslClient`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Verifies JSON web tokens with the keys of an identity provider (RFC 7517, RFC 7519).
 
-Audience and issuer must be configured, tokens must expire, and unsigned ones are refused.
+Audience and issuer must be configured, tokens must expire, and unsigned tokens are refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class JwtRules(NamedTuple):
 
 
 class JwtValidator:
-    """Verifies tokens with the newest keys; `keys_by_id` is replaced when the provider rotates them.
+    """Verifies tokens with the keys that `load_keys` loaded last.
 
     `on_unknown_key` is called when a token names an unknown key, so that the keys are read again.
     """
@@ -55,7 +55,7 @@ class JwtValidator:
         self._keys: Mapping[str, Any] = {}
 
     def load_keys(self, document: str) -> None:
-        """Replace the keys by those of a JSON web key set. Raises ValueError."""
+        """Replace the keys by the keys of a JSON web key set. Raises ValueError."""
         self._keys = parse_key_set(document)
 
     def validate(self, token: str) -> Proof:

@@ -20,11 +20,13 @@ from quorumd.security.sasl.exchange import Proof, user
 
 
 class Mechanism(NamedTuple):
-    """`type`: its number in records and requests; `digest`: the name of its hash function."""
+    """A SCRAM mechanism."""
 
     name: str
     type: int
+    """The number of the mechanism in records and requests."""
     digest: str
+    """The name of its hash function."""
 
 
 MECHANISMS: Final = (Mechanism("SCRAM-SHA-256", 1, "sha256"), Mechanism("SCRAM-SHA-512", 2, "sha512"))
@@ -83,7 +85,7 @@ class ScramServer:
         self._nonce = ""
         self._binding = ""
         self._messages = ""
-        """The two first messages, which the final ones sign."""
+        """The first message of each side, which the final messages sign."""
 
     def evaluate(self, token: bytes) -> bytes:
         """See `SaslServer`."""
@@ -175,12 +177,12 @@ class ScramClient:
         attributes = _attributes(message)
         nonce, iterations = attributes.get("r", ""), attributes.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise AuthenticationFailed("the server's nonce does not continue that of this client")
+            raise AuthenticationFailed("the server's nonce does not begin with the client's nonce")
         if not (iterations.isascii() and iterations.isdecimal() and len(iterations) < 9):
-            raise AuthenticationFailed("the server sent no number of iterations")
+            raise AuthenticationFailed("the server's iteration count is not a number")
         if not MIN_ITERATIONS <= int(iterations) <= MAX_ITERATIONS:
             raise AuthenticationFailed(
-                f"{iterations} iterations: expected {MIN_ITERATIONS} to {MAX_ITERATIONS}"
+                f"the server's iteration count is {iterations}; expected {MIN_ITERATIONS} to {MAX_ITERATIONS}"
             )
         salt = _decode_base64(attributes.get("s", ""))
         salted = _salted_once(self._mechanism, self._password, salt, int(iterations))

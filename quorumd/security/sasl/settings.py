@@ -58,7 +58,7 @@ class ClientSasl:
     name: str = ""
     password: str = field(default="", repr=False)
     is_token: bool = False
-    """Whether name and password are those of a delegation token."""
+    """Whether name and password belong to a delegation token."""
     bearer_token: Callable[[], str] | None = None
     """Provides the token of OAUTHBEARER."""
 
@@ -75,7 +75,7 @@ class ClientSasl:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSasl:
-    """SASL of one listener name: for accepted connections, and for those to nodes that have this listener."""
+    """SASL of one listener name, for accepted connections and for connections to other nodes."""
 
     server: ServerSasl | None = None
     client: ClientSasl | None = None
