@@ -77,7 +77,7 @@ class MutationQuota:
 
 
 class ClientQuotas:
-    """The usage of all clients. `quotas()`: the current limits. Principals are `Type:Name`.
+    """The usage of all clients. `quotas()` returns the current limits. Principals are `Type:Name`.
 
     Methods that record usage return the throttle time in milliseconds.
     """

@@ -14,12 +14,14 @@ NO_RATE_LIMIT: Final = 2_147_483_647
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRateLimits:
-    """Limits in connections per second: `node` for all listeners together, `listeners` for those with their own
-    limit. That of the node does not delay connections at the `protected` listeners, which nodes and brokers use."""
+    """Limits in connections per second."""
 
     node: int = NO_RATE_LIMIT
+    """The limit of all listeners together."""
     listeners: Mapping[str, int] = field(default_factory=dict)
+    """The limits of single listeners, by name."""
     protected: frozenset[str] = frozenset()
+    """Listeners of nodes and brokers, at which the limit of the node does not delay connections."""
     windows: int = 11
     window_s: int = 1
 

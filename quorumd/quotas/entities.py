@@ -1,7 +1,7 @@
 """Quota entities, and which of them applies to a client.
 
-The most specific quota applies: that of user and client id, then that of the user, then that of the client id; a
-named entity takes precedence over the default one (KIP-13, KIP-55, KIP-546).
+The most specific quota applies: first of user and client id, then of the user, then of the client id; a named entity
+takes precedence over the default entity (KIP-13, KIP-55, KIP-546).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ CONNECTION_RATE: Final = "connection_creation_rate"
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """The parts of an entity, type and name, ordered by type; the name None stands for the default entity."""
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
-"""Limits by key, by entity."""
+"""Entity -> key -> limit."""
 
 
 class Quota(NamedTuple):
-    """A limit, and the clients that share it: those with this user and client id, "" for any."""
+    """A limit, shared by the clients with this user and client id; "" stands for any."""
 
     limit: float
     user: str

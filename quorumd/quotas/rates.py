@@ -16,8 +16,8 @@ class _Window:
 
 
 class WindowedRate:
-    """The rate per second over the last `count` windows of `window_ms`; a client may use the quota of all in a
-    burst."""
+    """The rate per second over the last `count` windows of `window_ms`. A client may use the quota of all windows in
+    one burst."""
 
     __slots__ = ("_count", "_window_ms", "_windows")
 
@@ -59,7 +59,7 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """A bucket of tokens, refilled at a rate per second up to those of `burst_s` seconds; initially full."""
+    """A bucket of tokens, refilled at a rate per second up to the tokens of `burst_s` seconds; initially full."""
 
     __slots__ = ("_burst_s", "_tokens", "_updated_ms")
 
