@@ -1,6 +1,6 @@
-"""Metrics of the broker role, without samples on other nodes. `kip`: the names in Kafka's brokers.
+"""Metrics of the broker role, without samples on other nodes; `kip` has the names in Kafka's brokers.
 
-No metric has a sample per partition: their number is unlimited. That of the log directories is not.
+No metric has a sample per partition, since the number of partitions is not limited.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _value(read: Callable[[BrokerStatistics], int]) -> Read:
 
 
 def _by_directory(read: Callable[[LogDirectoryStatistics], int]) -> Read:
-    """A sample per log directory, without those that are unknown (-1)."""
+    """A sample per log directory, without unknown values (-1)."""
 
     def samples(node: Node, sampled: SampledState) -> Iterator[Sample]:
         directories = () if sampled.broker is None else sampled.broker.log_directories
@@ -37,55 +37,55 @@ BROKER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "quorumd_broker_state",
         "gauge",
         "State of the broker: 1 starting, 2 recovering its logs, 3 running, 6 in controlled shutdown, 7 stopping.",
-        _value(lambda figures: figures.state),
+        _value(lambda statistics: statistics.state),
         kip=("BrokerState",),
     ),
     NodeMetric(
         "quorumd_broker_partitions",
         "gauge",
         "Partitions with a replica on this broker.",
-        _value(lambda figures: figures.partitions),
+        _value(lambda statistics: statistics.partitions),
         kip=("PartitionCount",),
     ),
     NodeMetric(
         "quorumd_broker_leaders",
         "gauge",
         "Partitions that this broker leads.",
-        _value(lambda figures: figures.leaders),
+        _value(lambda statistics: statistics.leaders),
         kip=("LeaderCount",),
     ),
     NodeMetric(
         "quorumd_broker_under_replicated_partitions",
         "gauge",
         "Partitions that this broker leads and in which a replica is not in sync.",
-        _value(lambda figures: figures.under_replicated),
+        _value(lambda statistics: statistics.under_replicated),
         kip=("UnderReplicatedPartitions",),
     ),
     NodeMetric(
         "quorumd_broker_under_min_isr_partitions",
         "gauge",
         "Partitions that this broker leads and whose ISR is below min.insync.replicas.",
-        _value(lambda figures: figures.under_min_isr),
+        _value(lambda statistics: statistics.under_min_isr),
         kip=("UnderMinIsrPartitionCount",),
     ),
     NodeMetric(
         "quorumd_broker_offline_log_directories",
         "gauge",
         "Log directories that have failed.",
-        _value(lambda figures: sum(not each.is_online for each in figures.log_directories)),
+        _value(lambda statistics: sum(not each.is_online for each in statistics.log_directories)),
         kip=("OfflineLogDirectoryCount",),
     ),
     NodeMetric(
         "quorumd_broker_cordoned_log_directories",
         "gauge",
         "Log directories that get no new replicas (cordoned.log.dirs).",
-        _value(lambda figures: sum(each.is_cordoned for each in figures.log_directories)),
+        _value(lambda statistics: sum(each.is_cordoned for each in statistics.log_directories)),
         kip=("CordonedLogDirectoryCount",),
     ),
     NodeMetric(
         "quorumd_broker_log_bytes",
         "gauge",
-        "Size of the logs in each log directory, including those of replicas that move to it.",
+        "Size of the logs in each log directory, including logs of replicas that move to it.",
         _by_directory(lambda directory: directory.log_bytes),
         _DIRECTORY,
     ),
@@ -129,7 +129,7 @@ BROKER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "quorumd_broker_messages_in",
         "counter",
         "Records appended to partitions that this broker leads.",
-        _value(lambda figures: figures.messages_in),
+        _value(lambda statistics: statistics.messages_in),
         kip=("MessagesInPerSec",),
     ),
 )

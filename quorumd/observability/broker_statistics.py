@@ -11,15 +11,17 @@ from quorumd.node.node import Node
 
 
 class LogDirectoryStatistics(NamedTuple):
-    """A log directory. `log_bytes`: size of the logs in it, those of future replicas included; `future_replicas`:
-    replicas of this broker that move to it; `space`: of its file system."""
+    """A log directory."""
 
     path: str
     is_online: bool
     is_cordoned: bool
     log_bytes: int
+    """Size of the logs in the directory, including logs of future replicas."""
     future_replicas: int
+    """Replicas of this broker that move to the directory."""
     space: DirectorySpace
+    """The space of its file system."""
 
 
 class BrokerStatistics(NamedTuple):
@@ -35,7 +37,7 @@ class BrokerStatistics(NamedTuple):
 
 
 def is_under_replicated(hosted: HostedPartition) -> bool:
-    """Whether a replica is not in sync, apart from those that a reassignment adds, as in Kafka."""
+    """Whether a replica is not in sync, apart from replicas that a reassignment adds, as in Kafka."""
     partition = hosted.replica.metadata
     return partition is not None and len(partition.isr) < len(partition.replicas) - len(partition.adding)
 

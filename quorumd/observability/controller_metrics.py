@@ -1,4 +1,4 @@
-"""Metrics of the metadata, read from each node's own image. `kip`: the names in Kafka's controller."""
+"""Metrics of the metadata, read from each node's own image; `kip` has the names in Kafka's controller."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "quorumd_controller_registered_brokers",
         "gauge",
         "Registered brokers.",
-        _image_value(lambda figures: figures.registered_brokers),
+        _image_value(lambda statistics: statistics.registered_brokers),
     ),
     NodeMetric(
         "quorumd_controller_fenced_brokers",
         "gauge",
-        "Registered brokers that are fenced: in no ISR, and leading no partition.",
-        _image_value(lambda figures: figures.fenced_brokers),
+        "Registered brokers that are fenced, and so lead no partition.",
+        _image_value(lambda statistics: statistics.fenced_brokers),
         kip=("FencedBrokerCount",),
     ),
     NodeMetric(
         "quorumd_controller_active_brokers",
         "gauge",
         "Brokers that are neither fenced nor in controlled shutdown.",
-        _image_value(lambda figures: figures.active_brokers),
+        _image_value(lambda statistics: statistics.active_brokers),
         kip=("ActiveBrokerCount",),
     ),
     NodeMetric(
         "quorumd_controller_draining_brokers",
         "gauge",
         "Unfenced brokers in controlled shutdown.",
-        _image_value(lambda figures: figures.draining_brokers),
+        _image_value(lambda statistics: statistics.draining_brokers),
         kip=("ControlledShutdownBrokerCount",),
     ),
     NodeMetric(
@@ -109,48 +109,48 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "quorumd_controller_topics",
         "gauge",
         "Topics.",
-        _image_value(lambda figures: figures.topics),
+        _image_value(lambda statistics: statistics.topics),
         kip=("GlobalTopicCount",),
     ),
     NodeMetric(
         "quorumd_controller_partitions",
         "gauge",
         "Partitions of all topics.",
-        _image_value(lambda figures: figures.partitions),
+        _image_value(lambda statistics: statistics.partitions),
         kip=("GlobalPartitionCount",),
     ),
     NodeMetric(
         "quorumd_controller_offline_partitions",
         "gauge",
         "Partitions without a leader, which cannot be read or written.",
-        _image_value(lambda figures: figures.offline_partitions),
+        _image_value(lambda statistics: statistics.offline_partitions),
         kip=("OfflinePartitionsCount",),
     ),
     NodeMetric(
         "quorumd_controller_reassigning_partitions",
         "gauge",
         "Partitions with a reassignment in progress.",
-        _image_value(lambda figures: figures.reassigning_partitions),
+        _image_value(lambda statistics: statistics.reassigning_partitions),
     ),
     NodeMetric(
         "quorumd_controller_imbalanced_partitions",
         "gauge",
-        "Partitions not led by their preferred leader, including those without a leader.",
-        _image_value(lambda figures: figures.imbalanced_partitions),
+        "Partitions not led by their preferred leader, including partitions without a leader.",
+        _image_value(lambda statistics: statistics.imbalanced_partitions),
         kip=("PreferredReplicaImbalanceCount",),
     ),
     NodeMetric(
         "quorumd_metadata_version",
         "gauge",
         "Finalized level of metadata.version, 0 before the log has one.",
-        _image_value(lambda figures: figures.metadata_version),
+        _image_value(lambda statistics: statistics.metadata_version),
         kip=("CurrentMetadataVersion",),
     ),
     NodeMetric(
         "quorumd_metadata_applied_offset",
         "gauge",
         "Offset up to which the image has applied the log, exclusive.",
-        _image_value(lambda figures: figures.applied_offset),
+        _image_value(lambda statistics: statistics.applied_offset),
         kip=("LastAppliedRecordOffset",),
     ),
     NodeMetric(
@@ -178,6 +178,6 @@ CONTROLLER_METRICS: Final[tuple[NodeMetric, ...]] = (
         "quorumd_metadata_image_hash",
         "gauge",
         "48-bit hash of the image, equal on all nodes with the same applied offset.",
-        _image_value(lambda figures: figures.hash),
+        _image_value(lambda statistics: statistics.hash),
     ),
 )

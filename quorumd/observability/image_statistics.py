@@ -12,7 +12,8 @@ FENCED, CONTROLLED_SHUTDOWN, ACTIVE = 10, 20, 30
 
 
 class ImageStatistics(NamedTuple):
-    """Statistics of an image. `hash` covers all records below `applied_offset`; it is equal on all nodes."""
+    """Statistics of an image. `hash` covers all records below `applied_offset`, and is equal on all nodes at
+    this offset."""
 
     hash: int
     applied_offset: int

@@ -12,7 +12,7 @@ from quorumd.text import escaped, escaped_json
 
 
 def configure_logging(level: str, line_format: str, stream: TextIO | None = None) -> None:
-    """Send all log records to standard error. `line_format` is "text" or "json"."""
+    """Send all log records to `stream`, by default standard error. `line_format` is "text" or "json"."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if line_format == "json" else TextLines())
     root = logging.getLogger()

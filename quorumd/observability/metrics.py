@@ -1,7 +1,7 @@
 """Every metric in one list, and the Prometheus collector that reads a node when it is scraped.
 
 The scraper's thread reads plain attributes of the node and copies of its counters, without work for the event thread.
-Names follow Prometheus (base units, `_total`); `kip`: the names in the KIPs.
+Names follow Prometheus (base units, `_total`); `kip` has the names in the KIPs.
 """
 
 from __future__ import annotations
@@ -333,7 +333,7 @@ METRICS: tuple[NodeMetric, ...] = (
     NodeMetric(
         "quorumd_throttled_requests",
         "counter",
-        "Requests, and for connection_creation_rate connections, beyond a client's quota.",
+        "Requests, or connections for connection_creation_rate, that exceeded a quota.",
         lambda node, sampled: [
             ((key,), count) for key, count in sorted(node.statistics.quotas.throttled.items())
         ],

@@ -44,14 +44,16 @@ Kind = Literal["gauge", "counter", "histogram"]
 
 @dataclass(frozen=True, slots=True)
 class NodeMetric:
-    """One metric: `name` without the `_total` of counters, `kip` its names in KIP-595 and later."""
+    """One metric."""
 
     name: str
+    """The name, without the `_total` of counters."""
     kind: Kind
     help: str
     read: Read
     labels: tuple[str, ...] = ()
     kip: tuple[str, ...] = ()
+    """The names in KIP-595 and later, and in Kafka."""
 
     @property
     def exposed_name(self) -> str:
