@@ -28,6 +28,7 @@ from quorumd.client.cluster_client import RETRIABLE_ERRORS, ClusterClient, raise
 from quorumd.client.leader_discovery import Address
 from quorumd.errors import ErrorCode, RequestFailed
 from quorumd.protocol.codec import encode
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
 from quorumd.protocol.messages.incremental_alter_configs_request import (
@@ -37,7 +38,7 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
 )
 from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 
-CLIENT_METRICS = 16
+CLIENT_METRICS = int(ConfigResourceType.CLIENT_METRICS)
 RESOURCE_NAME = "quorumd-load"
 CONFIG = "metrics"
 """A config that accepts any text, so values can have any size."""

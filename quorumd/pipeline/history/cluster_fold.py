@@ -13,6 +13,7 @@ from typing import Final
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.pipeline.history.partition_rows import CLEAR_ELR, MIN_ISR, REMOVE, ReplicaContext, Setting
 from quorumd.pipeline.tables.schemas import Row
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.control_record import ControlType
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
@@ -54,7 +55,6 @@ COLUMNS: Final = (
 """The columns of the source that these records need."""
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-_TOPIC_CONFIG, _BROKER_CONFIG = 2, 4
 
 
 @dataclass(slots=True)
@@ -299,7 +299,7 @@ def _note(context: ReplicaContext, kind: int, row: Row, topic_id: bytes | None) 
 def _min_isr_of(config: Row) -> str | None:
     """Return the topic of a min.insync.replicas config, "" for the cluster default; None for other configs."""
     name: str = config.get("resourceName", "")
-    wanted = _TOPIC_CONFIG if name else _BROKER_CONFIG
+    wanted = ConfigResourceType.TOPIC if name else ConfigResourceType.BROKER
     is_it = config.get("name") == MIN_INSYNC_REPLICAS and config.get("resourceType") == wanted
     return name if is_it else None
 

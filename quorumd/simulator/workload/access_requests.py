@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import alter_client_quotas_request as quotas
 from quorumd.protocol.messages import alter_user_scram_credentials_request as scram
 from quorumd.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
@@ -40,10 +41,9 @@ HOSTS: Final = ("*", "*", "*", "10.0.10.1", "10.0.11.1", "10.0.10.0/24")
 GENERATION_MS: Final = 3000.0
 """The interval at which names of topics and groups change, like those of `ConfigAdministrator`."""
 TIMEOUT_MS: Final = 2000
-TOPIC_CONFIG, GROUP_CONFIG = 2, 32
 CONFIGS: Final = {
-    TOPIC: (TOPIC_CONFIG, "flush.ms"),
-    GROUP: (GROUP_CONFIG, "streams.initial.rebalance.delay.ms"),
+    TOPIC: (int(ConfigResourceType.TOPIC), "flush.ms"),
+    GROUP: (int(ConfigResourceType.GROUP), "streams.initial.rebalance.delay.ms"),
 }
 OPERATIONS: Final = {
     TOPIC: (access.CREATE, access.ALTER, access.DESCRIBE, access.DESCRIBE_CONFIGS, access.ALTER_CONFIGS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quorumd.errors import ErrorCode, MalformedMessage
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResponse
 from quorumd.protocol.messages.incremental_alter_configs_request import (
@@ -14,7 +15,7 @@ from quorumd.protocol.messages.incremental_alter_configs_response import Increme
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.linearizability import Operation
 
-CLIENT_METRICS = 16
+CLIENT_METRICS = int(ConfigResourceType.CLIENT_METRICS)
 RESOURCE_PREFIX = "s."
 REGISTER = "metrics"
 """A list config without constraints on its items, which a stock controller accepts as a register, too."""
