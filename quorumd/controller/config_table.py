@@ -24,18 +24,17 @@ class ConfigType(IntEnum):
 
 
 class ConfigDefinition(NamedTuple):
-    """The definition of one config.
-
-    `default`: None if there is none. `rule`: constraint of values beyond their type, in the syntax that
-    scripts/generate_configs.py explains. `broker_name`: the broker config that is the default of this one, None if
-    there is none. `is_internal`: not described unless it is set.
-    """
+    """The definition of one config."""
 
     type: ConfigType
     default: str | None
+    """None if there is none."""
     rule: str
+    """The constraint on values beyond their type, in the syntax that scripts/generate_configs.py explains."""
     broker_name: str | None
+    """The broker config that supplies the default; None if there is none."""
     is_internal: bool
+    """Whether the config is described only if it is set."""
 
 
 def _parse_definitions(kind: str) -> dict[str, ConfigDefinition]:

@@ -31,14 +31,7 @@ class PartitionId(NamedTuple):
 
 
 class Partition:
-    """The immutable state of a partition.
-
-    `replicas`: broker ids, the preferred leader first. `isr`: those in sync. `elr`: those not in the ISR but known to
-    have every committed record. `last_known_elr`: the last leader of a partition that lost its leader and its ISR
-    (KIP-966). `adding`, `removing`: replicas that the reassignment in progress adds and removes; `original`: the
-    replicas before it, in their order (KIP-455); all empty without a reassignment. `directories`: the directory id of
-    each replica.
-    """
+    """The immutable state of a partition."""
 
     __slots__ = (
         "adding",
@@ -71,17 +64,24 @@ class Partition:
         directories: tuple[KafkaUuid, ...] = (),
     ) -> None:
         self.replicas = replicas
+        """Broker ids, the preferred leader first."""
         self.isr = isr
         self.leader = leader
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.adding = adding
+        """The replicas that the reassignment in progress adds; empty without one (KIP-455)."""
         self.removing = removing
+        """The replicas that it removes."""
         self.original = original
+        """The replicas before the reassignment, in their order."""
         self.elr = elr
+        """The replicas that are not in the ISR but known to have every committed record (KIP-966)."""
         self.last_known_elr = last_known_elr
+        """The last leader of a partition that lost its leader and its ISR."""
         self.recovery = recovery
         self.directories = directories
+        """The directory id of each replica."""
 
     @property
     def is_reassigning(self) -> bool:
