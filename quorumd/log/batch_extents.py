@@ -17,6 +17,7 @@ _LENGTH_PREFIX_BYTES = 12
 EXTENT_SIZE = _EXTENT.size
 """Number of leading bytes of a batch that `extent` reads."""
 _SEARCH_BYTES = 16 * 1024
+_ANY_OFFSET = (1 << 63) - 1
 
 
 def extent(data: bytes, position: int) -> tuple[int, int, int]:
@@ -80,3 +81,8 @@ def whole_batches(data: bytes, start: int, limit: int, max_offset: int) -> tuple
         position = stop
         last_end_offset = end_offset
     return position, last_end_offset
+
+
+def end_offset_of(data: bytes) -> int:
+    """The offset after the last whole batch; 0 if there is none. Raises CorruptLog for an invalid header."""
+    return whole_batches(data, 0, len(data), _ANY_OFFSET)[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final, NamedTuple
 
 from quorumd.broker.api.context import BrokerApiContext
@@ -13,6 +12,7 @@ from quorumd.broker.replication.replica_fetch import FetchDecision, ReplicaFetch
 from quorumd.broker.replication.replica_log import NO_EPOCH, divergence
 from quorumd.errors import ErrorCode, RequestError, StorageError
 from quorumd.ids import KafkaUuid, OffsetAndEpoch
+from quorumd.log.batch_extents import end_offset_of
 from quorumd.protocol.messages.fetch_request import FetchPartition
 from quorumd.protocol.messages.fetch_response import AbortedTransaction, EpochEndOffset, PartitionData
 
@@ -21,10 +21,6 @@ CONSUMER: Final = -1
 READ_COMMITTED: Final = 1
 """The isolation level of consumers that read only committed records."""
 NO_REPLICA: Final = -1
-_OFFSET_AND_LENGTH = Struct(">qi")
-_LENGTH_END = 12
-_LAST_OFFSET_DELTA = Struct(">i")
-_LAST_OFFSET_DELTA_START = 23
 
 
 class Fetcher(NamedTuple):
@@ -186,16 +182,3 @@ def _aborted(hosted: HostedPartition, offset: int, records: bytes) -> list[Abort
         return []
     found = hosted.log.aborted_transactions(offset, end_offset_of(records))
     return [AbortedTransaction(each.producer_id, each.first_offset) for each in found]
-
-
-def end_offset_of(records: bytes) -> int:
-    """Return the offset after the last of these whole batches."""
-    position = last = 0
-    while position < len(records):
-        last = position
-        _, length = _OFFSET_AND_LENGTH.unpack_from(records, position)
-        position += _LENGTH_END + length
-    base_offset, _ = _OFFSET_AND_LENGTH.unpack_from(records, last)
-    (delta,) = _LAST_OFFSET_DELTA.unpack_from(records, last + _LAST_OFFSET_DELTA_START)
-    end_offset: int = base_offset + delta + 1
-    return end_offset

@@ -94,12 +94,6 @@ def decode_records(coordinator: str, data: bytes) -> Iterator[LoadedRecord | Loa
             ) from None
 
 
-def end_of_batches(data: bytes) -> int:
-    """Return the offset after the last whole batch, 0 if there is none."""
-    batches = scan_batches(data, 0, with_crc=False).batches
-    return batches[-1].end_offset if batches else 0
-
-
 def _decode_batch(coordinator: str, data: bytes, batch: DataBatch) -> Iterator[LoadedRecord | LoadedMarker]:
     if batch.is_control:
         marker = read_marker(data, batch)

@@ -18,9 +18,9 @@ from quorumd.broker.coordinator.records import (
     LoadedRecord,
     decode_records,
     encode_records,
-    end_of_batches,
 )
 from quorumd.errors import CorruptLog, ErrorCode
+from quorumd.log.batch_extents import end_offset_of
 from quorumd.ports import Clock, Timer
 
 logger = logging.getLogger("quorumd.broker")
@@ -117,7 +117,7 @@ class Shard(Generic[M]):
             if not data:
                 return
             yield from decode_records(shards.coordinator, data)
-            offset = max(end_of_batches(data), offset + 1)
+            offset = max(end_offset_of(data), offset + 1)
 
     def _load_slice(self, records: Iterator[LoadedRecord | LoadedMarker]) -> None:
         if not self.is_loading:

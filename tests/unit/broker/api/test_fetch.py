@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from quorumd.broker.api.fetch import LARGE_RESPONSE_BYTES
-from quorumd.broker.api.fetch_reader import end_offset_of
 from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.broker.settings.api_settings import ApiSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.log.batch_extents import end_offset_of
 from quorumd.protocol.messages.fetch_request import (
     FetchPartition,
     FetchRequest,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from quorumd.broker.api.fetch_reader import PartitionReader, ReadPartition, end_offset_of
+from quorumd.broker.api.fetch_reader import PartitionReader, ReadPartition
+from quorumd.log.batch_extents import end_offset_of
 from quorumd.protocol.messages.fetch_request import ReplicaState
 from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBrokers

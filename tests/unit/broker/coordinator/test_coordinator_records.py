@@ -16,10 +16,10 @@ from quorumd.broker.coordinator.records import (
     LoadedRecord,
     decode_records,
     encode_records,
-    end_of_batches,
 )
 from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker
 from quorumd.errors import CorruptLog
+from quorumd.log.batch_extents import end_offset_of
 from quorumd.protocol.coordinator_record import encode_key
 from quorumd.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
 from quorumd.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
@@ -45,7 +45,7 @@ def test_records_are_read_as_they_were_written() -> None:
     assert isinstance(second, LoadedRecord)
     assert (first.offset, first.key, first.producer_id) == (0, OffsetCommitKey("g", "topic", 0), 9)
     assert (second.offset, second.key, second.value) == (1, OffsetCommitKey("g", "topic", 1), None)
-    assert (end_of_batches(data), end_of_batches(b"")) == (2, 0)
+    assert (end_offset_of(data), end_offset_of(b"")) == (2, 0)
 
 
 def test_marker_ends_a_transaction() -> None:
