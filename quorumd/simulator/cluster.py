@@ -67,11 +67,11 @@ EXITS_BY_DISK = (ExitCode.DATA_DIRECTORY, ExitCode.FLUSH_FAILED)
 WALL_START_MS = 1_750_000_000_000.0
 RESTART_MS = 1000.0
 READY_MAX_LAG = 20
-"""In records; small, because simulated logs are short."""
+"""The largest lag of a ready node, in records; small, because simulated logs are short."""
 
 
 class Watcher(Protocol):
-    """Callbacks about nodes."""
+    """Receives the events of machines, and the voter changes that operators request."""
 
     def stopped(self, node_id: int, recoverable: list[Batch]) -> None:
         """Called when a process has ended; the next incarnation must find these batches."""
@@ -98,24 +98,25 @@ class Machine:
     """None without a process."""
     incarnation: int = 0
     directory_number: int = 0
-    """Number of the current log directory: 0 is the initial one; every other one is another replica of the node."""
+    """Number of the current log directory. 0 is the initial directory; with any other, the node is another
+    replica."""
     directories_made: int = 0
     log_directories: dict[str, KafkaUuid] = field(default_factory=dict)
-    """The ids of its log directories by path, {} without the broker role."""
+    """The ids of its log directories for partitions by path, {} without the broker role."""
     slowness: float = 1.0
     """Factor of the processor time of all work."""
     port: int = PORT
     seeds: Sequence[int] | None = None
     """Voters whose addresses its properties name; None for all initial voters."""
     names_itself: bool = False
-    """Whether its properties name it as the only voter, as those of the first node of a growing quorum do."""
+    """Whether its properties name it as the only voter, like the properties of the first node of a growing quorum."""
     set_aside: data_directories.SetAside | None = None
     """Its own log directory, while an operator runs the node with a wrong one."""
     mirror: LogMirror = field(default_factory=LogMirror)
     last_voter_sets: tuple[VoterSet, ...] = ()
     """Without a process: the voter sets that its log may have."""
     recoverable_batches: list[Batch] = field(default_factory=list)
-    """Without a process: the batches that the next one must find."""
+    """Without a process: the batches that the next process must find."""
     initial_failed_syncs: int = 0
     retired: bool = False
     """Whether the machine never runs again."""
@@ -295,7 +296,7 @@ class Cluster:
         return hosts if self.brokers is None else hosts + self.brokers.hosts()
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Return the current addresses of all nodes except those that are only brokers: always the same list, updated
+        """Return the current addresses of all nodes except nodes that are only brokers: always the same list, updated
         in place."""
         nodes = [machine for machine in self.machines.values() if machine.node_id < FIRST_BROKER]
         self._addresses[:] = [(machine.host, machine.port) for machine in nodes]
@@ -360,7 +361,7 @@ class Cluster:
     def _end(self, machine: Machine, *, without_power: bool = False) -> None:
         process = machine.process
         assert process is not None
-        # A process that is still starting has not changed what the previous one had to keep.
+        # A process that is still starting has not changed the log that the previous process had to keep.
         log = machine.recoverable_batches if machine.starting else machine.mirror.batches
         # A failed sync has dropped its data, even if the process ended before it learned of the failure.
         loses = without_power or machine.sync_failed

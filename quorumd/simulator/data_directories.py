@@ -1,8 +1,8 @@
-"""Operations on log directories: format, replace, restore, and confuse.
+"""Operations on log directories: format, replace, exchange and restore.
 
-A replica is its log directory (KIP-853): a node that restarts with an empty one is another replica, and the log and
-votes of the previous one are lost. A quorum survives that only while enough voters have theirs, which
-`is_dispensable` checks.
+A replica is its log directory (KIP-853): a node that restarts with an empty directory is another replica, and the log
+and votes of the previous replica are lost. A quorum survives that only while enough voters keep their directories,
+which `is_dispensable` checks.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ class SetAside(NamedTuple):
 
 
 class KafkaFormat(NamedTuple):
-    """The initial voters, None for an observer, and the frames of the initial records: Kafka's `kafka-storage format`
-    writes both into a snapshot of offset 0."""
+    """The content of the snapshot of offset 0 that Kafka's `kafka-storage format` writes."""
 
     voters: VotersRecord | None
+    """The initial voters, None for an observer."""
     frames: Sequence[bytes]
+    """The frames of the initial records."""
 
 
 def format_durably(
@@ -108,10 +109,11 @@ def healthy_voters(cluster: Cluster, without: Machine) -> int:
 def is_dispensable(cluster: Cluster, machine: Machine) -> bool:
     """Whether the log directory of a machine may be lost.
 
-    That of an observer may always be lost; that of a voter only once the committed voters name its directory id:
-    before that, its next directory could not be distinguished from it, and it could vote twice (hole 40 of the
-    KIP-595 draft). A majority of the voters must be left, none of which could take part in a first bootstrap again.
-    Once voters have changed, that applies to every voter set that may be in effect.
+    An observer may always lose its directory. A voter may lose it only once the committed voters name its directory
+    id: before that, its next directory could not be distinguished, and the voter could vote twice (hole 40 of the
+    KIP-595 draft). A majority of the voters must keep their directories with the start of the committed log, so that
+    none of them could take part in a first bootstrap again. Once voters have changed, this holds for every voter set
+    that may be in effect.
     """
     if machine.set_aside is not None:
         return False
@@ -127,7 +129,7 @@ def is_dispensable(cluster: Cluster, machine: Machine) -> bool:
 
 
 def replace(cluster: Cluster, machine: Machine) -> None:
-    """Replace the disk of a machine without a process; the new one is formatted with or without the cluster id."""
+    """Replace the disk of a machine without a process; the new disk is formatted with or without the cluster id."""
     # The names of streams determine the runs of known seeds.
     random = cluster.streams.stream("new folder", machine.node_id, machine.directories_made)
     cluster.counters["disks replaced"] += 1
@@ -137,7 +139,7 @@ def replace(cluster: Cluster, machine: Machine) -> None:
 
 
 def set_aside(cluster: Cluster, machine: Machine, cluster_id: str | None) -> None:
-    """Run the node with another directory, formatted by mistake; `restore_directory` ends that."""
+    """Give the node another directory, formatted by mistake, until `restore_directory`."""
     random = cluster.streams.stream("wrong folder", machine.node_id, machine.directories_made)
     root = machine.disk.exchange(Directory())
     machine.set_aside = SetAside(
@@ -192,7 +194,7 @@ def expect_refusal(
     `is_watched` is true. Its own files are restored afterwards.
     """
     own = machine.disk.exchange(root)
-    # Until then, the checkers must not hold the node responsible for the files on the disk.
+    # The checkers must not take the wrong files for the node's own.
     after_sync, machine.disk.after_sync = machine.disk.after_sync, lambda _: None
     process = Process(f"node-{machine.node_id}", machine.node_id, machine.incarnation)
     machine.disk.mount(process)

@@ -97,10 +97,10 @@ BROKER_NODE_FAULTS = (
 """Faults of clusters whose nodes have the broker role."""
 
 RARE_BROKER_NODE_FAULT_NAMES = ("raised min.insync.replicas",)
-"""Faults of such nodes that few seeds have."""
+"""Faults of nodes with the broker role that few seeds have."""
 
 MOVE_FAULT_NAMES = ("power loss after a move",)
-"""Faults of such nodes that move replicas between log directories."""
+"""Faults of nodes with the broker role that move replicas between log directories."""
 
 RARE_BROKER_FAULT_NAMES = ("lost directory",)
 """Faults of brokers with several log directories."""
@@ -124,7 +124,7 @@ class LongIntervals:
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """Times in milliseconds of virtual time, sizes in bytes."""
+    """Options of one run. Times are in milliseconds of virtual time, sizes in bytes."""
 
     profile: str = ""
     """The profile that the options were drawn from, "" if they were not drawn."""
@@ -166,9 +166,9 @@ class SimulationOptions:
     chunk_bytes: int = 1024 * 1024
     """Maximum size of a FetchSnapshot response's data."""
     kept_records_ms: float = 0.0
-    """Mean time between two batches of opaque records (`opaque_records`) that a leader writes; 0 for none."""
+    """Mean time between two batches of kept records (`workload.kept_records`) that a leader writes; 0 for none."""
     kept_records_at_once: int = 4
-    """Maximum number of opaque records in one batch."""
+    """Maximum number of kept records in one batch."""
     configs_ms: float = 0.0
     """Mean time between two requests of the administrator of configs; 0 for none."""
     reads_ms: float = 0.0
@@ -176,8 +176,8 @@ class SimulationOptions:
     consumer_ms: float = 0.0
     """Mean time between two fetches of a consumer of the metadata log; 0 for none."""
     access_ms: float = 0.0
-    """Mean time between two requests of the administrator of access, and of each client that has only granted rights;
-    0 for nodes without an authorizer."""
+    """Mean time between two requests of the administrator of access, and of each client without rights of its own; 0
+    for nodes without an authorizer."""
     idle_interval_ms: float = 0.0
     """An idle leader writes a NoOpRecord after this time; 0 for never."""
     record_ms: float = 0.0

@@ -24,11 +24,12 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result. `trace_hash` is equal for equal code, seed and options."""
+    """The result of one simulated run."""
 
     seed: int
     options: SimulationOptions
     trace_hash: str
+    """Equal for equal code, seed and options."""
     virtual_ms: float
     events: int
     violations: tuple[Violation, ...] = ()

@@ -1,8 +1,9 @@
 """One simulated run: a safety phase with faults, then a liveness phase without.
 
-Safety phase: faults of the drawn kinds, active clients, every invariant checked after every event. Liveness
-phase: no faults, and at least a majority of the voters runs; within a bounded time a stable leader is elected,
-writes succeed again, and every running node has all committed records. Finally the clients' histories are checked.
+In the safety phase faults are injected, clients are active, and every invariant is checked after every event. In the
+liveness phase there are no faults, and at least a majority of the voters runs: within a bounded time a stable leader
+must be elected, writes must succeed again, and every running node must have all committed records. Finally the
+clients' histories are checked.
 """
 
 from __future__ import annotations
@@ -192,8 +193,8 @@ class Simulation:
             machine = self._cluster.machines[touched.node_id]
             if machine.process is touched and not machine.disk.has_power:
                 self._cluster.lost_power(machine)
-            # A node that exits may have committed and responded before, in the same event. One that shuts down in an
-            # orderly way has closed its log and was checked before.
+            # A node that exits may have committed and responded before, in the same event. A node that shuts down
+            # gracefully has closed its log and was checked before.
             elif touched.alive and not (machine.exiting and machine.stopping):
                 self._inspector.look(machine, heap.ended_ms)
                 self._pauses.look(machine)
@@ -303,8 +304,8 @@ class Simulation:
             LastVoterChange(self._cluster, random, self._run_until, partial(self._is_whole, core)).require()
 
     def _is_quorum_lost(self) -> bool:
-        """Whether a voter set has lost too many disks: one may count as active for a fetch timeout after its loss,
-        when another voter is removed or it is added itself."""
+        """Whether a voter set has lost too many disks. A lost disk may count as active for a fetch timeout, in which
+        another voter may be removed, or the lost one added."""
         cluster = self._cluster
         return cluster.voters_changed and not self._options.auto_join and not have_majorities(cluster)
 
@@ -314,7 +315,7 @@ class Simulation:
         if self._brokers is not None:
             self._brokers.end_faults()
         if self._options.record_ms and self._streams.stream("last kill").random() < 0.5:
-            # After this the nodes must apply the whole log again.
+            # Nodes that restart must apply the whole log again.
             for machine in self._cluster.running():
                 self._cluster.kill(machine.node_id)
 
@@ -396,11 +397,11 @@ class Simulation:
     def _choose_core(self) -> list[int]:
         """Choose the nodes of the liveness phase: all, or a minimal majority of the voters and some observers.
 
-        Chooses all if the voters were changed, since a reassignment waits for its targets.
+        If the voters were changed, all are chosen, since a voter change waits for its target voters.
 
-        A voter with an empty log while another has started one does not grant votes until it has caught up, unless
-        its quorum-state shows that it took part in the first election (hole 40 of the KIP-595 draft); one whose disk
-        was replaced is no longer a voter. These do not count for the majority.
+        Some voters do not count for the majority. A voter with an empty log, while another voter has started one,
+        does not grant votes until it has caught up, unless its quorum-state shows that it took part in the first
+        election (hole 40 of the KIP-595 draft). A voter whose disk was replaced is no longer a voter.
         """
         random = self._streams.stream("core")
         machines, voters = list(self._cluster.machines), list(self._cluster.voters)
@@ -430,7 +431,7 @@ class Simulation:
         self._run_until(min(deadline, self._heap.now_ms + CHECK_INTERVAL_MS))
 
     def _is_whole(self, core: list[int]) -> bool:
-        """Whether all follow one leader with equal logs and high watermarks, and no reassignment is in progress."""
+        """Whether all follow one leader with equal logs and high watermarks, and no voter change is in progress."""
         nodes = [self._cluster.machines[node_id].node for node_id in core]
         states = {
             (node.engine.epoch, node.engine.leader_id, node.log.end_offset, node.engine.high_watermark)
@@ -492,7 +493,7 @@ class Simulation:
 
 
 def _remembers_its_vote(machine: Machine) -> bool:
-    """Whether its durable quorum-state shows that its empty log is not the result of a replaced disk."""
+    """Whether a voter's durable quorum-state shows that its empty log is not the result of a replaced disk."""
     data = machine.disk.durable_bytes(QUORUM_STATE, 0, 1 << 16)
     state = json.loads(data.partition(b"\n")[0]) if data else {}
     return state.get("leaderEpoch", 0) > 0 and not state.get("catchingUp", False)

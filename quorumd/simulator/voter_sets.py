@@ -1,9 +1,9 @@
 """The voter sets that may be in effect, and whether enough replicas of each are left.
 
-A replica is a log directory: that of a replaced disk no longer votes, and its successor on the same node is another
-replica (KIP-853). Records are safe whatever is lost, since a majority of votes still overlaps each majority that
-committed. Progress needs a majority of the directories of each set that a log may have: an uncommitted record takes
-effect too.
+A replica is a log directory: the directory of a replaced disk no longer votes, and its successor on the same node is
+another replica (KIP-853). Records are safe whatever is lost, since a majority of votes still overlaps each majority
+that committed. Progress needs a majority of the directories of each voter set that a log may have, since an
+uncommitted voter record takes effect, too.
 """
 
 from __future__ import annotations

@@ -133,11 +133,11 @@ class Administrator:
         return [image.topics[topic_id] for _, topic_id in sorted(image.topic_ids.items())]
 
     def _own_topics(self) -> list[Topic]:
-        """The topics that brokers have not created for themselves."""
+        """Return the topics that are not internal topics of brokers."""
         return [topic for topic in self._topics() if topic.name not in INTERNAL_TOPICS]
 
     def _one(self, reassigning: bool | None = None) -> list[tuple[Topic, int]]:
-        """Draw partitions of one topic: those under reassignment, others, or any."""
+        """Draw partitions of one topic: under reassignment, not under reassignment, or (None) any."""
         topic = self._random.choice(self._topics())
         numbers = [
             number
@@ -226,8 +226,8 @@ class Administrator:
         ), 0
 
     def _change_min_isr(self) -> AdminRequest:
-        """Change min.insync.replicas of a topic, or sometimes remove the cluster-wide value, which must be
-        refused."""
+        """Change min.insync.replicas of a topic, or sometimes remove the cluster-wide value, which the controller
+        must refuse."""
         wire, topic = incremental_alter_configs_request, self._random.choice(self._own_topics())
         if self._random.random() < 0.1:
             config = wire.AlterableConfig(MIN_INSYNC_REPLICAS, DELETE, None)
@@ -238,8 +238,8 @@ class Administrator:
         return wire.IncrementalAlterConfigsRequest([resource]), 1
 
     def _decisive_min_isr(self) -> tuple[str, int] | None:
-        """Return a topic and the value that lets one of its reassignments complete, or, before its new replicas are
-        in sync, one that will not. None without such a reassignment."""
+        """Return a topic and a min.insync.replicas on which one of its reassignments depends: a value that completes
+        it if its new replicas are in sync, a value that delays it otherwise. None without such a reassignment."""
         view = self._observation.view
         for topic in self._own_topics():
             for number, row in topic.partitions.items():
@@ -255,8 +255,8 @@ class Administrator:
 
 
 def rejected_cancel(request: Message, message: Message) -> tuple[str, int] | None:
-    """Return a partition, by topic and number, whose cancellation was refused, because its original replicas may lack
-    records."""
+    """Return topic and number of a partition whose reassignment could not be cancelled because its original replicas
+    may lack records, None if there is none."""
     if not isinstance(
         request, alter_partition_reassignments_request.AlterPartitionReassignmentsRequest
     ) or not isinstance(message, alter_partition_reassignments_response.AlterPartitionReassignmentsResponse):

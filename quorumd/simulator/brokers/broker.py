@@ -39,7 +39,7 @@ DATA_PORT: Final = 9092
 
 
 class Watcher(Protocol):
-    """Callbacks about brokers."""
+    """Receives the events of brokers."""
 
     def changed(self, broker: Broker, where: PartitionId) -> None:
         """A replica was changed, created or removed."""
@@ -79,7 +79,7 @@ class Watcher(Protocol):
 
 
 class Broker:
-    """One incarnation of a broker. `replicas`: those on its disk, once it has caught up with the metadata."""
+    """One incarnation of a broker."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class Broker:
         self.disk = disk
         self.metadata = MetadataObserver(broker_id, self._metadata_applied)
         self.is_published = False
-        self.needs_producer_ids = True
         """Whether it has caught up and acts on the metadata."""
+        self.needs_producer_ids = True
         self.replicas: dict[PartitionId, Replica] = {
             # The log may have been truncated after the checkpoint of its high watermark.
             where: Replica(where, broker_id, self, log, min(high_watermark, log.end_offset))
@@ -146,7 +146,7 @@ class Broker:
         self._network.listen(*self._address, self._server.accept)
         self._fetch_metadata()
         self.lifecycle.begin()
-        self._repeat(options.longest_lag_ms / 2, self._look_for_laggards)
+        self._repeat(options.longest_lag_ms / 2, self._shrink_isrs)
         self._repeat(options.flush_ms, self._flush)
         self._repeat(WRITE_SWEEP_MS, self._time_out_writes)
         self._repeat(DIRECTORIES_MS, self._assign_directories)
@@ -220,7 +220,7 @@ class Broker:
         """Act on the applied metadata: on the current state of partitions, not on single changes."""
         image = self.metadata.image
         if not self.is_published:
-            # Before it has caught up, the metadata may have leaderships of its previous incarnation.
+            # Until the broker has caught up, the metadata may name its previous incarnation as a leader.
             if not self.lifecycle.is_caught_up or not self.metadata.has_caught_up:
                 return
             self.is_published = True
@@ -305,7 +305,7 @@ class Broker:
         self._watcher.changed(self, where)
         self._server.wake((where,))
 
-    def _look_for_laggards(self) -> None:
+    def _shrink_isrs(self) -> None:
         for replica in self.led():
             replica.shrink(self._heap.now_ms, self._options.longest_lag_ms)
             if replica.known is not None and replica.known.recovery == RECOVERING:

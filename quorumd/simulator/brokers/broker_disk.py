@@ -10,23 +10,24 @@ from quorumd.simulator.brokers.data_log import DataLog
 
 
 class Disk:
-    """The disk of a broker, which outlives its processes. `clean_epoch`: broker epoch in the clean-shutdown file, -1
-    without one. `cordoned`: numbers of the cordoned directories, None if brokers do not support cordons. `lost`:
-    numbers of the directories that failed."""
+    """The disk of a broker, which outlives its processes."""
 
     def __init__(self, directory_ids: Sequence[KafkaUuid], *, knows_cordons: bool = False) -> None:
         self.directory_ids = list(directory_ids)
         self.cordoned: set[int] | None = set() if knows_cordons else None
+        """Numbers of the cordoned directories, None if the broker does not support cordons."""
         self.lost: set[int] = set()
+        """Numbers of the directories that failed."""
         self.clean_epoch = -1
+        """Broker epoch in the clean-shutdown file, -1 without one."""
         self.logs: dict[PartitionId, tuple[DataLog, int]] = {}
         """Each log with its checkpointed high watermark."""
         self._places: dict[PartitionId, int] = {}
-        """Number of the directory of each log, including lost ones."""
+        """Number of the directory of each log, also of logs in lost directories."""
 
     @property
     def cordoned_ids(self) -> list[KafkaUuid] | None:
-        """The cordoned directories in heartbeats."""
+        """The cordoned directories that heartbeats report."""
         return (
             None
             if self.cordoned is None
@@ -35,7 +36,7 @@ class Disk:
 
     @property
     def lost_ids(self) -> list[KafkaUuid]:
-        """The lost directories in heartbeats."""
+        """The lost directories that heartbeats report."""
         return [self.directory_ids[number] for number in sorted(self.lost)]
 
     @property
@@ -63,7 +64,7 @@ class Disk:
         self._places.pop(where, None)
 
     def lose(self, number: int) -> dict[PartitionId, DataLog]:
-        """Lose a directory; return the logs that were in it. The clean-shutdown file no longer counts."""
+        """Lose a directory; return the logs that were in it."""
         self.lost.add(number)
         return {where: self.logs.pop(where)[0] for where in self.lost_places if where in self.logs}
 

@@ -17,12 +17,16 @@ from quorumd.simulator.brokers.produced import Produced
 
 
 class ObservedLog(Protocol):
-    """`records[offset]`; `epochs`: (epoch, start offset), both increasing."""
+    """The log of a replica."""
 
     @property
-    def records(self) -> Sequence[Record]: ...
+    def records(self) -> Sequence[Record]:
+        """The records, by offset."""
+
     @property
-    def epochs(self) -> Sequence[tuple[int, int]]: ...
+    def epochs(self) -> Sequence[tuple[int, int]]:
+        """Leader epochs with their start offsets, both increasing."""
+
     @property
     def end_offset(self) -> int: ...
 
@@ -58,7 +62,7 @@ class ObservedReplica(Protocol):
 
 
 class ObservedBroker(Protocol):
-    """A running broker. `is_published`: whether its replicas follow the metadata."""
+    """A running broker."""
 
     @property
     def id(self) -> int: ...
@@ -69,7 +73,9 @@ class ObservedBroker(Protocol):
     @property
     def previous_epoch(self) -> int: ...
     @property
-    def is_published(self) -> bool: ...
+    def is_published(self) -> bool:
+        """Whether its replicas follow the metadata."""
+
     @property
     def awaits_heartbeat(self) -> bool: ...
     @property
@@ -99,7 +105,7 @@ class Registration(NamedTuple):
 
 @dataclass(slots=True)
 class BrokerView:
-    """One broker. `replicas`: those of the running process, empty without one; `logs`: the logs on its disk."""
+    """One broker, running or stopped."""
 
     id: int
     runs: bool = False
@@ -108,11 +114,14 @@ class BrokerView:
     epoch: int = -1
     """Broker epoch of the running process, -1 before it has one."""
     replicas: Mapping[PartitionId, ObservedReplica] = field(default_factory=dict)
+    """The replicas of the running process, empty without one."""
     logs: Mapping[PartitionId, ObservedLog] = field(default_factory=dict)
+    """The logs on its disk."""
     fetchers: Mapping[int, object] = field(default_factory=dict)
-    """Partitions by the leader that they fetch from."""
+    """The fetchers of its followers, by the leader's broker id."""
     may_request_fence: bool = False
-    """Whether a heartbeat that requests fencing may be in flight: it shuts down, or one from its start was lost."""
+    """Whether a heartbeat that requests fencing may be in flight: the broker is shutting down, or a heartbeat from
+    its start was lost."""
     heartbeat_ms: float = -1.0
     """When it sent the last heartbeat that got a response, -1 for never."""
     heartbeat_leader_epoch: int = -1
@@ -134,12 +143,14 @@ class BrokerView:
 
 @dataclass(slots=True)
 class ClusterView:
-    """`image`: the committed metadata. `unclean`: broker epochs that started without a clean shutdown before."""
+    """The committed metadata, all brokers, and the outcomes of records."""
 
     image: ClusterImage = field(default_factory=ClusterImage)
+    """The committed metadata."""
     brokers: dict[int, BrokerView] = field(default_factory=dict)
     histories: dict[PartitionId, PartitionHistory] = field(default_factory=dict)
     unclean: dict[int, None] = field(default_factory=dict)
+    """The broker epochs of incarnations that started after an unclean shutdown."""
     unregistered: dict[tuple[int, int], None] = field(default_factory=dict)
     """The brokers, by id and epoch, that were unregistered."""
     requested_targets: dict[PartitionId, dict[tuple[int, ...], None]] = field(default_factory=dict)
@@ -202,7 +213,8 @@ class ClusterView:
         return self.image.min_isr(topic.name) if topic is not None else 1
 
     def allows_unclean_election(self, where: PartitionId) -> bool:
-        """Whether the topic allows unclean election, or a pending request is for one of this partition."""
+        """Whether the topic allows unclean elections, or a pending request is for an unclean election of the
+        partition."""
         topic = self.image.topics.get(where.topic_id)
         return topic is not None and (
             self.image.unclean_election(topic.name)

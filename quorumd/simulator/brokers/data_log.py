@@ -1,4 +1,4 @@
-"""The log of one replica: an epoch and a value per offset; comparison of two logs by their epochs."""
+"""The log of a replica in the model, with an epoch and a value per offset; two logs are compared by their epochs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ _RECORD = Struct(">iq")
 
 
 class Record(NamedTuple):
-    """`epoch`: that of the leader that appended it. `value`: unique."""
+    """One record."""
 
     epoch: int
+    """The epoch of the leader that appended it."""
     value: int
+    """A unique number."""
 
 
 class EpochEnd(NamedTuple):
@@ -24,17 +26,16 @@ class EpochEnd(NamedTuple):
 
 
 class DataLog:
-    """Records from offset 0 on. `flushed`: records below it survive everything except the loss of the disk.
-
-    `epochs`: (epoch, start offset), both increasing; the leader epoch cache (KIP-101).
-    """
+    """Records from offset 0 on, with their leader epochs."""
 
     __slots__ = ("epochs", "flushed", "records")
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.records: list[Record] = []
         self.epochs: list[tuple[int, int]] = []
+        """The leader epoch cache (KIP-101): epochs with their start offsets, both increasing."""
         self.flushed = 0
+        """Records below this offset survive everything except the loss of the disk."""
         self.append(records)
 
     @property
@@ -47,8 +48,8 @@ class DataLog:
         return self.records[-1].epoch if self.records else -1
 
     def begin_epoch(self, epoch: int) -> None:
-        """Start an epoch at the end of the log. A later epoch without records, unknown to the current leader, is
-        dropped."""
+        """Start an epoch at the end of the log. Epochs without records, and epochs that are not lower, are dropped:
+        the current leader does not know them."""
         while self.epochs and (self.epochs[-1][1] >= self.end_offset or self.epochs[-1][0] >= epoch):
             self.epochs.pop()
         self.epochs.append((epoch, self.end_offset))
@@ -71,7 +72,8 @@ class DataLog:
         self.flushed = self.end_offset
 
     def end_of(self, epoch: int) -> EpochEnd | None:
-        """Return the newest epoch up to this one and the end of its records; None if unknown."""
+        """Return the newest known epoch that is at most `epoch`, by default `epoch` itself, and the end offset of its
+        records. None if the log is empty or its last epoch is lower."""
         if not self.epochs or epoch > self.epochs[-1][0]:
             return None
         if epoch == self.epochs[-1][0]:
@@ -84,14 +86,15 @@ class DataLog:
         return None
 
     def divergence(self, last_epoch: int, end_offset: int) -> EpochEnd | None:
-        """Return where a log with this end diverges, None if it is a prefix of this one (KIP-595, "Truncation")."""
+        """Return where a log that ends at `end_offset` with `last_epoch` diverges from this one, None if it is a
+        prefix (KIP-595, "Truncation")."""
         end = self.end_of(last_epoch)
         if end is not None and (end.epoch < last_epoch or end.end_offset < end_offset):
             return end
         return None
 
     def truncation_offset(self, diverging: EpochEnd) -> int:
-        """Return the truncation offset after a leader reported a divergence; the next fetch may report another
+        """Return the offset to truncate to after a leader reported a divergence. The next fetch may report another
         one."""
         own = self.end_of(diverging.epoch)
         if own is None:

@@ -1,4 +1,4 @@
-"""Fetch between brokers, in Kafka's format except for the records, which are those of the model."""
+"""Fetch between model brokers, in Kafka's format except for the records, which have the format of `data_log`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leader's end of fetches between brokers. A fetch without new data is delayed until there is some."""
+"""Fetch on a leader of the model. A request without new data is delayed until there is some or its wait ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quorumd.simulator.brokers.fetch_codec import (
 from quorumd.simulator.brokers.replica import Fetched, Replica
 from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
 
-SPOKEN: Final = {int(ApiKey.FETCH): (VERSION, VERSION)}
+SUPPORTED_VERSIONS: Final = {int(ApiKey.FETCH): (VERSION, VERSION)}
 LARGEST_REQUEST: Final = 1 << 20
 
 
@@ -39,7 +39,8 @@ class _DelayedFetch:
 
 
 class FetchServer:
-    """All sessions of one broker incarnation. `replica(where)`: None if the broker has no such replica."""
+    """Serves all followers of one broker incarnation. `replica(where)` returns None if the broker has no such
+    replica."""
 
     def __init__(
         self, heap: EventHeap, process: Process, replica: Callable[[PartitionId], Replica | None]
@@ -58,7 +59,7 @@ class FetchServer:
         assert isinstance(message, FetchRequest)
         fetches = decode_request(message)
         results = self._serve(fetches, delayed=False)
-        if _is_news(results) or message.max_wait_ms <= 0:
+        if _completes(results) or message.max_wait_ms <= 0:
             session.respond(request, results)
             return
         delayed = _DelayedFetch(session, request, fetches)
@@ -71,7 +72,7 @@ class FetchServer:
         """Complete delayed fetches of partitions that may have new data."""
         names = set(changed)
         for delayed in [each for each in self._delayed if any(where in names for where, _ in each.fetches)]:
-            if _is_news(self._serve(delayed.fetches, delayed=True)):
+            if _completes(self._serve(delayed.fetches, delayed=True)):
                 self._complete(delayed)
 
     def _complete(self, delayed: _DelayedFetch) -> None:
@@ -98,7 +99,7 @@ class DataSession:
 
     def __init__(self, server: FetchServer) -> None:
         self._server = server
-        self._connection = ServerConnection(LARGEST_REQUEST, SPOKEN)
+        self._connection = ServerConnection(LARGEST_REQUEST, SUPPORTED_VERSIONS)
         self._transport: Transport | None = None
 
     def connected(self, transport: Transport) -> None:
@@ -126,7 +127,7 @@ class DataSession:
             self._transport.close()
 
 
-def _is_news(results: FetchedPartitions) -> bool:
+def _completes(results: FetchedPartitions) -> bool:
     return any(
         fetched.records or fetched.diverging is not None or fetched.error is not ErrorCode.NONE
         for _, fetched in results

@@ -1,4 +1,4 @@
-"""All brokers of a simulation: their machines, starts and ends; their producers, consumers and administrators."""
+"""The model brokers of a simulation on their machines, with producers, consumers and administrators."""
 
 from __future__ import annotations
 
@@ -39,17 +39,18 @@ class Loss(Enum):
 
 @dataclass(slots=True)
 class BrokerMachine:
-    """One machine, and its running broker, None without one."""
+    """The machine of one broker."""
 
     id: int
     host: str
     disk: Disk
     broker: Broker | None = None
+    """The running broker."""
     incarnation: int = 0
 
 
 class BrokerFleet(BrokerPopulation):
-    """The operations of faults and of the simulation on brokers."""
+    """Starts, stops and crashes brokers for faults and for the simulation."""
 
     def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
         super().__init__(cluster, options, committed, range(FIRST_BROKER, FIRST_BROKER + options.count))
@@ -166,14 +167,14 @@ class BrokerFleet(BrokerPopulation):
         for replica in broker.replicas.values():
             replica.log.flush()
             machine.disk.logs[replica.where] = (replica.log, replica.high_watermark)
-        # Without the file in every directory, a start counts as one after an unclean shutdown.
+        # A start counts as one after an unclean shutdown unless every directory has the file.
         machine.disk.clean_epoch = -1 if machine.disk.lost else broker.epoch
         self.counts["clean ends of brokers"] += 1
         self._end(machine, "ends cleanly", without_power=False)
         self.restart_later(broker.id)
 
     def crash(self, broker_id: int, loss: Loss, random: Random) -> None:
-        """End a process, with a loss of data on its disk."""
+        """End a process, and lose data on its disk."""
         machine = self.machines[broker_id]
         broker = machine.broker
         if broker is None:
@@ -201,7 +202,8 @@ class BrokerFleet(BrokerPopulation):
         self.restart_later(broker_id)
 
     def lose_directory(self, broker_id: int, number: int) -> None:
-        """Lose a directory of a running broker, which keeps the others until it restarts with an empty one."""
+        """Lose a directory of a running broker, which continues with its other directories. When it restarts, an
+        empty directory takes its place."""
         machine = self.machines[broker_id]
         assert machine.broker is not None
         self.counts["lost directories"] += 1

@@ -19,15 +19,17 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process
 EPOCHS_SINCE: Final = 3
 """The first version of AlterPartition with the broker epoch of each ISR member (KIP-903)."""
 TOPIC_IDS_SINCE: Final = 2
-"""The first version with topic ids; earlier ones name topics."""
+"""The first version of AlterPartition with topic ids; earlier versions name topics."""
 RETRY_MS: Final = 50.0
 Settled = Callable[[Proposal, ErrorCode, Partition | None], None]
 
 
 class IsrChanges:
-    """Proposals of all partitions that a broker leads. `controller()`: address of the quorum's leader, if known.
-    `settled(proposal, error, partition)` receives the response to a proposal; `name_of(topic_id)` is the name of a
-    topic, "" if it is unknown; `version` is that of the requests."""
+    """Sends the proposals of all partitions that a broker leads, with requests of one version.
+
+    `controller()` returns the address of the quorum's leader, None if it is unknown, and `name_of(topic_id)` the name
+    of a topic, "" if it is unknown. `settled(proposal, error, partition)` receives the result of a proposal.
+    """
 
     def __init__(
         self,
@@ -103,8 +105,8 @@ def request_of(
     version: int = EPOCHS_SINCE,
     names: Mapping[KafkaUuid, str] | None = None,
 ) -> alter_partition_request.AlterPartitionRequest:
-    """Build a request, which always reports the leader as recovered. `names`: of the topics, by id, for versions that
-    name topics."""
+    """Build a request, which always reports the leader as recovered. `names` has the names of topics by id, for
+    versions without topic ids."""
     wire = alter_partition_request
     topics: dict[KafkaUuid, list[alter_partition_request.PartitionData]] = {}
     for proposal in proposals:
@@ -134,7 +136,7 @@ def decode_response(
     topic_ids: Mapping[str, KafkaUuid] | None = None,
 ) -> dict[PartitionId, tuple[ErrorCode, Partition | None]]:
     """Return errors and, for successes, the new partitions, of which only leader, ISR and epochs are known.
-    `topic_ids`: of the request, by name, for versions that name topics."""
+    `topic_ids` has the ids of the requested topics by name, for versions without topic ids."""
     found: dict[PartitionId, tuple[ErrorCode, Partition | None]] = {}
     for topic in message.topics:
         topic_id = (topic_ids or {})[topic.topic_name] if topic.topic_id == ZERO_UUID else topic.topic_id

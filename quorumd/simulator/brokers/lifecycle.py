@@ -23,27 +23,27 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process
 REGISTRATION_VERSION: Final = 3
 HEARTBEAT_VERSION: Final = 1
 CORDONS_VERSION: Final = 2
-"""Version of heartbeats with cordoned directories (KIP-1066)."""
+"""The version of BrokerHeartbeat that reports cordoned directories (KIP-1066)."""
 RETRY_MS: Final = 100.0
 STARTING_HEARTBEAT_MS: Final = 30.0
-"""Factor of the heartbeat rate while a broker waits to be unfenced or to shut down."""
+"""Interval of heartbeats until a broker is unfenced, and while it waits to shut down."""
 PLAINTEXT: Final = 0
 
 
 class State(Enum):
-    """The state of a broker from its own view."""
+    """The state of a broker as it knows it itself."""
 
     STARTING = auto()
-    """Not registered, or behind in the metadata."""
+    """Not registered, or not caught up with the metadata."""
     RECOVERED = auto()
-    """It requests to be unfenced."""
+    """Requests to be unfenced."""
     RUNNING = auto()
     SHUTTING_DOWN = auto()
-    """It is in controlled shutdown."""
+    """In controlled shutdown."""
 
 
 class LifecycleListener(Protocol):
-    """Callbacks about the controller's responses."""
+    """Receives the controller's responses."""
 
     def registered(self, epoch: int) -> None: ...
 
@@ -60,11 +60,10 @@ class LifecycleListener(Protocol):
 
 
 class Lifecycle:
-    """The lifecycle of one broker incarnation. `leader()`: leader of the quorum, if known. `metadata_end()`: end of
-    the metadata log that the broker has applied; `is_ready()`: whether it acts on it.
+    """The lifecycle of one broker incarnation.
 
-    `is_caught_up`: whether the controller has confirmed that the broker has read its own registration.
-    `heartbeat_leader`, `heartbeat_sent_ms`: the leader and time of the last heartbeat sent.
+    `leader()` returns the leader of the quorum, None if it is unknown, and `metadata_end()` the end of the metadata
+    that the broker has applied. `is_ready()` is true once the broker acts on the metadata.
     """
 
     def __init__(
@@ -89,7 +88,9 @@ class Lifecycle:
         self._channel = channel
         self._heartbeat_ms = heartbeat_ms
         self.is_caught_up = False
+        """Whether the controller has confirmed that the broker has read its own registration."""
         self.heartbeat_leader: Leader | None = None
+        """The leader to which the last heartbeat was sent."""
         self.heartbeat_sent_ms = 0.0
         self._leader = leader
         self._metadata_end = metadata_end
@@ -189,7 +190,8 @@ def registration_of(
     rack: str | None,
     features: Sequence[SupportedFeature] = SUPPORTED_FEATURES,
 ) -> broker_registration_request.BrokerRegistrationRequest:
-    """Build the registration of an incarnation. `previous_epoch`: that in the clean-shutdown file, -1 without one."""
+    """Build the registration of an incarnation. `previous_epoch` is the broker epoch in the clean-shutdown file, -1
+    without one."""
     wire = broker_registration_request
     return wire.BrokerRegistrationRequest(
         broker_id,

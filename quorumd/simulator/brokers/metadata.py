@@ -1,4 +1,4 @@
-"""The metadata log of a broker: fetched as an observer, applied up to the high watermark."""
+"""The metadata log on a model broker, which fetches it as an observer and applies it up to the high watermark."""
 
 from __future__ import annotations
 
@@ -63,10 +63,11 @@ class Snapshot:
 
 
 class MetadataObserver:
-    """`image`: the committed state up to `end_offset`."""
+    """Fetches the metadata log and its snapshots, without connections of its own."""
 
     def __init__(self, replica_id: int, applied: Applied) -> None:
         self.image = ClusterImage()
+        """The committed state up to `end_offset`."""
         self.end_offset = 0
         self.high_watermark = -1
         self.leader: Leader | None = None
@@ -80,7 +81,7 @@ class MetadataObserver:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether the image includes all records that were committed at the last response."""
+        """Whether the image includes all records that were committed according to the last response."""
         return 0 <= self.high_watermark <= self.end_offset
 
     def take_changed(self) -> Iterable[PartitionId] | None:

@@ -19,13 +19,14 @@ from quorumd.simulator.environment.network import SimulatedNetwork
 HOST: Final = "10.0.5.1"
 EVERY_MS: Final = 300.0
 TIMEOUT_MS: Final = 2000.0
-UNSPOKEN_VERSION: Final = 99
+UNSUPPORTED_VERSION: Final = 99
 METADATA_VERSION: Final = 12
 PIPELINED: Final = 3
 
 
 class MetadataReader:
-    """`nothing_fails`: whether a missing response is a violation."""
+    """Requests metadata from one node after another until `running` is False. With `nothing_fails`, a missing
+    response is a violation."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class MetadataReader:
             self._network.connect(host, port, _MetadataConnection(self, self._heap, self._process))
 
     def over(self, missing: int) -> None:
-        """End a connection on which this many responses are missing although it is open."""
+        """Handle the end of a connection on which `missing` responses did not arrive in time."""
         if missing and self._nothing_fails and self.running:
             self._observation.metadata_lost(missing)
         self.start()
@@ -66,7 +67,7 @@ class MetadataReader:
 
 
 class _MetadataConnection:
-    """One connection; satisfies `ports.Connection`. Sends an unsupported version, and then requests metadata."""
+    """Sends a request with an unsupported version, and then requests for metadata. Satisfies `ports.Connection`."""
 
     def __init__(self, reader: MetadataReader, heap: EventHeap, process: Process) -> None:
         self._reader = reader
@@ -79,7 +80,7 @@ class _MetadataConnection:
 
     def connected(self, transport: Transport) -> None:
         self._transport = transport
-        transport.write(self._client.request_encoded(ApiKey.API_VERSIONS, UNSPOKEN_VERSION, b"")[1])
+        transport.write(self._client.request_encoded(ApiKey.API_VERSIONS, UNSUPPORTED_VERSION, b"")[1])
         self._timer = self._heap.call_later(TIMEOUT_MS, self._waited, b"timeout", self._process)
 
     def received(self, data: bytes) -> None:

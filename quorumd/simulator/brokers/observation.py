@@ -46,11 +46,11 @@ UNCLEAN = 1
 """The type of an unclean election."""
 
 RecordEntry = Callable[[int, str, str], None]
-"""(broker id, kind of entry, text) of a timeline entry."""
+"""Adds an entry to a timeline, with broker id, kind of entry and text."""
 
 
 class Observation:
-    """The `broker.Watcher` of all brokers; reads the committed log."""
+    """Receives the events of all brokers as their `broker.Watcher`, and reads the committed log."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Observation:
         self._offsets: dict[int, bytes] = {}
         self._changed: dict[PartitionId, None] = {}
         self._leader_ran_ms: dict[int, float] = {}
-        """By epoch of the quorum: when its leader last processed an event."""
+        """When the leader of each epoch of the quorum last processed an event."""
         self._incarnations: dict[KafkaUuid, int] = {}
         """The previous epoch that each broker incarnation reported."""
         self._looks = {
@@ -94,7 +94,8 @@ class Observation:
         """Record that the leader of this epoch of the quorum has processed an event."""
         view, now_ms = self.view, self._now_ms()
         since_ms = view.leads_since.setdefault(epoch, now_ms)
-        # An idle leader wakes up eight times per session to check it; the rest of a longer gap is a pause.
+        # An idle leader wakes up eight times per session timeout to check sessions; the rest of a longer gap is a
+        # pause.
         gap_ms, check_ms = now_ms - self._leader_ran_ms.get(epoch, since_ms), view.longest_session_ms / 8
         if gap_ms > 2 * check_ms:
             view.leader_paused_ms[epoch] = view.leader_paused_ms.get(epoch, 0.0) + gap_ms - check_ms
@@ -214,7 +215,7 @@ class Observation:
             history.break_guarantee(f"without ELR, the last ISR members {row.isr} lost records")
 
     def _clear_lossy(self, history: PartitionHistory, row: Partition) -> None:
-        """Clear brokers that lost records once they are in the ISR again, or enough others are."""
+        """Clear brokers that lost records once they are in the ISR again, or enough other replicas are."""
         for broker_id, incarnation in list(history.lossy.items()):
             known = self.view.image.brokers.get(broker_id)
             is_new = known is not None and self.view.incarnations.get(known.incarnation_id, 0) > incarnation
@@ -247,22 +248,22 @@ class Observation:
         seen.awaits_heartbeat_response = False
         seen.replicas, seen.fetchers = broker.replicas, broker.fetchers
         self._incarnations[broker.incarnation_id] = broker.previous_epoch
-        self._story(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
+        self._add_entry(broker.id, "process", f"starts, cleanly ended epoch {broker.previous_epoch}")
 
     def ends(self, broker: ObservedBroker, logs: Mapping[PartitionId, ObservedLog], how: str) -> None:
-        """Record that a broker's process has ended; `logs` are those on its disk."""
+        """Record that a broker's process has ended; `logs` are the logs on its disk."""
         seen = self.view.brokers[broker.id]
         seen.runs, seen.is_published, seen.replicas, seen.logs = False, False, {}, logs
         seen.ended_ms = self._now_ms()
         seen.awaits_heartbeat_response |= broker.awaits_heartbeat
         self._changed.update(dict.fromkeys(logs))
-        self._story(broker.id, "process", how)
+        self._add_entry(broker.id, "process", how)
 
     def _check(self, method: str, *arguments: Any) -> None:
         for look in self._looks[method]:
             look(self.view, *arguments)
 
-    def _story(self, broker_id: int, kind: str, text: str) -> None:
+    def _add_entry(self, broker_id: int, kind: str, text: str) -> None:
         if self.record_entry is not None:
             self.record_entry(broker_id, kind, text)
 
@@ -283,15 +284,15 @@ class Observation:
         self._check("producer_id_allocated", producer_id, epoch)
 
     def offset_reported(self, group: str, where: PartitionId, offset: int, committed: int) -> None:
-        """Record an offset of a group in a response, and the newest one committed before the request."""
+        """Record an offset of a group in a response, and the newest offset committed before the request."""
         self._check("offset_reported", group, where, offset, committed)
 
     def late_commit(self, group: str, topic: str, number: int, error: ErrorCode) -> None:
-        """Record the response to a commit of a member that has a later epoch in the meantime."""
+        """Record the response to a commit with an epoch of the member that is no longer current."""
         self._check("late_commit", group, topic, number, error)
 
     def assigned(self, group: str, subscribed: Sequence[str], assigned: Sequence[PartitionId]) -> None:
-        """Record the partitions that a member got, and the topics to which it subscribes."""
+        """Record the partitions assigned to a member, and the topics to which it subscribes."""
         self._check("assigned", group, subscribed, assigned)
 
     def target_requested(self, where: PartitionId, target: tuple[int, ...]) -> None:
@@ -306,8 +307,8 @@ class Observation:
         self._check("admin_request_sent", request)
 
     def admin_request_completed(self, request: Message, response: Message | None) -> None:
-        """Check the response to an administrator, operator or broker; None if there was none, and the request may
-        still take effect."""
+        """Check the response to an administrator, operator or broker. Without a response, `response` is None, and the
+        request may still take effect."""
         if response is None:
             return
         self.view.unclean_requests = [other for other in self.view.unclean_requests if other is not request]
@@ -344,7 +345,7 @@ class Observation:
         self._changed[replica.where] = None
         self._check("high_watermark_moved", self.view.brokers[broker.id], replica, before)
         if self.record_entry is not None:
-            self._story(
+            self._add_entry(
                 broker.id, "disk", f"high watermark of {self._name(replica)}: {replica.high_watermark}"
             )
 
@@ -352,13 +353,13 @@ class Observation:
         self._check("lost", replica.where)
         if self.record_entry is not None:
             text = f"truncates {self._name(replica)} to {replica.log.end_offset}, removing {len(removed)} records"
-            self._story(broker.id, "disk", text)
+            self._add_entry(broker.id, "disk", text)
 
     def leads(self, broker: ObservedBroker, replica: ObservedReplica) -> None:
         self._check("leads", self.view.brokers[broker.id], replica)
         if self.record_entry is not None:
             text = f"leads {self._name(replica)} in epoch {replica.leader_epoch}"
-            self._story(broker.id, "role", text)
+            self._add_entry(broker.id, "role", text)
 
     def settled(self, broker: ObservedBroker, replica: ObservedReplica, value: int, outcome: Outcome) -> None:
         self.completed(replica.where, value, outcome)
@@ -393,7 +394,7 @@ class Observation:
         seen.epoch = broker.epoch
         self._changed.update(dict.fromkeys(broker.replicas))
         self._check("registration_completed", seen)
-        self._story(broker.id, "role", f"is registered with epoch {broker.epoch}")
+        self._add_entry(broker.id, "role", f"is registered with epoch {broker.epoch}")
 
     def heartbeat_completed(
         self, broker: Broker, request: broker_heartbeat_request.BrokerHeartbeatRequest,

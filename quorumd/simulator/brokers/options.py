@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 OPERATOR_NAMES = ("topics", "configs", "elections", "impolite leaders", "unregistrations")
-"""Operators in addition to the administrator (`operators`)."""
+"""The operators in addition to the administrator, see `BrokerOptions.operators`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """Times in milliseconds of virtual time; Kafka's names are in brackets."""
+    """Options of one run. Times are in milliseconds of virtual time; Kafka's names are in brackets."""
 
     count: int = 0
     """Number of brokers that are models."""
@@ -22,13 +22,13 @@ class BrokerOptions:
     segment_bytes: int = 1 << 20
     """[log.segment.bytes] of nodes with the broker role"""
     producers: int = 3
-    """Producers of nodes with the broker role."""
+    """Number of producers without transactions, for nodes with the broker role."""
     consumers: int = 2
-    """Consumers of nodes with the broker role."""
+    """Number of consumers without a group, for nodes with the broker role."""
     transactional: int = 0
-    """Producers with transactions, of nodes with the broker role."""
+    """Number of producers with transactions, for nodes with the broker role."""
     members: int = 0
-    """Members of consumer groups, of nodes with the broker role."""
+    """Number of members of consumer groups, for nodes with the broker role."""
     racks: int = 0
     """Number of racks, 0 for none."""
     session_timeout_ms: float = 2000.0
@@ -51,13 +51,14 @@ class BrokerOptions:
     shutdown_timeout_ms: float = 4000.0
     """Timeout of a controlled shutdown, after which the broker stops."""
     max_partitions_per_step: int = 10_000
-    """Partitions changed in one step when a broker joins or leaves; small, as simulated brokers have few."""
+    """Partitions changed in one step when a broker joins or leaves. Steps need a small value, since simulated brokers
+    have few partitions."""
     balance_ms: float = 0.0
     """[leader.imbalance.check.interval.seconds]; 0 for never."""
     cordon_ms: float = 0.0
     """Mean time between two changes of cordoned directories; 0 for never."""
     log_directories: int = 1
-    """Directories per broker [log.dirs]."""
+    """Number of directories per broker [log.dirs]."""
     flushes_messages: bool = False
     """Whether nodes with the broker role flush each record before its response [log.flush.interval.messages]."""
     moves_ms: float = 0.0
@@ -73,5 +74,4 @@ class BrokerOptions:
     alter_partition_versions: tuple[int, ...] = (3,)
     """The versions of AlterPartition, from which each incarnation of a broker draws one."""
     impolite_leaders: float = 0.0
-    """Share of incarnations whose leaders propose replicas although they know that these are fenced or have
-    restarted."""
+    """Share of incarnations whose leaders propose replicas that they know to be fenced or restarted."""

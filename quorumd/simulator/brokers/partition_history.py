@@ -8,27 +8,30 @@ UNBOUNDED = 1 << 30
 
 
 class PartitionHistory:
-    """`consumed`: the record at each offset when the high watermark of a leader first passed it; its length is
-    the highest high watermark. `acknowledged`, `refused`, `waiting`: values with these outcomes, and without one.
-
-    `guarantee_lost`: why records may be lost, "" if they may not: an election of a replica that lacked some, or the
-    loss of too many disks at once. `lossy`: brokers that lost records and are not in sync since, with the incarnation
-    that lost them. `least_min_isr`: minimum number of replicas that had every committed record.
-    """
+    """The committed records of one partition, and the outcomes of its writes."""
 
     __slots__ = ("acknowledged", "consumed", "guarantee_lost", "least_min_isr", "lossy", "refused", "waiting")
 
     def __init__(self) -> None:
         self.consumed: list[Record] = []
+        """The record at each offset when the high watermark of a leader first passed it."""
         self.acknowledged: dict[int, None] = {}
+        """Values whose writes were acknowledged."""
         self.refused: dict[int, None] = {}
+        """Values whose writes were refused."""
         self.waiting: dict[int, None] = {}
+        """Values whose writes have no outcome yet."""
         self.guarantee_lost = ""
+        """Why records may be lost: a replica that lacked records was elected, or too many disks were lost at once. ""
+        if no record may be lost."""
         self.lossy: dict[int, int] = {}
+        """Brokers that lost records and have not been in sync since, with the incarnation that lost them."""
         self.least_min_isr = UNBOUNDED
+        """The minimum number of replicas that had every committed record."""
 
     @property
     def high_watermark(self) -> int:
+        """The highest high watermark of any leader."""
         return len(self.consumed)
 
     @property
@@ -41,6 +44,6 @@ class PartitionHistory:
         self.guarantee_lost = self.guarantee_lost or why
 
     def count_lossy(self) -> None:
-        """Break the guarantee if as many copies are lost at once as records had at least (KIP-966)."""
+        """Break the guarantee if as many replicas lost records at once as had them at least (KIP-966)."""
         if len(self.lossy) >= self.least_min_isr:
             self.break_guarantee(f"brokers {sorted(self.lossy)} lost records at once")

@@ -1,4 +1,4 @@
-"""The brokers of a simulation with their clients, whether models or nodes."""
+"""The brokers of a simulation, as models or as nodes, with their clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quorumd.simulator.inspection.log_mirror import Batch
 
 
 class BrokerPopulation(ABC):
-    """The operations of the simulation on its brokers."""
+    """The brokers, their clients and their observation, as the simulation controls them."""
 
     def __init__(
         self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch], broker_ids: Sequence[int]

@@ -12,7 +12,7 @@ class TransactionState(Enum):
     OPEN = "open"
     """Its end was not requested."""
     ENDING = "ending"
-    """A commit was requested: readers may see it."""
+    """A commit was requested; consumers may see its records."""
     COMMITTED = "committed"
     ABORTED = "aborted"
     """It ended without a request to commit it."""
@@ -21,7 +21,7 @@ class TransactionState(Enum):
 
 
 class Transaction:
-    """One transaction of a transactional id. `acknowledged`: the values whose partitions confirmed them."""
+    """One transaction of a transactional id."""
 
     __slots__ = ("acknowledged", "name", "state", "transactional_id")
 
@@ -30,12 +30,15 @@ class Transaction:
         self.transactional_id = transactional_id
         self.state = TransactionState.OPEN
         self.acknowledged: list[int] = []
+        """The values that leaders have acknowledged."""
 
 
 class Produced(NamedTuple):
-    """One record. `session`: of an idempotent producer, which numbers its records by `order`; "" for others, which
-    send every record once."""
+    """One record."""
 
     session: str
+    """The client, producer id and epoch of an idempotent producer; "" for other producers, which send every record
+    once."""
     order: int
+    """The number of the record in the sequence of its producer."""
     transaction: Transaction | None = None

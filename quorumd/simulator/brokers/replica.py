@@ -1,8 +1,7 @@
 """One replica of one partition, pure, as leader and as follower.
 
-The rules are those of Kafka's data replication, of its prose description and KIP-966: truncation by epochs
-(KIP-101, KIP-595), ISR changes decided by the controller, a high watermark that waits for the maximal ISR, and the
-broker epochs of KIP-903.
+It follows Kafka's replication protocol: truncation by epochs (KIP-101, KIP-595), ISR changes decided by the
+controller, a high watermark that waits for the maximal ISR (KIP-497, KIP-966), and broker epochs (KIP-903).
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ class Outcome(Enum):
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
-    """NOT_ENOUGH_REPLICAS: never appended."""
+    """The error is NOT_ENOUGH_REPLICAS: the record was not appended."""
     UNKNOWN = "unknown"
-    """All other errors: the record may be in the log, now or later."""
+    """There was another error or no response: the record may be in the log, now or later."""
 
 
 class ReplicaContext(Protocol):
@@ -61,10 +60,8 @@ class ReplicaContext(Protocol):
 
 
 class Proposal:
-    """An ISR proposed by a leader, as (broker id, broker epoch) pairs; effective once the controller accepts it.
-
-    `version`: that of the request.
-    """
+    """An ISR that a leader proposes, as (broker id, broker epoch) pairs. It takes effect once the controller accepts
+    it."""
 
     __slots__ = ("isr", "leader_epoch", "partition_epoch", "version", "where")
 
@@ -76,6 +73,7 @@ class Proposal:
         self.partition_epoch = partition_epoch
         self.isr = isr
         self.version = 3
+        """The version of the AlterPartition request."""
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -115,13 +113,14 @@ class Write:
 
 
 class Leadership:
-    """The state of a leader. `epoch_start`: its log end offset when its epoch started."""
+    """The state of a leader."""
 
     __slots__ = ("epoch", "epoch_start", "followers", "proposal", "writes")
 
     def __init__(self, epoch: int, epoch_start: int) -> None:
         self.epoch = epoch
         self.epoch_start = epoch_start
+        """Its log end offset when its epoch started."""
         self.followers: dict[int, Follower] = {}
         self.proposal: Proposal | None = None
         self.writes: list[Write] = []
@@ -138,18 +137,18 @@ class Fetch(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """One partition of the response. `end_offset`: that of the leader's log, for a follower out of its range."""
+    """One partition of the response."""
 
     error: ErrorCode
     high_watermark: int = -1
     records: Sequence[Record] = ()
     diverging: EpochEnd | None = None
     end_offset: int = -1
+    """The leader's log end offset, to which a follower that is out of its range truncates."""
 
 
 class Replica:
-    """`known`: the partition as known to this broker, from the metadata or, on a leader, from an earlier response of
-    the controller. The replica is leader while it has a `leadership`."""
+    """One replica, which is leader while it has a `leadership`."""
 
     __slots__ = ("_context", "broker_id", "high_watermark", "known", "leadership", "log", "where")
 
@@ -157,7 +156,7 @@ class Replica:
         self,
         where: PartitionId,
         broker_id: int,
-        around: ReplicaContext,
+        context: ReplicaContext,
         log: DataLog | None = None,
         high_watermark: int = 0,
     ) -> None:
@@ -166,8 +165,10 @@ class Replica:
         self.log = log if log is not None else DataLog()
         self.high_watermark = high_watermark
         self.known: Partition | None = None
+        """The partition as this broker knows it, from the metadata or, on a leader, from an earlier response of the
+        controller."""
         self.leadership: Leadership | None = None
-        self._context = around
+        self._context = context
 
     # State
 
@@ -197,7 +198,7 @@ class Replica:
     # Changes by the controller
 
     def apply(self, partition: Partition, now_ms: float) -> None:
-        """Apply the partition of the metadata, unless it is not newer than the known one."""
+        """Apply the partition in the metadata, unless the known one has a higher partition epoch."""
         known = self.known
         if known is not None and partition.partition_epoch <= known.partition_epoch:
             if partition.partition_epoch == known.partition_epoch:
@@ -274,7 +275,7 @@ class Replica:
     # Leader
 
     def append(self, value: int, ends_ms: float) -> None:
-        """Append a write with acks=all, which has an outcome at `ends_ms` at the latest."""
+        """Append a write with acks=all, which times out at `ends_ms`."""
         leadership = self.leadership
         assert leadership is not None
         if len(self.isr) < self.min_isr:
@@ -377,7 +378,7 @@ class Replica:
             epoch = self._context.epoch_of(member) if follower is None else follower.broker_epoch
             epochs.append((member, epoch))
         proposal = Proposal(self.where, known.leader_epoch, known.partition_epoch, tuple(epochs))
-        # Set before sending: from then on, the actual ISR is unknown.
+        # Set before sending, since the committed ISR is unknown from then on.
         leadership.proposal = proposal
         if not self._context.propose(proposal):
             leadership.proposal = None

@@ -1,4 +1,4 @@
-"""The follower's end of fetches between brokers: one loop per leader, one request at a time."""
+"""Fetch on a follower of the model: one loop per leader, with one request at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BACKOFF_MS: Final = 60.0
 
 
 class FollowerReplicas(Protocol):
-    """The replicas of a fetcher."""
+    """The replicas for which a fetcher sends requests."""
 
     def fetches_from(self, leader_id: int) -> FetchPartitions:
         """Return the next fetches from this leader; empty if no replica follows it."""
@@ -30,7 +30,7 @@ class FollowerReplicas(Protocol):
 
 
 class ReplicaFetcher:
-    """The loop for one leader. `finished()` is called when no replica follows it."""
+    """Fetches from one leader until no replica follows it, and then calls `finished()`."""
 
     def __init__(
         self,

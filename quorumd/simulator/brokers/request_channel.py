@@ -19,7 +19,7 @@ class ResponseCallback(Protocol):
     """The callback of a request, called once."""
 
     def __call__(self, message: Message | None) -> None:
-        """Handle the response; None if there will be none and the outcome is unknown."""
+        """Handle the response; None if no response will arrive, so that the outcome is unknown."""
 
 
 class Channel:
@@ -40,7 +40,7 @@ class Channel:
         self.is_waiting = False
 
     def send(self, address: Address, request: Message, version: int, done: ResponseCallback) -> None:
-        """Send a request to this address. No other one may be pending."""
+        """Send a request to this address. No other request may be pending."""
         assert not self.is_waiting
         self.is_waiting = True
         if self._address != address:
@@ -67,7 +67,7 @@ class Channel:
             self._timer.cancel()
         self.is_waiting = False
         if message is None or any(code == ErrorCode.NOT_CONTROLLER for code, _ in errors_in(message)):
-            # A node that leads again refuses ISR changes over a connection older than its leadership, which may hold
-            # outdated requests: reconnect.
+            # Reconnect: a node that leads again refuses ISR changes on connections older than its leadership, since
+            # they may have outdated requests.
             self.close()
         done(message)

@@ -18,7 +18,7 @@ MAX_BATCH_RECORDS = 3
 
 
 class Traffic:
-    """Writes to, and reads from, any broker that considers itself the leader, even a stale one."""
+    """Writes to and reads from brokers that consider themselves leaders, including stale leaders."""
 
     def __init__(
         self,

@@ -10,9 +10,9 @@ with the observed contradiction and keeps the history that it needs.
     readiness              nodes that report readiness
     snapshots              snapshots equal the log
     features               finalized feature levels, and the records and brokers that must support them
-    kept_records           records that quorumd stores but does not interpret
+    kept_records           records that quorumd stores as written
     state                  acknowledged writes, committed reads, equal images, saved voters
-    administration         what administrators set, deleted and were refused
+    administration         what administrators set and deleted, and which requests were refused
     administered_register  the values that a read of a changed setting may return
     access                 rights, quotas and credentials that administrators grant
     acl_index              the ACLs that authorizers find

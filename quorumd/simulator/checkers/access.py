@@ -1,4 +1,4 @@
-"""The rights and settings that an administrator has granted, compared with those that nodes apply and list.
+"""The rights and settings that an administrator has granted, compared with what nodes apply and list.
 
 The model is built only from requests and responses, by the rules in Kafka's documentation: it shares no code with the
 authorizer and reads no log. A request without a response may take effect at any later time, or never.
@@ -35,7 +35,7 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS = 10, 11
 CLUSTER_NAME: Final = "kafka-cluster"
 IMPLIED_BY: Final = {DESCRIBE: (READ, WRITE, DELETE, ALTER), DESCRIBE_CONFIGS: (ALTER_CONFIGS,)}
 USERS: Final = ("amy", "ben")
-"""The users of the model; other records with access rights name others."""
+"""The users of the model. Records of `workload.kept_records` name other users."""
 PRINCIPALS: Final = (*(f"User:{user}" for user in USERS), "User:*")
 DENIED: Final = frozenset(
     {
@@ -45,7 +45,7 @@ DENIED: Final = frozenset(
     }
 )
 CONFIRMED_ERRORS: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""Errors that only the leader reports, after a majority has confirmed it."""
+"""Error codes that only a leader returns, after a majority has confirmed its leadership."""
 
 
 class Entry(NamedTuple):
@@ -61,9 +61,10 @@ class Entry(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A quota of a user and of a client id, or a SCRAM credential: `what` is its key or mechanism."""
+    """A quota of a user, or of a user and a client id, or a SCRAM credential of a user."""
 
     what: str
+    """The key of the quota, or the mechanism of the credential."""
     user: str
     client: str = ""
 
@@ -86,7 +87,7 @@ class Question(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """A write of a request, and the position of the item in the response whose error code decides about it."""
+    """A write of a request, and the index of the item in the response whose error code decides its outcome."""
 
     item: int
     register: Register
@@ -102,8 +103,8 @@ class AccessRequested(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """One filter of a DeleteAcls request that may not have been applied yet. When it is, it deletes all ACLs that it
-    selects, including those created in the meantime."""
+    """One filter of a DeleteAcls request that may not have been applied yet. When it is applied, it deletes all ACLs
+    that it selects then, including ACLs created after the request."""
 
     request: Message
     item: int
@@ -183,7 +184,7 @@ class AccessIsAsGranted:
             if code == ErrorCode.NONE:
                 write.complete(now_ms)
             elif code == ErrorCode.RESOURCE_NOT_FOUND:
-                # The response to a deletion that found nothing, or to its repetition.
+                # A deletion found nothing, or an earlier attempt has already deleted it.
                 write.completed_ms = now_ms
             elif code not in OPEN_OUTCOMES:
                 register.refuse(write)
@@ -249,7 +250,8 @@ class AccessIsAsGranted:
         self.checked += 1
 
     def verdicts(self, question: Question, requested_ms: float) -> set[bool]:
-        """Whether what was requested may be allowed, and whether it may be denied, since a time."""
+        """Return the possible verdicts since a time: True if the question may be allowed, False if it may be
+        denied."""
         questions = [question]
         if (question.operation, question.kind) == (CREATE, TOPIC):
             questions.append(question._replace(kind=CLUSTER, name=CLUSTER_NAME))
@@ -304,7 +306,7 @@ def selects(wanted: DeleteAclsFilter, entry: Entry) -> bool:
 
 
 def concerns(entry: Entry, question: Question) -> bool:
-    """Whether an ACL is about what was requested."""
+    """Whether an ACL applies to a question."""
     operations = {ALL, question.operation}
     if entry.permission == ALLOW:
         operations |= {*IMPLIED_BY.get(question.operation, ())}
@@ -339,7 +341,7 @@ def _item_codes(response: Message) -> list[int]:
 
 
 def listed_in(response: Message) -> dict[Entry | Setting, Value] | None:
-    """The values of the users of the model that a node lists; None if the response is not a list."""
+    """Return the values that a node lists for users of the model, None if the response is not a list."""
     found: dict[Entry | Setting, Value] = {}
     if isinstance(response, DescribeAclsResponse) and not response.error_code:
         for resource in response.resources:

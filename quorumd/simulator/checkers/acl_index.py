@@ -1,7 +1,7 @@
 """The index of ACLs that the authorizer reads, compared with the ACLs themselves.
 
-A request whose response was lost may or may not have taken effect, so what clients may do does not show that a node
-still decides by an ACL that was rolled back. Its index does.
+A request without a response may or may not have taken effect. Decisions about clients therefore do not show that a
+node still applies an ACL that was rolled back, but its index does.
 """
 
 from __future__ import annotations

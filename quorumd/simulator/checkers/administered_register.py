@@ -1,4 +1,4 @@
-"""A register that administrators write: which values a read may return, by the times of requests and responses."""
+"""A register that administrators write. The times of requests and responses decide which values a read may return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = str | int | None
 """None if nothing is set."""
 
 ANY: Final = "(chosen by the controller)"
-"""A value that the first read shows, such as the id of a topic whose creation got no response."""
+"""A value that is unknown until the first read, such as the id of a topic whose creation got no response."""
 
 
 @dataclass(slots=True, eq=False)
@@ -24,7 +24,7 @@ class Write:
     is_certain: bool = False
 
     def complete(self, now_ms: float) -> None:
-        """Record that it has taken effect."""
+        """Record that the write has taken effect."""
         self.completed_ms, self.is_certain = min(self.completed_ms, now_ms), True
 
 

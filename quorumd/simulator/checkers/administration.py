@@ -41,7 +41,7 @@ TOPIC_DEFAULTS: Final = {
     "flush.ms": ("log.flush.interval.ms", "9223372036854775807"),
     "delete.retention.ms": ("log.cleaner.delete.retention.ms", "86400000"),
 }
-"""By topic config: the broker config of its default, and the built-in default, as Kafka documents them."""
+"""The broker config that sets the default of each topic config, and the built-in default, as Kafka documents them."""
 LISTS: Final = frozenset({"metrics", "match"})
 """Configs whose items are added and removed one by one; no item is added twice."""
 OPEN_OUTCOMES: Final = frozenset(
@@ -52,7 +52,7 @@ OPEN_OUTCOMES: Final = frozenset(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
-"""Errors of a request that may have taken effect, or may do so later."""
+"""Errors of a request that may have taken effect, or may take effect later."""
 REPEATED: Final = frozenset(
     {
         ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -61,13 +61,13 @@ REPEATED: Final = frozenset(
         ErrorCode.INVALID_PARTITIONS,
     }
 )
-"""Errors of a request without effect, or of its repetition by a node that found the effect of the first attempt."""
+"""Errors of a request without effect, or of a second attempt that a node made after the first had taken effect."""
 
 Resource = tuple[int, str]
 
 
 class Effect(NamedTuple):
-    """A write of a request, and the resource whose error code decides about it."""
+    """A write of a request, and the resource whose error code decides its outcome."""
 
     resource: Resource
     register: Register
@@ -230,7 +230,8 @@ class AdministratorsAreObeyed:
     # Effects of requests
 
     def _names(self, topic_id: KafkaUuid) -> set[str]:
-        """Return the name of the topic with this id, or those that it may have if no response has shown the id."""
+        """Return the name of the topic with this id, or all names that it may have if no response has shown the
+        id."""
         for value in (str(topic_id), ANY):
             names = {
                 name
@@ -304,7 +305,7 @@ class AdministratorsAreObeyed:
         if not register.read_presence(exists, requested_ms, now_ms):
             text = "exists" if exists else "does not exist"
             raise self._violation(
-                f"a response says that topic {name} {text}; its id may be {register.possible(requested_ms)}"
+                f"a response implies that topic {name} {text}; its id may be {register.possible(requested_ms)}"
             )
         self.checked += 1
 
@@ -319,7 +320,7 @@ class AdministratorsAreObeyed:
         self.checked += 1
 
     def _check_defaults(self, result: DescribeConfigsResult, requested_ms: float, now_ms: float) -> None:
-        """Check the effective values of topic configs and the values behind them."""
+        """Check the effective values of topic configs and their synonyms."""
         found = {config.name: config for config in result.configs}
         for name, (broker_name, built_in) in TOPIC_DEFAULTS.items():
             config = found.get(name)
@@ -344,5 +345,5 @@ def _named_items(name: str, value: str | None) -> list[str]:
 
 
 def _requested(response: MetadataResponse) -> list[MetadataResponseTopic]:
-    """Return the topics in the response, except those that brokers create for themselves."""
+    """Return the topics in the response, except the internal topics of brokers."""
     return [topic for topic in response.topics if topic.name not in INTERNAL_TOPICS]

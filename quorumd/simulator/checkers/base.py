@@ -1,4 +1,4 @@
-"""The base class of checkers, the observations they receive, and the violation they raise."""
+"""The base class of checkers, the observations that they receive, and the exception that they raise."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Observation:
     image_hash: int | None = None
     """Hash of the image at `applied_offset`; None while unknown."""
     opaque_records: frozenset[bytes] | None = None
-    """The frames of stored, uninterpreted records in that image."""
+    """The frames of the records that the image stores as written."""
     role: str = ""
     """A name from `raft.roles.Role`."""
     now_ms: float = 0.0
@@ -109,8 +109,8 @@ class Directories:
         return ReplicaKey(node_id, self._first.get(node_id, ZERO_UUID))
 
     def named(self, voter: ReplicaKey) -> ReplicaKey:
-        """The replica that a voter denotes. Without a directory id it is the first log directory of its node:
-        operators replace no directory before voter records name it."""
+        """Return the replica that a voter denotes. A voter without a directory id denotes the first log directory of
+        its node, since operators replace no directory before voter records name it."""
         return voter if voter.directory_id != ZERO_UUID else self.first(voter.id)
 
 
@@ -140,8 +140,8 @@ class Checker:
         """Record that a node's process ended; its next incarnation must recover the log prefix `recoverable`."""
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
-        """Record the log directory of a stopped node: its first one, then every replacement. A new directory is a new
-        replica, bound by no earlier vote (KIP-853)."""
+        """Record the log directory of a stopped node: the first one, then every replacement. A new directory is a new
+        replica, which earlier votes do not bind (KIP-853)."""
 
     def acknowledged(self, value: str) -> None:
         """Record that the write of this value was acknowledged to a client."""

@@ -93,8 +93,8 @@ def feature_key(name: str) -> Key:
 
 
 class CommittedState:
-    """The values after every committed record: a batch may hold records of several requests, and a leader may be read
-    between them."""
+    """The values after every committed record, not only after every batch: a batch may have the records of several
+    requests, and a response of a leader may show the state between them."""
 
     def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self._committed = committed
@@ -150,7 +150,7 @@ class CommittedState:
         ]
 
     def was_absent(self, key: Key) -> bool:
-        """Whether there is no value, or was none at some time after the first one."""
+        """Whether the key never had a value, or lost it at some time."""
         history = self._histories.get(key, ([], []))[1]
         return not history or None in history
 

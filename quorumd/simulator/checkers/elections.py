@@ -20,7 +20,7 @@ from quorumd.simulator.checkers.base import (
 )
 
 RESIGNATION_FETCH_TIMEOUTS = 1.6
-"""Fetch timeouts without fetches from a majority; a leader waits 1.5 of them by its own clock."""
+"""Longest time without fetches from a majority, in fetch timeouts. A leader waits 1.5 by its own clock."""
 
 
 class OneLeaderPerEpoch(Checker):
@@ -75,8 +75,8 @@ class OneVotePerEpoch(Checker):
 
 
 class VotesAreDurable(Checker):
-    """Every voter that a leader names as granting has that vote on disk before; the leader's own vote is on disk
-    before a record of its epoch is committed."""
+    """The votes that a leader counts are on the disks of their voters before; its own vote is on its disk before a
+    record of its epoch is committed."""
 
     invariant = "votes are durable before they count"
     aspects = LEADERSHIP | LOG | HIGH_WATERMARK
@@ -85,7 +85,8 @@ class VotesAreDurable(Checker):
         self._votes: set[tuple[ReplicaKey, int, int]] = set()
         """(replica, epoch, candidate) of every durable vote."""
         self._unproved: dict[int, tuple[int, int]] = {}
-        """By leader: its epoch and the end of that epoch's first batch, until its own vote is known to be on disk."""
+        """The epoch of each leader and the end of that epoch's first batch, until its own vote is known to be on
+        disk."""
         self._directories = Directories()
 
     def moved(self, node_id: int, directory_id: KafkaUuid) -> None:
@@ -213,9 +214,9 @@ class LeaderHasMajority(Checker):
     """A leader without fetches from a majority resigns, so that clients do not wait for a zombie (KIP-996, check
     quorum; hole 14 of the KIP-595 draft).
 
-    A leader resigns after 1.5 fetch timeouts; the checker allows 10 % more, and another 10 % during which the process
-    must be awake. A voter without a known fetch in this epoch counts as recent: a fetch that finds diverged logs
-    counts as contact but is not observed.
+    A leader resigns after 1.5 fetch timeouts; the checker allows 0.1 fetch timeouts more, and another 0.1 during
+    which the process must be awake. A voter without a known fetch in this epoch counts as recent, because a fetch
+    that finds diverged logs is not observed, but counts for the leader.
     """
 
     invariant = "a leader resigns without fetches from a majority"

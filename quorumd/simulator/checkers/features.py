@@ -28,15 +28,15 @@ NEEDS: Final = {
 }
 """The lowest metadata version at which readers know a record version."""
 LOSSY: Final = frozenset(NEEDS.values()) | {32}
-"""Metadata versions below which no downgrade is allowed."""
+"""Metadata versions from which no downgrade to a lower version is allowed."""
 UNKNOWN: Final = 21
 """The metadata version that readers assume while no level is known."""
 
 
 class FeaturesAreFinalized(Checker):
-    """Levels change only as requested and only where Kafka allows it; records and brokers are within them.
+    """Levels change only as requested and only where Kafka allows it; records and brokers conform to them.
 
-    `levels` holds the committed levels. The operator reports every request (`requested`) and response (`responded`).
+    The operator reports every request (`requested`) and response (`responded`).
     """
 
     invariant = "finalized levels change only on request"
@@ -46,6 +46,7 @@ class FeaturesAreFinalized(Checker):
 
     def __init__(self, committed: CommittedDataIsImmutable) -> None:
         self.levels: dict[str, int] = {}
+        """The committed levels."""
         self._committed = committed
         self._read = 0
         self._brokers: dict[int, dict[str, tuple[int, int]]] = {}
@@ -56,7 +57,7 @@ class FeaturesAreFinalized(Checker):
         self.changes = 0
 
     def requested(self, wanted: Mapping[str, int]) -> int:
-        """Record a request for these levels, empty if it must not change any. Returns its number."""
+        """Record a request for these levels, empty if it must not change any. Return its number."""
         self._wanted.append(wanted)
         self._open.add(len(self._wanted) - 1)
         return len(self._wanted) - 1

@@ -1,4 +1,4 @@
-"""Records that quorumd stores but does not interpret, replayed from the committed log without the image's code."""
+"""Records that quorumd stores as written, replayed from the committed log without the image's code."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class KeptRecordsSurvive(Checker):
     def _compare(self, found: frozenset[bytes], offset: int, where: str) -> None:
         self._read_committed()
         if offset > self._committed.end_offset:
-            return  # Left to another checker.
+            return  # Another checker reports it.
         number = bisect_right(self._ends, offset) - 1
         if number < len(self._begins) and self._begins[number] < offset:
             return  # Within a large batch, which is applied in parts.

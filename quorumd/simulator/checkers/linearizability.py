@@ -82,7 +82,7 @@ def linearize(
 
 
 def _first_open(done: int) -> int:
-    """The index of the lowest bit that is not set."""
+    """Return the index of the lowest bit that is not set."""
     return (~done & (done + 1)).bit_length() - 1
 
 

@@ -155,7 +155,8 @@ class LeaderCompleteness(Checker):
 class HighWatermarkMonotonic(Checker):
     """Within an incarnation a known high watermark never decreases and never exceeds the log end offset.
 
-    A new leader does not know it until a record of its own epoch is committed (hole 31 of the KIP-595 draft).
+    A new leader does not know the high watermark until a record of its own epoch is committed (hole 31 of the KIP-595
+    draft).
     """
 
     invariant = "the high watermark is monotonic"
@@ -179,7 +180,7 @@ class HighWatermarkMonotonic(Checker):
 
 
 class CommittedDataIsOnMajority(Checker):
-    """Records that a leader commits are on the disks of a majority of the voters and survive if all crash now.
+    """Records that a leader commits are on the disks of a majority of the voters, and survive a crash of all nodes.
 
     A lost disk counts with its last content, because the leader cannot know of the loss.
     """
@@ -208,7 +209,7 @@ class CommittedDataIsOnMajority(Checker):
         if self._majority_holds(seen.voters, batches) or self._majority_holds(seen.previous_voters, batches):
             self._checked = len(batches)
             return
-        holding = [voter.id for voter in seen.voters if self._partitions_by_broker(voter, batches)]
+        holding = [voter.id for voter in seen.voters if self._is_held_by(voter, batches)]
         raise self.violation(
             f"leader {seen.node_id} of epoch {seen.epoch} committed up to {batches[-1].end_offset}; "
             f"of the voters {_ids([voter.id for voter in seen.voters])} only {_ids(holding)} have it on disk"
@@ -217,12 +218,12 @@ class CommittedDataIsOnMajority(Checker):
     def _majority_holds(self, voters: Sequence[ReplicaKey], batches: Sequence[Batch]) -> bool:
         missing = len(voters) // 2 + 1
         for voter in voters:
-            missing -= self._partitions_by_broker(voter, batches)
+            missing -= self._is_held_by(voter, batches)
             if missing == 0:
                 return True
         return False
 
-    def _partitions_by_broker(self, voter: ReplicaKey, batches: Sequence[Batch]) -> bool:
+    def _is_held_by(self, voter: ReplicaKey, batches: Sequence[Batch]) -> bool:
         replica = self._directories.named(voter)
         if replica == self._directories.current(voter.id):
             return voter.id in self._disks and self._disks[voter.id].holds(batches) == len(batches)
@@ -231,7 +232,8 @@ class CommittedDataIsOnMajority(Checker):
 
 
 class CheckpointIsDurable(Checker):
-    """A node checkpoints a high watermark only up to its own durable records: recovery treats less as damage."""
+    """A node checkpoints a high watermark only up to its own durable records: recovery treats a shorter log as
+    damaged."""
 
     invariant = "the checkpointed high watermark is durable locally"
     aspects = 0
@@ -251,7 +253,7 @@ class CheckpointIsDurable(Checker):
 
 
 class OwnEpochCommitsFirst(Checker):
-    """A leader counts replicas only for records of its own epoch; these commit all earlier ones (Raft paper 5.4.2;
+    """A leader counts replicas only for records of its own epoch, which commit all earlier records (Raft paper 5.4.2;
     hole 31 of the KIP-595 draft)."""
 
     invariant = "a leader commits its own epoch first"

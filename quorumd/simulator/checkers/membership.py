@@ -25,10 +25,10 @@ from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog
 
 CATCH_UP_FETCH_TIMEOUTS = 1.5
-"""In fetch timeouts; a leader allows one, by its own clock."""
+"""Longest time that a new voter may lag behind, in fetch timeouts. A leader allows one by its own clock."""
 
 RECENT_FETCH_TIMEOUTS = 1.1
-"""In fetch timeouts, for the voters that remain after a removal."""
+"""Longest time since the last fetch of a voter that remains after a removal, in fetch timeouts."""
 
 
 class VotersInLog(NamedTuple):
@@ -60,7 +60,7 @@ class VoterLogs:
         self._logs: dict[tuple[int, int], VoterRecords] = {}
 
     def of(self, seen: Observation) -> VoterRecords:
-        """The voter records of the node as of its previous observation."""
+        """Return the voter records of the node as of its previous observation."""
         key = (seen.node_id, seen.incarnation)
         records = self._logs.get(key)
         if records is None:
@@ -105,8 +105,8 @@ class SingleVoterChanges(Checker):
             return
         if before[-1].offset >= seen.high_watermark:
             raise self.violation(
-                f"leader {seen.node_id} appended voters {new.ids} at offset {record.offset} before those at offset "
-                f"{before[-1].offset} were committed"
+                f"leader {seen.node_id} appended voters {new.ids} at offset {record.offset} before the voters at "
+                f"offset {before[-1].offset} were committed"
             )
         of_epoch = next(batch for batch in seen.log if batch.epoch == seen.epoch)
         if of_epoch.end_offset > seen.high_watermark:
@@ -139,11 +139,11 @@ class RemainingVotersFetch(Checker):
     def _check(self, seen: Observation, record: VotersInLog) -> None:
         ages = {voter.id: age for voter, age in (seen.last_fetches_ms_ago or {}).items()}
         limit_ms = RECENT_FETCH_TIMEOUTS * seen.fetch_timeout_ms
-        in_touch = [voter for voter in record.voters.ids if ages.get(voter, 0.0) <= limit_ms]
-        if not record.voters.is_majority(in_touch):
+        recent = [voter for voter in record.voters.ids if ages.get(voter, 0.0) <= limit_ms]
+        if not record.voters.is_majority(recent):
             raise self.violation(
                 f"leader {seen.node_id} left the voters {record.voters.ids} at offset {record.offset}, of which only "
-                f"{in_touch} have fetched within {limit_ms:.0f} ms"
+                f"{recent} have fetched within {limit_ms:.0f} ms"
             )
 
 
@@ -221,8 +221,11 @@ class AcknowledgedVoterChangesAreCommitted(Checker):
 
 
 class BootstrappedOnce(Checker):
-    """A quorum is bootstrapped once: a leader appends the first record of a log only while nothing is committed, or
-    without effect: if it was a candidate then and paused until the votes of its epoch had been superseded."""
+    """A quorum is bootstrapped once: a leader appends the first record of a log only while nothing is committed.
+
+    There is one exception, without effect: a node that was a candidate then, and paused until later epochs had
+    superseded its votes.
+    """
 
     invariant = "a quorum is bootstrapped at most once"
     aspects = LEADERSHIP | LOG
@@ -247,12 +250,12 @@ class BootstrappedOnce(Checker):
         ):
             raise self.violation(
                 f"node {seen.node_id} bootstraps a quorum in epoch {seen.epoch}, although "
-                f"{len(self._committed.batches)} batches of another one are committed"
+                f"{len(self._committed.batches)} batches of another quorum are committed"
             )
 
 
 class ReplacedDisksDoNotVote(Checker):
-    """A replacement disk does not vote before it has caught up: the voter was the replaced disk."""
+    """A new disk does not vote before it has caught up: the voter was the disk that it replaced."""
 
     invariant = "a replaced disk does not vote before it has caught up"
     aspects = LOG

@@ -1,4 +1,4 @@
-"""The part of the cluster that a response must show: requests may name topics, or read them page by page."""
+"""The part of the cluster that a response must show, since requests may name topics or read them page by page."""
 
 from __future__ import annotations
 
@@ -23,20 +23,24 @@ TOPIC_IDS_SINCE = 10
 
 
 class Scope(NamedTuple):
-    """The topics that a response shows if they exist: those with these names, None for all, from `begin` on and below
-    `end`. Of those in `partial` it shows only some partitions. `partitions`: the partitions by topic and number of a
-    list of reassignments, None for all. `topics`, `brokers`, `features`: whether it has topics with their ids,
-    brokers, and features. `fenced_brokers`: whether fenced brokers are among the brokers."""
+    """The topics, partitions, brokers and features that a response shows if they exist."""
 
     names: frozenset[str] | None = None
+    """The names of the topics, None for all."""
     begin: str = ""
+    """The name from which on it shows topics."""
     end: str | None = None
+    """The name below which it shows topics, None for no limit."""
     partial: frozenset[str] = frozenset()
+    """The names of topics of which it shows only some partitions."""
     partitions: frozenset[tuple[str, int]] | None = None
+    """The partitions, by topic and number, in a list of reassignments, None for all."""
     topics: bool = True
+    """Whether it shows topics with their ids."""
     brokers: bool = True
     features: bool = True
     fenced_brokers: bool = True
+    """Whether fenced brokers are among the brokers."""
     is_split: bool = False
     """Whether each reassignment may be described at a moment of its own, since a leader may serve the request in
     parts."""

@@ -1,4 +1,5 @@
-"""Invariants of a node that reports readiness: a leader with a recent majority, state, and a vote."""
+"""Invariants of a node that reports readiness: its leader has a majority, and it has the committed state and a
+vote."""
 
 from __future__ import annotations
 
@@ -37,10 +38,10 @@ class ReadyClaim:
 
 
 class ReadyNodesServe(Checker):
-    """A ready node had contact with its leader within a fetch timeout and a long poll, and that leader had it with a
-    majority of the voters within 1.5 fetch timeouts before. But for the allowed lag, it has applied the records
-    committed by then and those that it knows to be committed. It is not the replacement of a voter without that
-    voter's vote."""
+    """A ready node had contact with its leader within a fetch timeout and a long poll, and the leader had contact
+    with a majority of the voters within 1.5 fetch timeouts before that. Except for the allowed lag, the node has
+    applied the records that were committed by then, and the records that it knows to be committed. It is not on a new
+    disk whose predecessor is still the voter."""
 
     invariant = "a ready node has a leader with a majority, its state and its vote"
     aspects = LEADERSHIP | HIGH_WATERMARK | FETCHES
@@ -48,11 +49,11 @@ class ReadyNodesServe(Checker):
     def __init__(self, configured_voters: tuple[int, ...]) -> None:
         self._configured = configured_voters
         self._followed: dict[tuple[int, int], float] = {}
-        """The time of the last fetches from a majority, by leader and epoch."""
+        """The time by which a majority had last fetched, by leader and epoch."""
         self._committed_at: list[float] = [-inf]
         self._committed_to: list[int] = [0]
         self._without_vote: dict[tuple[int, int], float] = {}
-        """By node and incarnation: when it first reported readiness without a vote."""
+        """When each incarnation of a node first reported readiness without a vote."""
 
     def observed(self, seen: Observation) -> None:
         if seen.is_leader and seen.high_watermark > self._committed_to[-1]:

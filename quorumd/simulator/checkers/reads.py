@@ -39,7 +39,6 @@ from quorumd.simulator.checkers.committed_state import (
 )
 from quorumd.simulator.checkers.read_scope import EVERYTHING, Scope
 
-"""DescribeCluster's endpoint type of brokers."""
 KRAFT_VERSION: Final = "kraft.version"
 """Its level follows from the voters, not from a record."""
 NO_LEADER: Final = -1
@@ -61,15 +60,16 @@ class Reported(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """Claims that hold at one moment, which for `is_ordered` is none before the previous ordered one."""
+    """Claims that hold at one moment. An ordered moment is not before the previous ordered moment."""
 
     claims: list[Claim]
     is_ordered: bool = True
 
 
 class ReadsAreCommitted:
-    """Every response shows what was committed at one moment, in Metadata one moment per topic: never an earlier one
-    than the previous response of the same process, and for linearizable reads none before the request.
+    """Every response shows the committed state at one moment, a Metadata response at one moment per topic. The moment
+    is not before the moment of the previous response of the same process, nor, for linearizable reads, before the
+    request.
 
     DescribeQuorum shows a leader of its epoch and a high watermark that does not exceed the committed records.
     """
@@ -101,8 +101,8 @@ class ReadsAreCommitted:
     def responded(
         self, message: Message, process: Process | None, requested_at: int, scope: Scope = EVERYTHING
     ) -> None:
-        """Check a response of a process, None if unknown. `requested_at`: the end of the committed log at the time of
-        the request. Raises InvariantViolation."""
+        """Check a response of a process, None if unknown. `requested_at` is the end of the committed log at the time
+        of the request. Raises InvariantViolation."""
         self._state.follow()
         self.counters[f"checked: {type(message).__name__.removesuffix('Response')}"] += 1
         if isinstance(message, ListPartitionReassignmentsResponse):
@@ -178,8 +178,8 @@ class ReadsAreCommitted:
 
     def _moments_of_metadata(self, message: MetadataResponse, since: int, scope: Scope) -> list[Moment]:
         """Return the moments of a response: topics are described one after the other, brokers with the last topic.
-        All partitions of a topic have the state at the time of the first; offline replicas are those of a later
-        time."""
+        All partitions of a topic show the state at the time of the first partition, but offline replicas may be
+        later."""
         moments = []
         if scope.topics:
             found = [
@@ -231,8 +231,8 @@ class ReadsAreCommitted:
         return claims
 
     def _brokers(self, fenced: dict[int, bool], includes_fenced: bool, since: int) -> list[Claim]:
-        """Return the claims of a list of brokers, `fenced` by id, about those that were ever registered: nodes of the
-        quorum are listed, too."""
+        """Return the claims of a list of brokers, `fenced` by id. Only brokers that were ever registered count, since
+        nodes of the quorum may be listed, too."""
         ids = {key[2] for key in self._state.keys(BROKER, 0)}
         return [
             Claim(
@@ -337,7 +337,7 @@ def _is_row(row: Reported, has_any_leader: bool, value: Value) -> bool:
 
 
 def _is_broker(is_fenced: bool | None, includes_fenced: bool, value: Value) -> bool:
-    """`is_fenced`: as reported, None if the broker is not listed."""
+    """Whether a broker may be reported as `is_fenced`, or not be listed if that is None."""
     if not isinstance(value, BrokerState):
         return is_fenced is None
     if is_fenced is None:

@@ -71,8 +71,8 @@ class ImagesEqual(Checker):
 
 
 class SavedVotersAreCommitted(Checker):
-    """The voters in a quorum-state file are those of the newest committed voter record below the offset in the file
-    (hole 22 of the KIP-595 draft)."""
+    """The voters in a quorum-state file are the voters of the newest committed voter record below the offset in the
+    file (hole 22 of the KIP-595 draft)."""
 
     invariant = "persisted voters are committed"
     aspects = 0

@@ -53,11 +53,11 @@ class OpenFile:
     def write_at(self, position: int, data: bytes) -> None:
         self._check()
         self._disk.before_change()
-        room = self._disk.free_space_for(self._file, position + len(data))
-        if room < position + len(data):
+        limit = self._disk.free_space_for(self._file, position + len(data))
+        if limit < position + len(data):
             # A full disk may accept part of a write before it fails.
-            if room > position:
-                self._file.write(position, bytes(data[: room - position]))
+            if limit > position:
+                self._file.write(position, bytes(data[: limit - position]))
             raise disk_error(ENOSPC)
         self._file.write(position, bytes(data))
 
@@ -170,7 +170,7 @@ class SimulatedDisk:
         self._directory_syncs_to_failure = syncs
 
     def fail_reads(self, reads: int = 1, count: int = 1) -> None:
-        """Make the `reads`-th read of a file from now and those after it, `count` in total, fail with EIO."""
+        """Make `count` reads of files fail with EIO, from the `reads`-th read from now on."""
         self._reads_to_failure, self._failing_reads = reads, count
 
     def stall(self, duration_ms: float) -> None:
@@ -206,7 +206,7 @@ class SimulatedDisk:
 
     @property
     def is_corrupted(self) -> bool:
-        """Whether a process would read corrupted data; files that were removed since do not count."""
+        """Whether a process would read corrupted data. Files that have been removed do not count."""
         return bool(self._corrupted) and any(file.corrupt for file in self._root.files())
 
     def exchange(self, root: Directory) -> Directory:
@@ -258,7 +258,7 @@ class SimulatedDisk:
         return entry if isinstance(entry, Directory) else None
 
     def durable_length(self, path: str) -> int:
-        """Return the length of the prefix of `durable_bytes` that survives every crash; 0 without a file."""
+        """Return the length of the prefix of a file that survives every crash; 0 without a file."""
         file = self.durable_file(path)
         return file.durable_bytes() if file is not None else 0
 

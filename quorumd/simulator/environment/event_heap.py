@@ -98,8 +98,8 @@ class EventHeap:
     ) -> Scheduled:
         """Schedule a callback at `deadline_ms`, or now if that has passed. `kind` and `payload` go into the trace.
 
-        The callback is dropped when `process` ends. `runs_on` is the process that executes it, if that is another
-        one: the callback waits while that is busy, and also runs after that has ended.
+        The callback is dropped when `process` ends. `runs_on` is the process that executes it, if it is not
+        `process`. The callback waits while `runs_on` is busy, but runs even if `runs_on` has ended.
         """
         scheduled = Scheduled(callback, kind, process, payload, runs_on or process)
         self._sequence += 1
@@ -150,7 +150,7 @@ class EventHeap:
                 callback()
             finally:
                 self.is_running = False
-                # Only the busy process is later; for all others the time is still that of the event.
+                # Time has advanced only for the busy process; for all others it is still the time of the event.
                 self.ended_ms, self.now_ms = self.now_ms, deadline
             touched = self.touched
             if touched is not None and touched.callback_ms:

@@ -2,8 +2,8 @@
 
 A path is directed: blocking a -> b leaves b -> a open. A blocked path silently delays everything; no errors are
 reported. A connection to a running machine without a listener is refused; one to a machine without power times out.
-Connections of a killed process are reset; those of a machine that lost power are not: its peers learn of it when they
-write to it after it has restarted.
+Connections of a killed process are reset. After a power loss they are not: peers detect the loss when they write to
+the machine after it has restarted.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SimulatedNetwork:
         self._waiting: dict[Stream, None] = {}
         self._next_port = 40_000
         self.principals: dict[str, str] = {}
-        """The principal that connections from a host authenticate as, if not the anonymous one."""
+        """The principal of connections from a host, if it is not anonymous."""
         self._last_arrivals: dict[tuple[str, str], float] = {}
         """Time of the last arrival, by machines of sender and receiver."""
         self.tap: Tap | None = None
@@ -88,7 +88,7 @@ class SimulatedNetwork:
         """Called with all written data, if set."""
 
     def host(self, name: str, process: Process | None = None) -> Host:
-        """Create the Network port of a process on the machine `name`, which is also its address."""
+        """Create the Network port of a process on a machine, whose name is its address."""
         return Host(self, name, process)
 
     # ---- faults

@@ -34,7 +34,7 @@ class Loss:
     lost_sectors: int = 0
     torn_writes: int = 0
     overtaking_sectors: int = 0
-    """Sectors that survived although one written earlier to the same file did not."""
+    """Sectors that survived although an earlier write to the same file did not."""
     lost_resizes: int = 0
     lost_names: int = 0
     lost_renames: int = 0
@@ -49,15 +49,13 @@ class Loss:
 
 
 class StoredFile:
-    """An inode: `content` is the view of processes, `durable` the state after the last sync.
-
-    `rot` has the inverted bits of corrupted bytes, by position.
-    """
+    """An inode: `content` is the view of processes, `durable` the state after the last sync."""
 
     __slots__ = ("content", "corrupt", "durable", "pending")
 
     def __init__(self) -> None:
         self.corrupt: dict[int, int] = {}
+        """The inverted bits of corrupted bytes, by position."""
         self.content = bytearray()
         self.durable = bytearray()
         self.pending: list[Write | Resize] = []
@@ -91,7 +89,7 @@ class StoredFile:
         self.pending.clear()
 
     def durable_bytes(self) -> int:
-        """The length of the prefix of `durable` that survives every crash now."""
+        """Return the length of the prefix of `durable` that survives every crash now."""
         certain = len(self.durable)
         if not self.pending:
             return certain
@@ -111,7 +109,7 @@ class StoredFile:
         return position + len(data) <= self.durable_bytes() and self.durable.startswith(data, position)
 
     def crash(self, random: Random) -> Loss:
-        """Drop the page cache: synced data stays, and a random legal part of the rest survives."""
+        """Drop the page cache: synced data stays, and a random part of the other changes survives."""
         loss = Loss()
         # Crashes that lose everything, nothing or a part are all likely, since they find different bugs.
         survival = random.choice((0.0, 1.0, random.random(), random.random()))

@@ -33,7 +33,7 @@ class Tap(Protocol):
     """An observer of the traffic."""
 
     def written(self, side: Side, data: bytes, *, connected: bool) -> None:
-        """Record written data. `connected`: whether `side` opened the connection."""
+        """Record written data; `connected` is true if `side` opened the connection."""
 
     def arrived(self, sender: Side, length: int) -> None:
         """Record that this many bytes of `sender` were received."""
@@ -185,7 +185,7 @@ class Stream:
 
     @property
     def oldest_unread_ms(self) -> float:
-        """Return the arrival time of the oldest unread data; inf without any, and while the path is blocked."""
+        """Return the arrival time of the oldest unread data, inf if there is none or the path is blocked."""
         is_on_its_way = self._flight and not self._stalled
         return self._flight[0][0] if is_on_its_way else inf
 
@@ -225,7 +225,7 @@ class Stream:
         self._last_arrival = max(self._last_arrival, time_ms)
 
     def _retransmit(self) -> None:
-        # Later arrivals queued up behind this one, to keep the order.
+        # Later arrivals have queued up behind this one, which keeps the order.
         while self._stalled:
             if not self._network.is_reachable(self.sender.host, self.receiver.host):
                 self._network.wait_for_path(self)

@@ -12,12 +12,12 @@ from quorumd.simulator.environment.event_heap import EventHeap, Process, Schedul
 T = TypeVar("T")
 
 JOB_START_MS = (20.0, 400.0)
-"""Duration of a subprocess job at the lowest duty cycle."""
+"""Shortest and longest duration of a subprocess job at the lowest duty cycle."""
 
 
 class SubprocessJobs:
-    """Runs the jobs of the process that is `attached`, on a disk. They end with that process, but do not wait for
-    it."""
+    """Runs the jobs of the attached process on a disk. They end with the process, but do not wait while it is
+    busy."""
 
     def __init__(self, heap: EventHeap, random: Random, disk: Disk) -> None:
         self._heap = heap
@@ -26,7 +26,7 @@ class SubprocessJobs:
         self._process: Process | None = None
         self._subprocess: Process | None = None
         self._job: tuple[Scheduled, float, Callable[[], None], float] | None = None
-        """The job, its end time, and its duty cycle."""
+        """The scheduled job: its callback and duty cycle, and when it runs."""
 
     def attach(self, process: Process) -> None:
         self._process = process

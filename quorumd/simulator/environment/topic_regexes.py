@@ -1,6 +1,6 @@
 """Regular expressions of subscriptions in simulated brokers.
 
-They are those of the standard library: simulated clients send harmless ones, and a seed must give the same run
+They use the standard library's `re`: simulated clients send harmless expressions, and a seed must give the same run
 whatever is installed.
 """
 
@@ -12,7 +12,7 @@ from quorumd.errors import ErrorCode, RequestError
 
 
 class SimulatedRegex:
-    """A compiled expression, as `TopicRegex`."""
+    """A compiled expression. Satisfies `TopicRegex`."""
 
     def __init__(self, pattern: str) -> None:
         self._compiled = re.compile(pattern)
@@ -24,7 +24,7 @@ class SimulatedRegex:
 
 
 def compile_regex(pattern: str) -> SimulatedRegex:
-    """Compile an expression, a `RegexCompiler`."""
+    """Compile an expression. Satisfies `RegexCompiler`."""
     try:
         return SimulatedRegex(pattern)
     except re.error as error:

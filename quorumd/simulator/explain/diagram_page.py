@@ -37,8 +37,8 @@ border-top:1px solid var(--line);padding:8px 20px;white-space:pre-wrap;
 font:12px ui-monospace,Menlo,Consolas,monospace}
 """
 
-# Python computes the initial layout; `layOut` updates it when entries are hidden. `at` is the position of each row,
-# that of its gap for a hidden row; `between` is used for the ends of arrows.
+# Python computes the initial layout; `layOut` updates it when entries are hidden. `at` has the position of each row,
+# for a hidden row the position of its gap; `between` computes the ends of arrows.
 SCRIPT = """
 const detail=document.getElementById('detail'),svg=document.querySelector('svg'),hidden=new Set();
 const all=what=>[...document.querySelectorAll(what)],gaps=document.getElementById('gaps');

@@ -13,7 +13,7 @@ from quorumd.simulator.explain.diagram_page import BAND, GAP, LANE, LEFT, LETTER
 from quorumd.simulator.explain.timeline import KINDS, Entry
 
 MAX_ROWS = 4000
-"""Maximum number of entries on a page; earlier ones are left out."""
+"""Maximum number of rows on a page; earlier rows are left out."""
 FOLDED_FROM = 3
 """Minimum number of consecutive routine messages that are folded into one row."""
 CAMPAIGNING = ("prospective", "candidate")
@@ -30,7 +30,7 @@ def page(
 ) -> str:
     """Render the entries of a run, in order of time, that are within `span_ms`.
 
-    `lanes` are all lanes, `verdict` the violations, if any.
+    `lanes` are all lanes; `verdict` has the violations, if any.
     """
     entries = [entry for entry in entries if entry.time_ms <= span_ms[1]]
     since = bisect_left(entries, span_ms[0], key=lambda entry: entry.time_ms)
@@ -111,7 +111,7 @@ def _lifelines(x: dict[str, int], height: int) -> Iterable[str]:
 
 
 def _bands(before: Sequence[Entry], rows: Sequence[Sequence[Entry]], x: dict[str, int]) -> Iterable[str]:
-    """Draw the role of each node as a coloured part of its lifeline, starting with that `before` the rows."""
+    """Draw the role of each node as a coloured part of its lifeline; `before` are the entries before the rows."""
     for lane in list(x)[1:]:
         state = next((entry for entry in reversed(before) if _changes(entry, lane)), None)
         since = -1

@@ -90,7 +90,7 @@ class _NodeView:
 
 
 class Timeline:
-    """Pass it to a `Simulation`, and read `entries` after the run."""
+    """Records the entries of a run. Pass it to a `Simulation`, and read `entries` after the run."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -181,7 +181,7 @@ class Timeline:
             seen.log_end = end
             self._report("disk", lane, f"{what} offset {end}")
         if end != (batches[-1].end_offset if batches else 0):
-            return  # The mirror is not up to date before the node was observed.
+            return  # The mirror is out of date until the inspector has observed the node.
         held = machine.durable_log.holds(batches)
         durable_end = batches[held - 1].end_offset if held else 0
         if durable_end != seen.durable_end:
@@ -236,7 +236,7 @@ class Timeline:
         self._add(Entry(self._heap.now_ms, kind, lane, text, list(details), epoch=epoch))
 
     def _add(self, entry: Entry) -> None:
-        """Insert an entry in order of time: messages of a busy node are later than events of others meanwhile."""
+        """Insert an entry in order of time: a busy node's message may be later than entries that follow it."""
         insort(self.entries, entry, key=attrgetter("time_ms"))
 
 

@@ -23,7 +23,7 @@ from quorumd.protocol.wire import MessageStruct
 from quorumd.simulator.environment.stream import Side
 
 LARGEST_FRAME = 1 << 30
-SPOKEN = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+SUPPORTED_VERSIONS = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 
 FIELDS = {
     "error_code": "error", "leader_epoch": "epoch", "replica_epoch": "epoch", "candidate_epoch": "epoch",
@@ -34,7 +34,7 @@ FIELDS = {
     "read_round": "read round", "preferred_successors": "successors", "resource_name": "of", "name": "key",
     "value": "value", "records": "records",
 }  # fmt: skip
-"""Fields of messages that are shown, with their labels."""
+"""The fields of messages that are shown, with their labels."""
 ROUTINE = ("Fetch", "ApiVersions", "DiscoverBrokers", "Metadata")
 NEWS = ("records", "error", "diverges")
 """Fields that make a routine message worth showing."""
@@ -72,7 +72,7 @@ class _Direction:
     arrived: int = 0
     on_the_way: deque[tuple[int, Message]] = field(default_factory=deque)
     pending: deque[tuple[_ApiVersion, _ApiVersion | None]] = field(default_factory=deque)
-    """The requests of this side without a response; for an Envelope, also the request inside."""
+    """The requests of this side without a response, each with the request inside if it is an Envelope."""
 
 
 class WireTap:
@@ -84,7 +84,7 @@ class WireTap:
         self._directions: dict[Side, _Direction] = {}
 
     def written(self, side: Side, data: bytes, *, connected: bool) -> None:
-        """Record written data. `connected`: whether this side opened the connection and sends requests."""
+        """Record written data; `connected` is true if this side opened the connection and sends requests."""
         direction = self._of(side)
         direction.written += len(data)
         try:
@@ -129,18 +129,18 @@ class WireTap:
         return Message(self._now_ms(), side.host, side.far.host, name, facts, is_routine)
 
     def _parse_request(self, side: Side, frame: bytes) -> tuple[WireMessage, WireMessage | None]:
-        """Parse a request, and the one inside if it is an Envelope."""
-        request = read_request(frame, SPOKEN)
+        """Parse a request, and the request inside an Envelope."""
+        request = read_request(frame, SUPPORTED_VERSIONS)
         body = request.message
         inside = None
         if isinstance(body, EnvelopeRequest):
             with suppress(QuorumdError):
-                inside = read_request(body.request_data, SPOKEN)
+                inside = read_request(body.request_data, SUPPORTED_VERSIONS)
         self._of(side).pending.append((_api(request), _api(inside) if inside is not None else None))
         return body, inside.message if inside is not None else None
 
     def _parse_response(self, side: Side, frame: bytes) -> tuple[WireMessage, WireMessage | None]:
-        """Parse a response, and the one inside if it is an Envelope's."""
+        """Parse a response, and the response inside an Envelope's."""
         api, inside = self._of(side.far).pending.popleft()
         body = _response(api, frame)
         if isinstance(body, EnvelopeResponse) and inside is not None and body.response_data is not None:
@@ -158,7 +158,7 @@ def _response(api: _ApiVersion, data: bytes) -> WireMessage:
 
 
 def _details(message: MessageStruct) -> Iterator[str]:
-    """Format the shown fields, including those of nested structures, in the order of the schema."""
+    """Format the shown fields, including fields of nested structures, in the order of the schema."""
     for name in message.__slots__:
         value = getattr(message, name)
         if isinstance(value, MessageStruct):

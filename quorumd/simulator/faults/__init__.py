@@ -1,7 +1,7 @@
 """Faults, one class each: `available` checks whether the fault is possible now, `inject` carries it out.
 
 A fault schedules its own end (a restart, an unblocked path) when it is injected, so that any mix of faults can be
-drawn at any time. `Cluster.repair` ends them all early.
+drawn at any time. `Cluster.repair` ends all faults early.
 
     base              the protocol of faults
     crashes           processes and machines that end: kill, shutdown, power loss, also during a disk call
@@ -16,13 +16,13 @@ drawn at any time. `Cluster.repair` ends them all early.
     transfers         faults in the middle of the transfer of a snapshot
     snapshots         snapshots copied by operators
     versions          files written by a later version
-    bootstrap         events that could found a second quorum, or lose the first
+    bootstrap         events that could found a second quorum, or make the first unreachable
     voters            voter changes by operators
     addresses         nodes that move to other addresses
     hostile           forged requests
     registrations     controllers unregistered by operators
-    broker_nodes      nodes with the broker role: lost responses to proposals, late metadata, raised minima, power
-                      losses after moves
+    broker_nodes      nodes with the broker role: lost responses to proposals, late metadata, raised
+                      min.insync.replicas, power losses after moves
     brokers           brokers that crash, lose disks, pause, and are isolated
 """
 

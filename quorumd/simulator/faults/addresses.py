@@ -12,8 +12,8 @@ DOWN_MS = 300.0
 
 
 class MovedNode(RunningNodeFault):
-    """A node restarts at another address. The next one moves only once every running node has the current addresses
-    of all voters in its log: an operator who moves faster may cut nodes off permanently."""
+    """A node restarts at another address. The next node moves only once every running node has the current addresses
+    of all voters in its log: an operator who moves nodes faster may cut some off permanently."""
 
     name = "moved node"
 

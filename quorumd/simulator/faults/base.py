@@ -9,6 +9,8 @@ from quorumd.simulator.cluster import Cluster, Machine
 
 
 class Fault(Protocol):
+    """A fault that a simulation injects. Its name is unique."""
+
     name: str
 
     def available(self, cluster: Cluster) -> bool:

@@ -24,8 +24,9 @@ DOWN_MS = 300.0
 
 class WipedDisks:
     """Some voters, possibly most, lose their disks at once and are formatted as by a service unit: without initial
-    controllers, and with the old cluster id or none. They have their initial properties; those of one may name it as
-    the only voter. The other voters are running, down, or isolated. Finally the operator restores the old disks."""
+    controllers, and with the old cluster id or none. They have their initial properties, except that one of them may
+    name itself as the only voter. The other voters are running, down, or isolated. Finally the operator restores the
+    old disks."""
 
     name = "wiped disks"
 
@@ -69,9 +70,9 @@ class WipedDisks:
 
 
 class MovedQuorum:
-    """The voters move to other addresses, one after the other. Once the voter records have these addresses, the
-    addresses are removed from their properties and all voters restart at once. An observer that missed too many moves
-    is restarted with new properties: it has no valid address of a voter, and no voter knows its address."""
+    """The voters move to other addresses, one after the other. Once the voter records have the new addresses, the
+    voters' properties no longer name any, and all voters restart at once. An observer that missed too many moves is
+    restarted with new properties: it has no valid address of a voter, and no voter knows its address."""
 
     name = "moved quorum"
 
@@ -103,8 +104,8 @@ class MovedQuorum:
         self._forget_seeds(cluster)
 
     def _forget_seeds(self, cluster: Cluster) -> None:
-        """Remove the addresses from properties, once every voter has the record with the addresses of the others:
-        before that, voters could not find each other."""
+        """Remove the addresses from the properties of voters, once every voter has a record with the addresses of the
+        others: before that, voters could not find each other."""
         voters = [cluster.machines[voter] for voter in cluster.voters]
         if cluster.is_repaired or not all(_knows_addresses(cluster, machine) for machine in voters):
             return
@@ -142,20 +143,20 @@ def _knows_addresses(cluster: Cluster, machine: Machine) -> bool:
     durable = machine.durable_log.holds(batches)
     end_offset = batches[durable - 1].end_offset if durable else 0
     recorded = engine.voters_before(min(engine.high_watermark, end_offset)).current
-    return _named_rightly(cluster, recorded) == len(cluster.voters)
+    return _count_current_addresses(cluster, recorded) == len(cluster.voters)
 
 
 def _can_find_voters(cluster: Cluster, machine: Machine) -> bool:
-    """Whether the log of a node has the current addresses of a majority of the voters, so that at least one of any
-    running majority is reachable; a stopped node gets new addresses at its start."""
+    """Whether the log of a node has the current addresses of a majority of the voters, so that it reaches at least
+    one voter of any running majority. A stopped node gets new addresses at its start."""
     if machine.node is None:
         return True
-    named = _named_rightly(cluster, machine.node.engine.voters.current)
+    named = _count_current_addresses(cluster, machine.node.engine.voters.current)
     return named >= majority(len(cluster.voters))
 
 
-def _named_rightly(cluster: Cluster, recorded: VoterSet) -> int:
-    """Count the voters whose address in a record is the current one."""
+def _count_current_addresses(cluster: Cluster, recorded: VoterSet) -> int:
+    """Count the voters whose current address is in a voter record."""
     return sum(
         (voter := recorded.by_id(number)) is not None
         and [endpoint.port for endpoint in voter.endpoints] == [cluster.machines[number].port]

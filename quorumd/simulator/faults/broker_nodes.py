@@ -40,8 +40,9 @@ def has_sent(side: Side, api_key: int) -> bool:
 
 
 class LateMetadata(DelayedConnection):
-    """A broker fetches the metadata log over a slow connection, while the controller responds to it at once: it acts
-    on a response before it has the committed change, and on old metadata long after (races R6 and R12)."""
+    """A broker fetches the metadata log over a slow connection, while the controller responds to its requests at
+    once. It acts on a response before it has the committed change, and on old metadata long after (races R6 and
+    R12)."""
 
     name = "late metadata"
     delays_ms = (50.0, 200.0, 1000.0)
@@ -54,11 +55,12 @@ class LateMetadata(DelayedConnection):
 
 
 class LostIsrResponse:
-    """For a while, neither the response to the next proposal that adds a replica to an ISR arrives, nor the metadata;
-    another member may crash in the meantime (races R6, R14 and R26).
+    """For a while, the leader receives neither the response to its next proposal that adds a replica to an ISR, nor
+    the metadata; another member may crash in the meantime (races R6, R14 and R26).
 
-    Either nothing arrives from the controllers; or only the metadata is late, and the connection of the proposal
-    breaks, so that the proposal is sent again."""
+    Either nothing arrives from the controllers, or only the metadata is late and the connection of the proposal
+    breaks, so that the proposal is sent again.
+    """
 
     name = "lost ISR response"
 
@@ -109,8 +111,8 @@ class LostIsrResponse:
 
 
 class PowerLossAfterMove:
-    """A broker loses power just after a replica has moved to another log directory; half of the time after a move
-    whose log has records that were not flushed there."""
+    """A broker loses power just after a replica has moved to another log directory. Half of the time it does so only
+    after a move that left unflushed records in the new log."""
 
     name = "power loss after a move"
 

@@ -14,12 +14,12 @@ from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.links import block_for, block_for_a_while
 
-BEYOND_ALL_BEARING = 0.05
-"""Probability that more disks are lost at once than there are copies: then records may be lost, but no other
-invariant is violated."""
+EXCESSIVE_LOSS = 0.05
+"""Probability that a disk is lost that has the last copy of records. Records may be lost then, but no other invariant
+may be violated."""
 
 PATIENT = 1.3
-"""In session timeouts."""
+"""Timeout of a leader's requests, in session timeouts, above which a delayed request may outlast a session."""
 
 
 class RunningBrokerFault:
@@ -44,8 +44,8 @@ class BrokerCrash(RunningBrokerFault):
         victims = brokers.running() if random.random() < 0.1 else [broker]
         loss = random.choice((Loss.NOTHING, Loss.UNFLUSHED))
         for victim in victims:
-            bearable = may_lose(brokers, victim.id) or random.random() < BEYOND_ALL_BEARING
-            brokers.crash(victim.id, loss if bearable else Loss.NOTHING, random)
+            tolerable = may_lose(brokers, victim.id) or random.random() < EXCESSIVE_LOSS
+            brokers.crash(victim.id, loss if tolerable else Loss.NOTHING, random)
 
 
 class BrokerDiskLoss(RunningBrokerFault):
@@ -54,8 +54,8 @@ class BrokerDiskLoss(RunningBrokerFault):
     name = "broker disk loss"
 
     def hurt(self, brokers: BrokerFleet, random: Random, broker: Broker) -> None:
-        bearable = may_lose(brokers, broker.id) or random.random() < BEYOND_ALL_BEARING
-        brokers.crash(broker.id, Loss.EVERYTHING if bearable else Loss.NOTHING, random)
+        tolerable = may_lose(brokers, broker.id) or random.random() < EXCESSIVE_LOSS
+        brokers.crash(broker.id, Loss.EVERYTHING if tolerable else Loss.NOTHING, random)
 
 
 class LostDirectory(RunningBrokerFault):
@@ -67,8 +67,8 @@ class LostDirectory(RunningBrokerFault):
         numbers = [
             number for number in range(len(broker.disk.directory_ids)) if number not in broker.disk.lost
         ]
-        bearable = may_lose(brokers, broker.id) or random.random() < BEYOND_ALL_BEARING
-        if len(numbers) > 1 and bearable:
+        tolerable = may_lose(brokers, broker.id) or random.random() < EXCESSIVE_LOSS
+        if len(numbers) > 1 and tolerable:
             brokers.lose_directory(broker.id, random.choice(numbers))
 
 
@@ -133,9 +133,9 @@ class IsolatedBroker(RunningBrokerFault):
 
 
 class DelayedIsrChange:
-    """Disturbs the next request that adds a replica to an ISR: it is delayed while the replica is fenced, or loses
-    its disk and restarts (races R25 and R1); or the response is lost while another member crashes (R26). Requests
-    that timed out may still arrive."""
+    """Disturbs the next request that adds a replica to an ISR. Either the request is delayed while the replica is
+    fenced, or loses its disk and restarts (races R25 and R1), or the response is lost while another member crashes
+    (R26). Requests that timed out may still arrive."""
 
     name = "delayed ISR change"
 
@@ -144,22 +144,22 @@ class DelayedIsrChange:
 
     def inject(self, cluster: Cluster, random: Random) -> None:
         assert cluster.brokers is not None
-        # If leaders time out before a session expires, their next request comes too early for these.
+        # If requests time out before a session expires, a leader's next request comes too early for the late faults.
         options = cluster.brokers.options
         is_patient = options.controller_timeout_ms > PATIENT * options.session_timeout_ms
         late = (self._joining_replica_is_fenced, self._joining_replica_restarts)
-        misfortune: ProposalFault = random.choice(
+        disturb: ProposalFault = random.choice(
             (self._response_is_lost, *late) if is_patient else (self._response_is_lost,)
         )
         cluster.brokers.observation.on_proposal = partial(
-            self._proposed_isr, cluster.brokers, random, misfortune
+            self._proposed_isr, cluster.brokers, random, disturb
         )
 
     def _proposed_isr(
         self,
         brokers: BrokerFleet,
         random: Random,
-        misfortune: ProposalFault,
+        disturb: ProposalFault,
         leader: ObservedBroker,
         proposal: Proposal,
     ) -> None:
@@ -171,15 +171,15 @@ class DelayedIsrChange:
         if not joining_replicas or not is_committing or brokers.machines[joining_replicas[0]].broker is None:
             return
         brokers.observation.on_proposal = lambda broker, proposal: None
-        brokers.counts[f"{self.name}: {misfortune.__name__.strip('_').replace('_', ' ')}"] += 1
-        misfortune(brokers, random, leader, proposal, joining_replicas[0])
+        brokers.counts[f"{self.name}: {disturb.__name__.strip('_').replace('_', ' ')}"] += 1
+        disturb(brokers, random, leader, proposal, joining_replicas[0])
 
     def _joining_replica_is_fenced(
         self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
     ) -> None:
         options = brokers.options
-        # The replica is isolated until the leader has timed out, retried, and learned that it is fenced; the first
-        # request arrives once the replica is unfenced, before the leader learns of that.
+        # The replica is isolated until the leader's request has timed out, and the leader has retried and knows that
+        # the replica is fenced. The first request arrives once the replica is unfenced, before the leader knows that.
         away_ms = max(1.1 * options.session_timeout_ms, options.controller_timeout_ms) + random.uniform(
             20.0, 200.0
         )
@@ -194,7 +194,7 @@ class DelayedIsrChange:
     def _joining_replica_restarts(
         self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
     ) -> None:
-        # Just before the leader's timeout: a retry would name an outdated incarnation.
+        # The request arrives just before the leader's timeout: a retry would name an outdated incarnation.
         _delay_request(brokers, leader, 0.95 * brokers.options.controller_timeout_ms)
         loss = Loss.EVERYTHING if may_lose(brokers, joining_replica) else Loss.NOTHING
         brokers.crash(joining_replica, loss, random)
@@ -216,7 +216,7 @@ class DelayedIsrChange:
 
 
 class ProposalFault(Protocol):
-    """A fault of a proposal about to be sent, its leader, and the joining replica."""
+    """Disturbs a proposal that its leader is about to send, and the replica that is to join."""
 
     __name__: str
 
@@ -240,7 +240,7 @@ def _block(brokers: BrokerFleet, ways: list[tuple[str, str]], duration_ms: float
 
 
 def may_lose(brokers: BrokerFleet, broker_id: int) -> bool:
-    """Whether other brokers have all records on this broker's disk, for partitions with several replicas."""
+    """Whether this broker may lose its disk without breaking the guarantee of a partition with several copies."""
     view = brokers.observation.view
     for where, history in view.histories.items():
         row = view.row(where)

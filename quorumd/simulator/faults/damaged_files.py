@@ -114,7 +114,7 @@ class DamagedFile:
         return CHECKPOINT_PATH, random.choice(CHECKPOINTS)
 
     def _segments(self, random: Random, machine: Machine) -> tuple[str, bytes | None]:
-        """Lose the first segment if no snapshot replaces it, or add one that no log can reach."""
+        """Lose the first segment if no snapshot replaces it; otherwise damage the checkpoint."""
         names = sorted(name for name in machine.disk.list_directory(PARTITION) if name.endswith(LOG_SUFFIX))
         has_snapshots = any(name.endswith(".checkpoint") for name in machine.disk.list_directory(PARTITION))
         if len(names) > 1 and not has_snapshots and int(names[1].removesuffix(LOG_SUFFIX)) > 0:

@@ -1,4 +1,4 @@
-"""Log directories that are corrupted, lost, or confused by operators."""
+"""Log directories that are corrupted or lost, or that operators mistake for others."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MAX_MISTAKE_MS = 5000.0
 class CorruptSegment:
     """A few bits of a sealed segment that is known to be committed are corrupted: the node must detect it.
 
-    Data not known to be committed (`replication-offset-checkpoint`) is left alone: there, damage cannot be
-    distinguished from the effects of a crash and is truncated. A majority of the voters keeps its data.
+    Data that is not known to be committed (`replication-offset-checkpoint`) is not corrupted: a node cannot
+    distinguish damage in it from the effects of a crash, and truncates it. A majority of the voters keeps its data.
     """
 
     name = "corrupt segment"

@@ -52,7 +52,7 @@ class FailedSync(RunningNodeFault):
 
 
 class FailedRead(RunningNodeFault):
-    """Some of the next reads of files fail; sometimes those of a new process, which recovers its log."""
+    """Some of the next reads of files fail, sometimes in a new process, which recovers its log."""
 
     name = "failed read"
 

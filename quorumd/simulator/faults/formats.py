@@ -45,7 +45,7 @@ class RepeatedFormat:
         machine = random.choice(_candidates(cluster))
         cluster.kill(machine.node_id)
         own = machine.disk.exchange(machine.disk.copy())
-        # Until then, the checkers must not hold the node responsible for the files on the disk.
+        # The checkers must not take the copy for the node's own files.
         after_sync, machine.disk.after_sync = machine.disk.after_sync, lambda _: None
         process = Process("format", machine.node_id, machine.incarnation)
         machine.disk.mount(process)

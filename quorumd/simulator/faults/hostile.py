@@ -1,9 +1,9 @@
-"""A stranger who knows everything about the quorum and sends forged requests of its peers.
+"""A stranger that knows everything about the quorum and forges requests of its peers.
 
-Only requests that must be harmless without authentication (docs/verification.md): with another cluster id; in an
-epoch that has a leader; in a newer epoch to a node whose leader is alive; from ids or directory ids that are not in
-the voter set; fetches in the name of voters without the token of the epoch; addresses of voters that do not respond;
-for unknown nodes; malformed.
+It sends only requests that must be harmless without authentication (docs/verification.md): requests with another
+cluster id, in an epoch that has a leader, in a newer epoch to a node whose leader is alive, or from ids or directory
+ids that are not in the voter set; fetches in the name of voters without the token of the epoch; addresses of voters
+that do not respond; requests about unknown nodes; malformed requests.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ VOTE_VERSION, BEGIN_VERSION, END_VERSION, FETCH_VERSION, SNAPSHOT_VERSION = 2, 1
 
 
 class Forged(NamedTuple):
+    """A forged request in one of its versions."""
+
     request: Message
     version: int
 
 
 class Knowledge(NamedTuple):
-    """The basis of a forged request: its receiver, the cluster id, the key in whose name it is, and the epoch."""
+    """The basis of a forged request: its receiver, the cluster id, the replica that it claims to come from, and the
+    epoch."""
 
     node: Node
     cluster_id: str | None
@@ -242,7 +245,7 @@ _ELECTORAL: tuple[_Forger, ...] = (_vote, _begin, _end)
 _IN_EPOCH_WITH_LEADER = _ELECTORAL
 """Rejected because the epoch has a leader or has ended."""
 _WITHOUT_AUTHORITY: tuple[_Forger, ...] = (_fetch, _fetch, _fetch, _snapshot, _update, _remove, _announce)
-"""Harmless because of the key in whose name they are."""
+"""Harmless because the replica in whose name they are sent is not a voter."""
 _WITHOUT_TOKEN: tuple[_Forger, ...] = (_fetch, _fetch, _snapshot, _redirect)
 """Harmless in the name of any voter without the token of the epoch, or with an address that does not respond."""
 _ANY: tuple[_Forger, ...] = (_vote, _begin, _end, _fetch, _snapshot, _update, _remove)

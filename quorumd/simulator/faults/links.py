@@ -202,7 +202,7 @@ def block_for_a_while(
 
 
 def block_for(cluster: Cluster, ways: list[tuple[str, str]], duration_ms: float) -> None:
-    """Block these paths for this long."""
+    """Block these paths for `duration_ms`."""
     network = cluster.network
     for way in ways:
         network.block(*way)

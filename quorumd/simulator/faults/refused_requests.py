@@ -1,6 +1,6 @@
-"""Clients and operators who send requests that must be refused: of voters, registrations, brokers, and in envelopes.
+"""Requests that must be refused: about voters, controllers and brokers, and in envelopes.
 
-None of them may have an effect, so every seed may include them, whatever else its operators do.
+None of them may have an effect, so that any seed may include them, whatever else its operators do.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from quorumd.simulator.workload.request_connection import RequestConnection
 
 HOST: Final = "10.0.2.2"
 UNKNOWN: Final = 950
-"""The id of a node, broker and controller that do not exist."""
+"""An id that no node, broker or controller has."""
 MAX_REQUESTS: Final = 6
 TIMEOUT_MS: Final = 500
 
@@ -217,7 +217,7 @@ def _of_broker(random: Random, node: Node) -> Refused:
 
 
 def _envelope(random: Random, node: Node) -> Refused:
-    """Wrap a request that may not be forwarded, or a damaged one."""
+    """Wrap a request that may not be forwarded, or that is damaged."""
     wrapped: Message = random.choice((ApiVersionsRequest("x", "1"), topics.CreateTopicsRequest()))
     if isinstance(wrapped, topics.CreateTopicsRequest):
         wrapped.topics = [topics.CreatableTopic(f"topic{number}", 1, 1) for number in range(3)]

@@ -28,6 +28,6 @@ class Unregistration:
 
 
 def _on_response(cluster: Cluster, message: Message | None) -> None:
-    """Count the response; controllers that have restarted meanwhile register again."""
+    """Require that images and records agree, whether or not the request succeeded."""
     del message
     require_recorded(cluster)

@@ -18,7 +18,7 @@ MAX_DELAY_TO_POWER_LOSS_MS = 300.0
 
 
 class CopiedSnapshots:
-    """The snapshots of one node are copied to another one, which is running or was down while the log grew. Soon
+    """The snapshots of one node are copied to another node, which is running or was down while the log grew. Soon
     afterwards the target loses power: by then its log may start at a copied snapshot, which it must have made durable
     itself."""
 

@@ -20,7 +20,7 @@ from quorumd.simulator.faults.base import undisturbed
 
 PARTITION = partition_directory(DATA_DIRECTORY)
 NEWER_VERSION_FRAMES = (b"\x01\x63\x00\x00", b"\x01\x04\x07\x00")
-"""A record of an unknown type, and one in an unknown version."""
+"""A record of an unknown type, and a record in an unknown version."""
 KNOWN = encode_record(ConfigRecord(32, "group", "name", "value"), 0)
 
 

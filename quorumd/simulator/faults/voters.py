@@ -97,8 +97,8 @@ class RaftVoterChange:
 
 
 class RemovalWithoutMajority:
-    """As many voters as tolerable become unreachable, and before the leader detects that, an operator removes another
-    one: the reachable voters would no longer be a majority."""
+    """As many voters as the quorum tolerates become unreachable. Before the leader detects that, an operator removes
+    another voter, after which the reachable voters would not be a majority."""
 
     name = "removal without majority"
 

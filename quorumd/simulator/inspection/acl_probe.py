@@ -7,7 +7,7 @@ from quorumd.simulator.cluster import Machine
 
 
 class AclProbe:
-    """Only reads nodes, and does not affect a run."""
+    """Passes the ACL index of a node to its checker. Only reads nodes, and does not affect a run."""
 
     def __init__(self) -> None:
         self._checker = AclIndexHasEveryAcl()
@@ -19,8 +19,7 @@ class AclProbe:
         if node is None:
             return
         image = node.state_machine.image
-        # Every change of the image changes its hash, so an index that a rollback has missed is found at the latest
-        # then.
+        # Every change of the image changes its hash, so that an index that a rollback has missed is found at once.
         seen = machine.incarnation, image.hash
         if self._seen.get(machine.node_id) != seen:
             self._seen[machine.node_id] = seen

@@ -13,7 +13,7 @@ RECORD_COSTS = 4.0
 """Allowance for the records of the whole log, since a snapshot may have to be loaded first, while the node serves
 requests in between."""
 MAX_GAP_MS = 50.0
-"""A node without an event for a longer time may be paused: the rest of the time does not count."""
+"""Longest time between two events that counts as waiting: a node without events may be paused."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Backlog:
 
 
 class ApplyProbe:
-    """A running node applies the records that it knows to be committed soon. Only reads nodes, and does not affect a
+    """A running node soon applies the records that it knows to be committed. Only reads nodes, and does not affect a
     run."""
 
     invariant = "committed records are applied soon"
@@ -56,8 +56,8 @@ class ApplyProbe:
         if known.waited_ms > self._limit_ms(committed):
             raise InvariantViolation(
                 self.invariant,
-                f"node {machine.node_id} has applied the records below {applied}, and knows for "
-                f"{known.waited_ms:.0f} ms that those below {known.end_offset} are committed",
+                f"node {machine.node_id} has applied the records below {applied}, and has known for "
+                f"{known.waited_ms:.0f} ms that the records below {known.end_offset} are committed",
             )
 
     def _limit_ms(self, records: int) -> float:

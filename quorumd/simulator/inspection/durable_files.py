@@ -12,14 +12,14 @@ MAX_BYTES = 1 << 16
 
 
 class DurableFiles:
-    """The watched small files of one disk; `synced` is its `SimulatedDisk.after_sync`.
+    """The watched small files of one disk, whose `SimulatedDisk.after_sync` is `synced`.
 
-    A sync of a file changes only the content of that inode, and the durable inode of a name changes only with a sync
-    of a directory, a crash, or a removal: after other syncs there is nothing to read.
+    A sync of a file changes only the content of its inode. The durable inode of a name changes only with a sync of a
+    directory, a crash, or a removal. After other syncs there is nothing to read.
     """
 
     def __init__(self, disk: SimulatedDisk, paths: Mapping[str, Callable[[bytes], None]]) -> None:
-        """`paths`: callbacks by path, called with every new content once it survives every crash."""
+        """`paths` has a callback per path, which is called with every new content once it survives every crash."""
         self._disk = disk
         self._callbacks = paths
         self._contents: dict[str, bytes] = {}

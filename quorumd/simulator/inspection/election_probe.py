@@ -11,14 +11,15 @@ from quorumd.simulator.cluster import Cluster, Machine
 
 @dataclass(slots=True)
 class Allegiance:
-    """The state of a node that its last events have left unchanged since `since_ms`."""
+    """The state of a node, unchanged since `since_ms`."""
 
     incarnation: int
     role: Role
     epoch: int
     leader_id: int
     is_loyal: bool
-    """Whether it leads, or follows a leader that has served a fetch within the fetch timeout: it denies pre-votes."""
+    """Whether it leads, or follows a leader that has served a fetch within the fetch timeout, and so denies
+    pre-votes."""
     since_ms: float
 
 
@@ -61,7 +62,7 @@ class ElectionProbe:
             self._check(machine, before)
 
     def _check(self, candidate: Machine, before: Allegiance) -> None:
-        """The candidate has requested pre-votes since `before.since_ms`."""
+        """Check a candidate that has requested pre-votes since `before.since_ms`."""
         assert candidate.node is not None
         voters = candidate.node.engine.voters.current
         loyal = [

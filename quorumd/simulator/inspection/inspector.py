@@ -100,7 +100,7 @@ class _View:
         self._voters: VoterAssignment | None = None
         self._next_check_ms = inf
         self._silent = False
-        """Whether some voter has not fetched from this leader yet: each event may be its first fetch."""
+        """Whether a voter has not fetched from this leader yet, so that any event may be its first fetch."""
 
     def changes(self, node: Node, now_ms: float) -> int:
         """Return the aspects that changed since the last observation, 0 if none. Called after every event of the
@@ -191,7 +191,7 @@ class _View:
 
 
 class Inspector:
-    """All checkers of one simulation, and their observations."""
+    """Passes the observations of one simulation to all checkers."""
 
     def __init__(self, configured_voters: tuple[int, ...] = ()) -> None:
         self._disks: dict[int, DurableLog] = {}
@@ -203,7 +203,7 @@ class Inspector:
         self.administration = AdministratorsAreObeyed()
         self.reads = ReadsAreCommitted(CommittedState(self.committed))
         self._voter_changes = AcknowledgedVoterChangesAreCommitted(self.committed)
-        # The committed log comes first: other checkers compare with it.
+        # The committed log comes before the checkers that compare with it.
         self.checkers: list[Checker] = [
             self.leaders,
             RecoveryKeepsDurable(),

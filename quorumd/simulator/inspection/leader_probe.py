@@ -19,14 +19,14 @@ Healthy = tuple[tuple[int, int], ...]
 
 class LeaderProbe:
     """A majority of voters that run without a pause and reach each other elects a leader within the same bound as a
-    cluster without faults (`StableLeadership`), whatever befalls the other nodes. Not checked with links or disks
+    cluster without faults (`StableLeadership`), whatever faults the other nodes have. Not checked with links or disks
     that are often as slow as an election timeout, or once voters may have changed. Only reads nodes."""
 
     invariant = "a majority without faults elects a leader"
 
     def __init__(self, cluster: Cluster) -> None:
         self.elections = 0
-        """The number of times that such a majority was without a leader for a while, and found one."""
+        """The number of times that such a majority elected a leader after it was without one for a while."""
         self._cluster = cluster
         self._is_checked = _is_prompt(cluster.options)
         self._next_check_ms = 0.0
@@ -66,8 +66,8 @@ class LeaderProbe:
         return TIMEOUTS_WITHOUT_LEADER * timeouts_ms + REPLAYS_WITHOUT_LEADER * replay_ms
 
     def _largest_group(self) -> list[Machine]:
-        """Return voters that run and reach each other: of those with blocked paths, the ones with the most are left
-        out first."""
+        """Return voters that run and reach each other. The voters with the most blocked paths are left out first,
+        until no path between the others is blocked."""
         cluster = self._cluster
         group = [cluster.machines[n] for n in cluster.voters if self._is_awake(cluster.machines[n])]
         blocked = [set(path) for path in cluster.network.blocked_paths()]

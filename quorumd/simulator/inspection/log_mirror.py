@@ -14,7 +14,7 @@ from quorumd.simulator.environment.stored_file import StoredFile
 
 
 class Batch(NamedTuple):
-    """One RecordBatch of a log: offsets of its header, `data` all of its bytes."""
+    """One record batch of a log: fields of its header, and all of its bytes."""
 
     base_offset: int
     end_offset: int
@@ -53,15 +53,16 @@ class LogMirror:
         start_offset: int = 0,
         committed: Sequence[Batch] = (),
     ) -> LogChange:
-        """Update the mirror through `read(offset, limit)`, `SegmentedLog.read`.
+        """Update the mirror with `read(offset, limit)`, which is `SegmentedLog.read`.
 
-        A log that starts at `start_offset` starts with a snapshot; the mirror, which is of the whole log, has the
-        `committed` batches that it replaces. Raises ValueError if the snapshot does not end where one of them does.
+        A log that starts above offset 0 starts with a snapshot. The mirror covers the whole log, and takes the
+        batches that the snapshot replaces from `committed`. Raises ValueError if no committed batch ends at
+        `start_offset`.
         """
         batches = self.batches
         removed: list[Batch] = []
         appended: list[Batch] = []
-        # One read confirms the last batch and returns those after it.
+        # One read confirms the last batch and returns the batches after it.
         data = b""
         while batches and batches[-1].base_offset >= start_offset:
             last = batches[-1]
@@ -84,7 +85,7 @@ class LogMirror:
 
     def _begin_with(self, start_offset: int, committed: Sequence[Batch]) -> tuple[list[Batch], list[Batch]]:
         """Start with the committed batches below `start_offset`; return the removed batches, newest first, and the
-        new ones."""
+        new batches."""
         count = batches_below(committed, start_offset)
         if count == 0 or committed[count - 1].end_offset != start_offset:
             raise ValueError(f"the log starts at {start_offset}, where no committed batch ends")

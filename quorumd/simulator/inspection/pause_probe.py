@@ -1,4 +1,4 @@
-"""Checks that a node resumed after a pause reads its pending input before it gives up its leader."""
+"""Checks that a node that resumes after a pause reads its pending input before it gives up its leader."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster, Machine
 
 MIN_UNREAD_MS = 20.0
-"""Minimum age of unread data from which it is concluded that it arrived during the pause."""
+"""Unread data that is older counts as having arrived during a pause."""
 
 
 class Following(NamedTuple):
-    """A follower at the last observation."""
+    """The state of a node at its last observation."""
 
     incarnation: int
     role: Role

@@ -21,7 +21,7 @@ class ReadinessProbe:
         self._checker = checker
         self._next_ms = 0.0
         self._resumed_ms: dict[int, float] = {}
-        """By node: the end of its last pause of half a fetch timeout or longer."""
+        """The end of each node's last pause of more than half a fetch timeout."""
 
     def look(self) -> None:
         """Check the nodes after an event. Raises InvariantViolation."""
@@ -56,8 +56,8 @@ class ReadinessProbe:
                 self._resumed_ms[machine.node_id] = process.busy_until_ms
 
     def _has_read_old_fetches(self, machine: Machine, fetch_timeout_ms: float) -> bool:
-        """Whether a leader may count fetches that were waiting during its pause as contact, until a fetch timeout
-        later."""
+        """Whether a leader resumed within the last fetch timeout, and may count fetches that waited during its pause
+        as contact."""
         resumed_ms = self._resumed_ms.get(machine.node_id, -inf)
         return self._cluster.heap.now_ms - resumed_ms <= TOLERANCE * fetch_timeout_ms
 
@@ -103,7 +103,7 @@ class ReadinessProbe:
         )
 
     def _committed_voters(self) -> tuple[ReplicaKey, ...]:
-        """Return the committed voters, as known to the newest leader."""
+        """Return the committed voters that the newest leader knows."""
         leaders = [m.node for m in self._cluster.running() if m.node is not None and not m.starting]
         newest = max((n.engine for n in leaders if n.engine.is_leader), key=lambda e: e.epoch, default=None)
         if newest is None or newest.high_watermark < 0:

@@ -14,7 +14,7 @@ from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.stream import Side
 
-SPOKEN: Final = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+SUPPORTED_VERSIONS: Final = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 VOTE: Final = int(ApiKey.VOTE).to_bytes(2)
 FETCHES: Final = (int(ApiKey.FETCH_QUORUM_RECORDS).to_bytes(2), int(ApiKey.FETCH).to_bytes(2))
 
@@ -24,8 +24,8 @@ VoteRequested = tuple[int, int, ReplicaKey]
 
 class WireChecks:
     """A replica grants one vote per epoch, whatever it has saved (Raft paper 5.2). A client gets the result of a
-    linearizable read only if a majority of the voters sent fetches to one of them after the request (Raft thesis 6.4,
-    hole 30)."""
+    linearizable read only if some voter and those that sent it a fetch after the request are a majority (Raft thesis
+    6.4, hole 30)."""
 
     one_vote = "a replica grants one vote per epoch"
     confirmed = "a read is confirmed by fetches sent after it"
@@ -40,7 +40,7 @@ class WireChecks:
         """Requests for votes without a response, by connection and correlation id."""
         self._granted: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._fetched_ms: dict[tuple[int, int], float] = {}
-        """When each node last sent a fetch to each other one."""
+        """When a node last sent a fetch to another node, by sender and receiver."""
 
     def written(self, side: Side, data: bytes) -> None:
         """Check data that a process writes to a connection. Raises InvariantViolation."""
@@ -76,7 +76,7 @@ class WireChecks:
             return
         frame = data[4 : 4 + int.from_bytes(data[:4])]
         try:
-            request = read_request(frame, SPOKEN)
+            request = read_request(frame, SUPPORTED_VERSIONS)
         except QuorumdError:
             return
         message: Any = request.message
@@ -88,7 +88,7 @@ class WireChecks:
                     self._pending.setdefault(side, {})[frame[4:8]] = requested
 
     def _responded(self, side: Side, data: bytes) -> None:
-        """Check the responses in data of a node to requests for its vote."""
+        """Check the responses to requests for a vote in data that the voter writes."""
         pending, position = self._pending[side.far], 0
         while position + 8 <= len(data):
             end = position + 4 + int.from_bytes(data[position : position + 4])

@@ -1,4 +1,4 @@
-"""Requests of every kind of client through every node once faults have ended: ACLs decide them as granted."""
+"""Requests of every client through every node once faults have ended, which nodes must decide as granted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class LastRights:
 
 
 def difference(check: Callable[[], None]) -> str:
-    """The violation that a check raises, "" if it holds: a node may still apply the last committed records."""
+    """Return the violation that a check raises, "" if it passes. A violation may be temporary, while a node applies
+    the last committed records."""
     try:
         check()
     except InvariantViolation as violation:

@@ -1,4 +1,4 @@
-"""Reads through every node once faults have ended: nodes report what administrators have set."""
+"""Reads through every node once faults have ended, which must return what administrators have set."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ EXPECTED: Final = (
     ErrorCode.INVALID_TOPIC,
     ErrorCode.INVALID_REQUEST,
 )
-"""Operators also request topics with invalid names."""
+"""The results that a resource may have. Topics may be deleted, and operators also request topics with invalid
+names."""
 
 
 def require_credentials(cluster: Cluster) -> None:

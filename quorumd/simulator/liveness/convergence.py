@@ -29,8 +29,8 @@ GRACE_MS = 100.0
 
 
 def sealed_segments(cluster: Cluster) -> dict[tuple[int, int], int]:
-    """Return the end of the sealed segments of each running process by node and incarnation, without those whose disk
-    lags."""
+    """Return the end of the sealed segments of each running process, by node and incarnation. A process whose disk
+    has not written them yet is left out."""
     return {
         (machine.node_id, machine.incarnation): sealed
         for machine in cluster.running()
@@ -158,7 +158,7 @@ class LastVoterChange:
 
 
 class Handover:
-    """The handover from a removed leader to its successor, until the former leader follows that."""
+    """The handover from a removed leader to its successor, until the former leader follows the successor."""
 
     invariant = "a removed leader follows its successor"
 
@@ -179,14 +179,14 @@ class Handover:
         elif self._next_ms is None:
             self._next_ms = now if self._has_next() else None
         else:
-            # Its requests back off the longer there is no leader.
+            # The former leader retries at longer intervals the longer there is no leader.
             patience_ms = 2.0 * (self._next_ms - self._ended_ms) + GRACE_MS
             limit_ms = patience_ms + self._cluster.options.election_timeout_ms / 2
             if now - self._next_ms > limit_ms:
                 raise InvariantViolation(
                     self.invariant,
                     f"node {former.node_id} led epoch {self._epoch} until it was removed from the voters; it does "
-                    f"not know its successor {now - self._next_ms:.0f} ms after that was elected",
+                    f"not know its successor {now - self._next_ms:.0f} ms after the election",
                 )
 
     def _follows(self, former: Machine) -> bool:

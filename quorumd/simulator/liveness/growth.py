@@ -21,7 +21,7 @@ SEGMENT, SNAPSHOT, BUILDING, PART = ".log", ".checkpoint", ".building", ".part"
 DISK_IS_BOUNDED: Final = "snapshots are built and the log is cut"
 MEMORY_IS_BOUNDED: Final = "an idle leader keeps few objects"
 MAX_OBJECTS: Final = 64
-"""The limit of a collection, such as the APIs that a connection supports."""
+"""Limit for collections of a constant size, such as the APIs that a connection supports."""
 MAX_OBJECTS_PER_HOST: Final = 8
 LOG_PATHS: Final = ("node.log", "node.engine")
 PACKAGES: Final = ("quorumd.node.", "quorumd.raft.", "quorumd.log.", "quorumd.protocol.connection")
@@ -33,7 +33,8 @@ class Excess(NamedTuple):
 
     text: str
     subject: int
-    """The newest snapshot, or the oldest file: the next one is another excess of a log that keeps growing."""
+    """The offset of the newest snapshot or of the oldest file. An excess with another subject is a new one, of a log
+    that keeps growing."""
 
 
 def require_bounded_disks(

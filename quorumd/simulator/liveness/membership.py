@@ -54,7 +54,7 @@ def without_vote(cluster: Cluster, core: list[int]) -> str:
 
 
 def require_recorded(cluster: Cluster) -> None:
-    """Require that the registered controllers of every image are those of its records. Raises InvariantViolation."""
+    """Require that every image has the registered controllers of its records. Raises InvariantViolation."""
     for machine, node in _running(cluster, [machine.node_id for machine in cluster.running()]):
         known = _registered(node)
         has = {number: each.incarnation_id for number, each in node.state_machine.image.controllers.items()}

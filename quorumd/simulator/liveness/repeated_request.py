@@ -1,4 +1,4 @@
-"""A request to one node that is repeated until its response is the expected one."""
+"""Requests to one node that are repeated until the response is as expected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ RETRY_MS: Final = 500.0
 
 
 class RepeatedRequests:
-    """Sends requests from `host` once faults have ended. Raises InvariantViolation of `invariant`."""
+    """Sends requests once faults have ended, and raises InvariantViolation if the response is not as expected in
+    time."""
 
     def __init__(self, cluster: Cluster, invariant: str, run_until: Callable[[float], None]) -> None:
         self._cluster = cluster
@@ -36,7 +37,7 @@ class RepeatedRequests:
         version: int,
         missing: Callable[[Message, float], str],
     ) -> None:
-        """Require a response for which `missing(response, requested_ms)` is ""."""
+        """Require a response for which `missing(response, requested_ms)` returns "". Raises InvariantViolation."""
         heap = self._cluster.heap
         deadline_ms, next_ms = heap.now_ms + WITHIN_MS, heap.now_ms
         self._missing = "no response"

@@ -10,18 +10,20 @@ from quorumd.simulator.checkers.elections import RESIGNATION_FETCH_TIMEOUTS
 from quorumd.simulator.cluster import Cluster, Machine
 
 TIMEOUTS_WITHOUT_LEADER = 12.0
-"""In election timeouts; allows for split votes and backoff."""
+"""Longest time without a leader, in sums of an election timeout and a fetch timeout; allows for split votes and
+backoff."""
 REPLAYS_WITHOUT_LEADER = 2.0
-"""A node that still catches up after its start does not campaign."""
+"""Additional time, in replays of the whole log: a node that still catches up after its start does not campaign."""
 
 
 class LeaderTenure(NamedTuple):
-    """A leader elected without faults. `is_newest`: no node had a later epoch at that time."""
+    """The tenure of a leader that was elected without faults."""
 
     node_id: int
     epoch: int
     since_ms: float
     is_newest: bool
+    """Whether no node had a later epoch at the time of the election."""
     ended_ms: float = inf
 
 
@@ -38,8 +40,8 @@ class StableLeadership:
         options = cluster.options
         records = max((machine.mirror.batches[-1].end_offset for machine in self._core if machine.mirror.batches),
                       default=0)  # fmt: skip
-        # A node that was just booted may be busy with its start, a paused one resumes later, one whose disk stalls
-        # cannot save a vote.
+        # A node that was just booted may be busy with its start, a paused node resumes later, and a node whose disk
+        # stalls cannot save a vote.
         awake_ms = [machine.process.busy_until_ms for machine in self._core if machine.process is not None]
         awake_ms += [machine.disk.busy_until_ms for machine in self._core]
         self._deadline_ms = (
@@ -62,7 +64,7 @@ class StableLeadership:
         now = cluster.heap.now_ms
         if cluster.voters_changed or self._current_incarnations() != self._incarnations:
             return  # A changed voter set or a restart is a reason for another leader.
-        self._see_term_end(now)
+        self._note_tenure_end(now)
         for machine in self._core:
             node = machine.node
             if node is not None and _leads(machine) and node.engine.epoch not in self._epochs_led:
@@ -72,12 +74,12 @@ class StableLeadership:
                 self.elects, f"none of nodes {[m.node_id for m in self._core]} has led for {now:.0f} ms"
             )
 
-    def _see_term_end(self, now: float) -> None:
-        term = self._tenure
-        if term is not None and term.ended_ms == inf:
-            machine = self._cluster.machines[term.node_id]
-            if not _leads(machine) or machine.node is None or machine.node.engine.epoch != term.epoch:
-                self._tenure = term._replace(ended_ms=now)
+    def _note_tenure_end(self, now: float) -> None:
+        tenure = self._tenure
+        if tenure is not None and tenure.ended_ms == inf:
+            machine = self._cluster.machines[tenure.node_id]
+            if not _leads(machine) or machine.node is None or machine.node.engine.epoch != tenure.epoch:
+                self._tenure = tenure._replace(ended_ms=now)
 
     def _on_elected(self, machine: Machine, epoch: int, now: float) -> None:
         self._epochs_led.add(epoch)

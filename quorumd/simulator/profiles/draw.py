@@ -139,7 +139,7 @@ class _Sampler:
         )
 
     def features(self, profile: Profile, without: FeatureOptions) -> FeatureOptions:
-        """Draw feature options, from a separate stream; `without`: those of a seed that draws none."""
+        """Draw feature options, from a separate stream; return `without` if the seed draws none."""
         random = self._random
         if random.random() >= profile.features:
             return without

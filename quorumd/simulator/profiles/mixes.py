@@ -1,4 +1,4 @@
-"""Mixes of profiles: the faults of all of them, and each group of ranges from one of them.
+"""Mixes of profiles, with the faults of all of them and each group of ranges from one of them.
 
 Plain swarm draws most options within wide ranges, so that it rarely reaches the situations for which a profile was
 made: frequent voter changes on disks that are replaced, small snapshots in a cluster with brokers, several operators
@@ -84,9 +84,9 @@ def draw_profile(random: Random, base: Profile) -> Profile:
 
 
 def mixed(random: Random, base: Profile, chosen: Sequence[Profile]) -> Profile:
-    """Mix profiles. Ranges that none of them narrows are those of `base`.
+    """Mix profiles. A range that none of them narrows is taken from `base`.
 
-    With brokers, the load is that of a profile with brokers: their sessions must survive it.
+    With brokers, the load is taken from a profile with brokers, whose sessions survive it.
     """
     has_brokers = any(profile.brokers != (0,) for profile in chosen)
     changes: dict[str, Any] = {}

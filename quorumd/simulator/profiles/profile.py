@@ -18,7 +18,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Ranges of the options of a seed. Times in milliseconds, sizes in bytes."""
+    """Ranges of the options of a seed. Times are in milliseconds, sizes in bytes."""
 
     name: str
     description: str
@@ -26,7 +26,7 @@ class Profile:
     faults: tuple[str, ...] = FAULT_NAMES
     """The possible faults."""
     fault_share: Range = (0.1, 0.9)
-    """Probability that a seed uses each of them."""
+    """Probability that a seed uses each of the possible faults."""
     rare_faults: tuple[str, ...] = ()
     """Further possible faults."""
     rare_share: float = 0.0
@@ -52,36 +52,37 @@ class Profile:
     think_ms: Range = (3.0, 40.0)
     """Minimum pause of clients; the maximum is a multiple of it."""
     kept_records: float = 0.3
-    """Share of seeds with opaque records."""
+    """Share of seeds with kept records (`workload.kept_records`)."""
     kept_records_ms: Range = (30.0, 1000.0)
-    """Mean time between two batches of opaque records."""
+    """Mean time between two batches of kept records."""
     kept_records_at_once: int = 4
     configs: float = 0.3
     """Share of seeds with an administrator of configs."""
     configs_ms: Range = (20.0, 500.0)
-    """Mean time between two of that administrator's requests."""
+    """Mean time between two requests of the administrator of configs."""
     access: float = 0.0
     """Share of seeds with an authorizer, an administrator of access and clients without rights of their own."""
     access_ms: Range = (20.0, 500.0)
-    """Mean time between two requests of each."""
+    """Mean time between two requests of the administrator of access, and of each of these clients."""
     reads: float = 0.0
     """Share of seeds with a client that reads topics, brokers, features and the quorum."""
     reads_ms: Range = (10.0, 300.0)
-    """Mean time between two of that client's requests."""
+    """Mean time between two requests of the reading client."""
     consumers: float = 0.0
     """Share of seeds with a consumer of the metadata log."""
     consumer_ms: Range = (5.0, 200.0)
-    """Mean time between two of its fetches."""
+    """Mean time between two fetches of the consumer."""
     features: float = 0.2
     """Share of seeds with drawn initial feature levels."""
     credentials: float = 0.1
     """Share of seeds that are formatted with SCRAM credentials."""
     feature_changes: float = 0.6
-    """Share of these seeds that change the levels."""
+    """Share of the seeds with drawn feature levels that change the levels."""
     feature_changes_ms: Range = (100.0, 2000.0)
     """Mean time between two requests for other levels."""
     old_brokers: float = 0.5
-    """Share of brokers in such a seed that initially support only its initial metadata version."""
+    """Share of brokers, in seeds with drawn feature levels, that at first support only the initial metadata
+    version."""
     registrations: float = 0.0
     """Share of seeds in which nodes register as controllers."""
     auto_join: float = 0.0
@@ -99,7 +100,7 @@ class Profile:
     brokers: tuple[int, ...] = (0,)
     """Number of brokers."""
     broker_nodes: tuple[tuple[int, int], ...] = ((0, 0),)
-    """Number of nodes that are only brokers, and of voters that are brokers too. Not with models of brokers."""
+    """Number of nodes that are only brokers, and of voters that are brokers too; not used with models of brokers."""
     broker_faults: tuple[str, ...] = BROKER_FAULT_NAMES
     """The possible faults of brokers."""
     broker_session_ms: Range = (300.0, 3000.0)
@@ -131,13 +132,13 @@ class Profile:
     moves_ms: Range = (50.0, 1000.0)
     """Mean time between two requests to move replicas of broker nodes with several directories."""
     moves_share: float = 0.5
-    """Share of the seeds with several directories that have such requests."""
+    """Share of the seeds with several directories per broker node in which replicas move."""
     operators: tuple[str, ...] = ()
     """The possible operators, in addition to the administrator."""
     operator_share: float = 1.0
-    """Probability that a seed has each of them, and that ELR is switched."""
+    """Probability that a seed has each of the possible operators, and that ELR is switched."""
     operator_ms: Range = (50.0, 1500.0)
-    """Mean time between two requests of each."""
+    """Mean time between two requests of each operator."""
     elr_switches_ms: Range | None = None
     """Mean time between two requests to switch ELR on or off; None for never."""
     alter_partition_versions: tuple[int, ...] = (3,)

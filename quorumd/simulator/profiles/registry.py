@@ -1,4 +1,4 @@
-"""All profiles by name: one for everything, the others for one subject each."""
+"""All profiles by name. One of them mixes everything; the others concentrate on one subject each."""
 
 from __future__ import annotations
 

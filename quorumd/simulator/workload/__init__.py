@@ -8,19 +8,19 @@ value is written once. A client has at most one call in progress.
     list_requests         requests and responses of lists
     request_connection    a client's connection
     client                a client: its operations, timeouts and retries
-    request_loop          a client that sends one request at a time: the base of the next ones
+    request_loop          base class of clients that send one request at a time
     cluster_reader        reads the cluster
-    cluster_reads         draws its requests
+    cluster_reads         draws the requests of the cluster reader
     log_consumer          fetches the metadata log
     config_administrator  changes configs
     odd_configs           draws changes of any config to any value, most of them invalid
-    access_client         changes ACLs, quotas and credentials, and has only the rights granted
-    access_requests       draws its requests
-    kept_records          opaque records like those of stock controllers
-    kept_records_writer   lets leaders write them
+    access_client         an administrator of ACLs, quotas and credentials, and clients with only the rights granted
+    access_requests       draws the requests of both
+    kept_records          records like a stock controller's, which quorumd stores as written
+    kept_records_writer   lets leaders write kept records
     feature_operator      requests feature levels
     feature_options       the initial levels and the request rate
-    background            all clients besides those of registers and lists
+    background            all clients except the clients of registers and lists
     history               all operations, and their check
 """
 

@@ -25,8 +25,8 @@ _Request = tuple[Message, int, Callable[[Message], None]]
 
 
 class AccessWorkload:
-    """The administrator and the clients. Each sends one request at a time to a random node, at a mean interval of
-    `interval_ms` until `stop`. Reports requests and responses to `checker`."""
+    """The administrator and its clients. Each sends one request at a time to a random node, at a mean interval of
+    `interval_ms`, until `stop`. Requests and responses are reported to `checker`."""
 
     def __init__(
         self, cluster: Cluster, random: Random, interval_ms: float, checker: AccessIsAsGranted

@@ -1,4 +1,4 @@
-"""The requests of the administrator of access and of its clients."""
+"""The requests of the administrator of ACLs, quotas and credentials, and of its clients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLIENTS: Final = (("User:amy", "10.0.10.1"), ("User:amy", "10.0.11.1"), ("User:b
 """Principals, and the hosts from which they connect."""
 HOSTS: Final = ("*", "*", "*", "10.0.10.1", "10.0.11.1", "10.0.10.0/24")
 GENERATION_MS: Final = 3000.0
-"""The interval at which names of topics and groups change, like those of `ConfigAdministrator`."""
+"""The interval at which names of topics and groups change, like the names of `ConfigAdministrator`."""
 TIMEOUT_MS: Final = 2000
 CONFIGS: Final = {
     TOPIC: (int(ConfigResourceType.TOPIC), "flush.ms"),
@@ -80,7 +80,7 @@ class AccessRequests:
         return f"a{int(now_ms / GENERATION_MS)}.{self._random.randrange(2)}"
 
     def change(self, known: Sequence[Entry], now_ms: float) -> tuple[Message, int]:
-        """Draw a request of the administrator; `known`: the ACLs it has requested."""
+        """Draw a request of the administrator; `known` are the ACLs that it has requested."""
         kinds = (self._create, self._delete, self._quota, self._credential, self._describe)
         (draw,) = self._random.choices(kinds, (8, 4, 2, 2, 3))
         return draw(known, now_ms)
@@ -182,11 +182,11 @@ LISTS: Final[tuple[tuple[Message, int], ...]] = (
     (DescribeClientQuotasRequest([ComponentData("user", 2, None)], False), 1),
     (DescribeUserScramCredentialsRequest(None), 0),
 )
-"""The requests for everything that an administrator of access sets."""
+"""The requests that list everything that the administrator sets."""
 
 
 def access_request(question: Question) -> tuple[Message, int]:
-    """Return the request of a client that requires the right in question, and its version."""
+    """Return the request of a client that needs the right in question, and the version of the request."""
     kind, operation, name = question.kind, question.operation, question.name
     if kind == CLUSTER:
         return _cluster_request(operation)

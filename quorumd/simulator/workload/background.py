@@ -1,5 +1,4 @@
-"""The clients other than those of registers and lists: administrators of configs and features, and writers and
-readers of metadata."""
+"""All clients except the clients of registers and lists: administrators, and writers and readers of metadata."""
 
 from __future__ import annotations
 

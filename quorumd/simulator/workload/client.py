@@ -128,7 +128,7 @@ class SimulatedClient:
             self._next()
 
     def _request(self, operation: Operation) -> tuple[Message, int]:
-        """The request of an operation, and its version."""
+        """Return the request of an operation, and its version."""
         if operation.kind == "read":
             return read_request(operation.key), DESCRIBE_VERSION
         if operation.kind == "append":

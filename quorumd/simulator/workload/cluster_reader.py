@@ -31,7 +31,7 @@ class ClusterReader(RequestLoop):
         self._checker = checker
 
     def draw(self) -> Drawn:
-        """Draw a read, and the node that it goes to."""
+        """Draw a read, and the node that serves it."""
         read = self._reads.next()
         drawn = self._random.choice(list(self._cluster.machines.values()))
         machine = self._deposed_leader() or drawn

@@ -24,7 +24,7 @@ UNKNOWN: Final = ("unknown", "not valid!", "")
 """Names of topics that do not exist."""
 MAX_PARTITION: Final = 3
 EVERYTHING_SHARE: Final = 0.5
-"""Share of requests for everything, which find the most."""
+"""Share of requests for everything, which detect the most violations."""
 
 
 class Read(NamedTuple):
@@ -35,7 +35,7 @@ class Read(NamedTuple):
 
 
 class ClusterReads:
-    """Draws requests. `topics()`: the names and ids of the topics that have existed."""
+    """Draws requests. `topics()` returns the names and ids of all topics that have ever existed."""
 
     def __init__(self, random: Random, topics: Callable[[], list[tuple[str, str]]]) -> None:
         self._random = random
@@ -65,7 +65,7 @@ class ClusterReads:
         return self._random.randint(max(lowest, request.MIN_VERSION), request.MAX_VERSION)
 
     def _names(self) -> list[str]:
-        """Draw names of topics, known and unknown ones."""
+        """Draw names of known and unknown topics."""
         known = sorted({name for name, _ in self._topics()})
         return [
             self._random.choice((*known, *known, *UNKNOWN)) for _ in range(self._random.choice((1, 2, 3)))

@@ -1,4 +1,4 @@
-"""An administrator who sets, replaces and deletes configs, and describes them."""
+"""An administrator that sets, replaces, deletes and describes configs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from quorumd.simulator.workload.request_loop import Drawn, RequestLoop
 HOST: Final = "10.0.7.1"
 NAME: Final = "config administrator"
 GENERATION_MS: Final = 3000.0
-"""Names of groups and subscriptions change at this interval: a request without a response may still take effect,
-which makes later reads of the same config less telling."""
+"""Interval at which names of groups and subscriptions change: after a request without a response, later reads of the
+same config prove less, since the request may still take effect."""
 DESCRIBE_VERSION: Final = 4
 LIST_CONFIGS: Final = {"metrics": "m{}", "match": "client_id=m{}"}
 """List configs of client metrics, and their items."""
@@ -102,7 +102,7 @@ class ConfigAdministrator(RequestLoop):
         return describe_request(list(wanted)), DESCRIBE_VERSION
 
     def _alter(self) -> tuple[Message, int]:
-        """Change one or two configs of one or two resources; at times an invalid change, or a validation only."""
+        """Change one or two configs of one or two resources; sometimes in an invalid way, or only to validate."""
         random, wire = self._random, changes
         resources = []
         for resource in (
@@ -138,7 +138,7 @@ class ConfigAdministrator(RequestLoop):
         return changes.AlterableConfig(name, APPEND, added)
 
     def _alter_any(self) -> tuple[Message, int]:
-        """Change any configs of any resources to any values: most are refused, and a refused one must not change."""
+        """Change any configs of any resources to any values: most changes are refused, and must have no effect."""
         random, wire = self._random, changes
         resources = [
             wire.AlterConfigsResource(
@@ -175,7 +175,7 @@ class ConfigAdministrator(RequestLoop):
 
 
 def describe_request(resources: Sequence[Resource]) -> DescribeConfigsRequest:
-    """Request all configs of these resources, with the values behind them."""
+    """Build a request for all configs of these resources, with their synonyms."""
     return DescribeConfigsRequest(
         [DescribeConfigsResource(*resource, None) for resource in resources], include_synonyms=True
     )

@@ -31,8 +31,8 @@ WALL_MS: Final = 1_600_000_000_000
 
 
 class FeatureOperator(RequestLoop):
-    """Requests levels, valid and invalid ones, from random nodes: for the features named in `changed`, or for all.
-    Reports requests and responses to `checker`."""
+    """Requests valid and invalid levels from random nodes, for the features named in `changed`, or for all if it is
+    empty. Reports requests and responses to `checker`."""
 
     def __init__(
         self,

@@ -24,15 +24,18 @@ WALL_MS: Final = 1_600_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FeatureOptions:
-    """`levels`: initial levels, empty for the default; `changes_ms`: mean time between two requests for other levels,
-    0 for none; `old_brokers`: number of brokers that initially support no higher levels than these; `changed`: the
-    features that are changed, empty for all; `credentials`: SCRAM credentials in the syntax of `format`."""
+    """The initial features and credentials of a cluster, and the changes of features."""
 
     levels: Mapping[str, int] = field(default_factory=dict)
+    """The initial levels, empty for the default."""
     changes_ms: float = 0.0
+    """Mean time between two requests for other levels; 0 for none."""
     old_brokers: float = 0.0
+    """Share of brokers that at first support no higher metadata version than the initial one."""
     changed: tuple[str, ...] = ()
+    """The features that are changed, empty for all."""
     credentials: tuple[str, ...] = ()
+    """SCRAM credentials in the syntax of `format --add-scram`."""
 
     def bootstrap(self) -> bytes | None:
         """Return the `bootstrap.checkpoint` that `format` writes."""
@@ -49,7 +52,7 @@ class FeatureOptions:
         return [parse_credential(each, _salt) for each in self.credentials]
 
     def ranges(self, is_old: bool) -> tuple[SupportedFeature, ...]:
-        """Return the levels that a broker supports: all, or those up to the initial levels."""
+        """Return the levels that a broker supports; an old one supports metadata versions up to the initial one."""
         if not is_old or not self.levels:
             return SUPPORTED_FEATURES
         return tuple(

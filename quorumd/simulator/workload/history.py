@@ -11,7 +11,7 @@ from quorumd.simulator.checkers.linearizability import Operation, check_register
 LAST_OPERATIONS = 12
 """Number of operations shown of a history that is not linearizable."""
 LIST_PREFIX = "list."
-"""Prefix of the keys of lists; all others are registers."""
+"""Prefix of the keys of lists; all other keys are registers."""
 
 
 class History:
@@ -21,7 +21,7 @@ class History:
     def __init__(self, acknowledged: Callable[[str], None], read: Callable[[str], None]) -> None:
         self.operations: list[Operation] = []
         self.acknowledged_writes = 0
-        """The acknowledged appends among the writes."""
+        """The number of acknowledged writes and appends."""
         self.acknowledged_appends = 0
         self.completed_reads = 0
         self.repeated_appends = 0

@@ -1,6 +1,6 @@
-"""Opaque records (`quorumd.controller.opaque_records`), as Kafka's controllers write them.
+"""Records that quorumd stores as written (`quorumd.controller.opaque_records`), as Kafka's controllers write them.
 
-They use few keys, so that values are replaced and removed.
+They have few keys, so that records are replaced and removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNKNOWN_TAG = 9
 
 
 def draw_kept_record(random: Random, kept: Iterable[bytes]) -> bytes:
-    """Draw the frame of a record that is valid after the records `kept`."""
+    """Draw the frame of a record that is valid while the image has the records `kept`."""
     made = random.choice(_KINDS)(random)
     if isinstance(made, AccessControlEntryRecord) and random.random() < 0.5:
         # Omit the records of the administrator of access.
@@ -60,7 +60,7 @@ def _name(random: Random) -> str:
 
 
 def _acl(random: Random) -> Message:
-    # Kafka's controller creates an id for each.
+    # Kafka's controller creates an id for each ACL.
     return AccessControlEntryRecord(
         KafkaUuid(random.randbytes(16)), 2, _name(random), 3, f"User:{_name(random)}", "*", random.randrange(2, 14), 3
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Lets leaders write opaque records, like stock controllers."""
+"""Lets leaders write kept records, like stock controllers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KeptRecordsWriter:
 
     def _next_step(self) -> None:
         for machine in self._cluster.running():
-            # Run as the process: it may be busy, and the checkers observe it afterwards.
+            # Run in the process, which may be busy, and which the checkers observe afterwards.
             write = partial(self._write, machine)
             self._cluster.heap.call_later(0.0, write, b"kept records", machine.process)
         self.start()

@@ -1,6 +1,6 @@
 """Configs as lists: APPEND adds a value at the end, unless the list already has it (KIP-339).
 
-So an append is idempotent and can be retried if its outcome is unknown.
+Therefore an append is idempotent, and is retried while its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from quorumd.simulator.workload.register_requests import alter_request
 
 APPEND = 2
 GENERATION_MS = 2500.0
-"""A key is used for this long: short lists are fast to write, read and check."""
+"""Time for which a key is used: short lists are fast to write, read and check."""
 
 
 def append_request(key: str, value: str) -> IncrementalAlterConfigsRequest:

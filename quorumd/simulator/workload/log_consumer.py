@@ -1,5 +1,5 @@
-"""A consumer of the metadata log, like Kafka's tools: it follows the leader with long polls, and sometimes sends an
-odd fetch."""
+"""A consumer of the metadata log, like Kafka's tools, which follows the leader with long polls. Some of its fetches
+are unusual or invalid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST: Final = "10.0.8.2"
 NAME: Final = "log consumer"
 MAX_WAIT_MS: Final = 500
 ODD_SHARE: Final = 0.15
-"""Share of fetches from another place or another partition."""
+"""Share of unusual or invalid fetches: other offsets, epochs, partitions, topics or clusters."""
 
 
 class LogConsumer(RequestLoop):
@@ -38,7 +38,7 @@ class LogConsumer(RequestLoop):
         self._leader_id = -1
 
     def draw(self) -> Drawn:
-        """Draw a fetch of the next records, or an odd one."""
+        """Draw a fetch of the next records, or an unusual one."""
         random, machines = self._random, self._cluster.machines
         version = random.randint(RAFT_FETCH_VERSION, wire.FetchRequest.MAX_VERSION)
         partition = wire.FetchPartition(METADATA_PARTITION, -1, self._offset, partition_max_bytes=0)
@@ -87,7 +87,7 @@ class LogConsumer(RequestLoop):
         if part.current_leader is not None:
             self._leader_id = part.current_leader.leader_id
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # As a consumer with auto.offset.reset: the log starts later, or its end is not known yet.
+            # Like a consumer with auto.offset.reset: the log starts later, or its end is not known yet.
             self._offset = max(0, part.log_start_offset)
         elif not part.error_code:
             self._offset = self._checker.received(

@@ -18,7 +18,8 @@ from quorumd.protocol.messages.incremental_alter_configs_request import Alterabl
 from quorumd.simulator.checkers.administration import BROKER, CLIENT_METRICS, GROUP, LISTS, TOPIC, Resource
 
 PARTITION_CONFIGS: Final = (MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION)
-"""Configs that change partitions, which are left to the operators of clusters with brokers."""
+"""Configs that change partitions. Here they get only invalid values; operators of clusters with brokers set valid
+ones."""
 NAMES: Final = {
     TOPIC: tuple(name for name in TOPIC_CONFIGS if name not in PARTITION_CONFIGS),
     BROKER: (*list(BROKER_CONFIGS)[:3], CORDONED_LOG_DIRS),
@@ -81,7 +82,7 @@ class OddConfigs:
         name = random.choice(NAMES.get(kind, NAMES[GROUP]))
         value = random.choice(random.choice((NUMBERS, NUMBERS, DECIMALS, TEXTS)))
         if name in LISTS:
-            # The model of administrators follows the items that are added one by one.
+            # The administrators' model covers only items that are added and removed one by one.
             return AlterableConfig(
                 name, random.choice((ConfigOperation.APPEND, ConfigOperation.DELETE)), None
             )

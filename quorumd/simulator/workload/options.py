@@ -11,7 +11,7 @@ class WorkloadOptions:
 
     clients: int = 3
     readers: int = 0
-    """Number of clients that only read: a write that waits for its commit delays later reads of its client, which
+    """Number of clients that only read. A write delays the later reads of its client until it is committed, which
     could hide stale reads."""
     keys: int = 2
     """Number of keys of each kind."""
@@ -22,7 +22,7 @@ class WorkloadOptions:
     longest_padding: int = 0
     """Maximum padding of register values: only writes of several sectors can be torn."""
     think_ms: tuple[float, float] = (5.0, 80.0)
-    """Maximum pause between two operations of a client."""
+    """Shortest and longest pause between two operations of a client."""
     timeout_ms: float = 3000.0
     """A client without a response gives up after this time and tries another node."""
     append_attempts: int = 3

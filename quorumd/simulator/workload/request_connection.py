@@ -13,7 +13,7 @@ class Call(Protocol):
     """The callback of a client's request."""
 
     def __call__(self, message: Message | None) -> None:
-        """Handle the response, None if there will be none."""
+        """Handle the response, None if no response will arrive."""
 
 
 class RequestConnection:

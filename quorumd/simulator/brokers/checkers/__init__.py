@@ -1,4 +1,4 @@
-"""Invariants of brokers and their records, one class each; `base` has the observations they receive.
+"""Invariants of brokers and their records, one class each; `base` lists the observations that they receive.
 
 metadata        partitions and brokers in the committed metadata, and every change of them
 placement       placement of new topics
@@ -102,5 +102,5 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
 
 
 def all_checkers() -> list[BrokerChecker]:
-    """Create one checker per invariant, those of the committed metadata first: the others depend on it."""
+    """Create one checker per invariant, beginning with the committed metadata, on which the others depend."""
     return [checker() for checker in _CHECKERS]

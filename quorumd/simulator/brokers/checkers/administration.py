@@ -1,6 +1,6 @@
-"""Invariants of what operators request: topics created and deleted, configs, and elections.
+"""Invariants of topics and elections that operators request.
 
-Each is checked against the request and the committed records, without the controller's code.
+They are checked against requests and committed records, without the controller's code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
 
 
 class _Creation(NamedTuple):
-    """A topic as it was created: replicas by partition, and its configs."""
+    """The replicas of each partition, and the configs, with which a topic was created."""
 
     topic_id: KafkaUuid
     replicas: dict[int, tuple[int, ...]]
@@ -62,7 +62,8 @@ class RequestedTopicsAreCreated(BrokerChecker):
         self._new: dict[KafkaUuid, tuple[str, _Creation]] = {}
         self._known: set[KafkaUuid] = set()
         self._sent = SentRequests[dict[str, int]]()
-        """Each request with the number of creations of its names before; -1 for a topic that exists."""
+        """Each request, with the number of topics created under each of its names before it was sent, -1 for a name
+        in use."""
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
         if not isinstance(request, CreateTopicsRequest):
@@ -130,7 +131,7 @@ class RequestedTopicsAreCreated(BrokerChecker):
 
 
 def _problem(view: ClusterView, request: CreateTopicsRequest, topic: CreatableTopic) -> str:
-    """Describe why the topic is invalid whatever the state of the cluster, "" if it is not."""
+    """Describe why the topic is invalid in any state of the cluster, "" if it is valid."""
     replicas = [each.broker_ids for each in topic.assignments]
     numbers = sorted(each.partition_index for each in topic.assignments)
     defaults = topic.num_partitions == USE_DEFAULT and topic.replication_factor == USE_DEFAULT
@@ -152,8 +153,8 @@ def _problem(view: ClusterView, request: CreateTopicsRequest, topic: CreatableTo
 
 
 class OnlyRequestedTopicsAreDeleted(BrokerChecker):
-    """A topic is deleted only if a request named it, by name or by id; a topic reported as deleted is gone, and one
-    reported as unknown was at some time absent since the request."""
+    """A topic is deleted only if a request named it, by name or by id. A topic that is reported as deleted is gone,
+    and a topic that is reported as unknown did not exist at some time since the request."""
 
     invariant = "topics are deleted as requested"
 
@@ -161,7 +162,7 @@ class OnlyRequestedTopicsAreDeleted(BrokerChecker):
         self._requested: set[str | KafkaUuid] = set()
         self._names: dict[KafkaUuid, str] = {}
         self._sent = SentRequests[dict[str, KafkaUuid]]()
-        """Each request with the ids that its topics had then, by name."""
+        """Each request, with the ids of all topics by name when it was sent."""
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
         if isinstance(request, DeleteTopicsRequest):
@@ -199,15 +200,15 @@ class OnlyRequestedTopicsAreDeleted(BrokerChecker):
 
 
 class ElectionRequestsTakeEffect(BrokerChecker):
-    """After a request for an election that succeeded or was not needed, the partition was at some time led by its
-    preferred leader, or after an unclean election by any replica. An unknown election type is refused."""
+    """Between a request for an election and its response without error, or with ELECTION_NOT_NEEDED, the partition
+    was led by its preferred leader, or in an unclean election by any replica. An unknown election type is refused."""
 
     invariant = "requested elections elect"
 
     def __init__(self) -> None:
         self._changes = 0
         self._ended: dict[tuple[PartitionId, int], int] = {}
-        """By partition and kind of election: the number of the change since which it was not fulfilled."""
+        """The number of the change that last ended the requested state, by partition and election type."""
         self._sent = SentRequests[int]()
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:

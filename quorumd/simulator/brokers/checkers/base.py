@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class BrokerChecker:
-    """An invariant. Its methods receive the observations of brokers and controllers; the defaults accept everything.
+    """An invariant. Its methods receive observations of brokers and controllers; the defaults accept everything.
 
     docs/decisions.md explains the properties (S1, X1, ...) and races (R1, ...) that docstrings name.
     """
@@ -43,7 +43,7 @@ class BrokerChecker:
         """Check a broker registration record; the rest of its batch may follow."""
 
     def fenced(self, view: ClusterView, broker: BrokerView, leader_epoch: int) -> None:
-        """Check a record of the leader of this epoch that fences a broker."""
+        """Check a record that fences a broker; `leader_epoch` is the epoch of the controller that wrote it."""
 
     def batch_committed(self, view: ClusterView, changed: Sequence[PartitionId]) -> None:
         """Check a complete batch; `changed` are its partitions, or all partitions if it changed brokers."""
@@ -91,16 +91,16 @@ class BrokerChecker:
     def offset_reported(
         self, view: ClusterView, group: str, where: PartitionId, offset: int, committed: int
     ) -> None:
-        """Check an offset of a group that a response confirms or returns; `committed` is the newest one that was
+        """Check an offset of a group that a response confirms or returns; `committed` is the newest offset that was
         committed before the request, -1 for none."""
 
     def late_commit(self, view: ClusterView, group: str, topic: str, number: int, error: ErrorCode) -> None:
-        """Check the response to a commit of a member that has a later epoch in the meantime."""
+        """Check the response to a commit with an epoch of the member that is no longer current."""
 
     def assigned(
         self, view: ClusterView, group: str, subscribed: Sequence[str], assigned: Sequence[PartitionId]
     ) -> None:
-        """Check the partitions that a member got; `subscribed`: the topics to which it subscribes."""
+        """Check the partitions assigned to a member that subscribes to these topics."""
 
     def producer_id_allocated(self, view: ClusterView, producer_id: int, epoch: int) -> None:
         """Check the id of a producer without transactions."""
@@ -139,8 +139,8 @@ class BrokerChecker:
 
 
 class SentRequests(Generic[T]):
-    """Requests that have no response yet, each with what a checker knew when it was sent. Identity distinguishes
-    them: equal requests may be sent."""
+    """Requests without a response, each with what the checker knew when it was sent. They are compared by identity,
+    since equal requests may be sent."""
 
     def __init__(self) -> None:
         self._sent: list[tuple[Message, T]] = []

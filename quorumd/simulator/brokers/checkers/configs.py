@@ -26,8 +26,8 @@ Wanted = dict[Resource, dict[str, str | None]]
 
 
 class ConfigRequestsTakeEffect(BrokerChecker):
-    """Since a request that was acknowledged, each of its configs had the requested value, or none if it was deleted.
-    No min.insync.replicas below 1 is acknowledged."""
+    """Each config of an acknowledged request had the requested value, or none if the request deletes it, at some time
+    since the request. No min.insync.replicas below 1 is acknowledged."""
 
     invariant = "acknowledged configs are set or deleted"
 
@@ -79,7 +79,7 @@ class ConfigRequestsTakeEffect(BrokerChecker):
                     )
 
     def _had(self, resource: Resource, name: str, value: str | None, since: int) -> bool:
-        """Whether the config had this value at some time after this change."""
+        """Whether the config had this value at some time after the change with number `since`."""
         held: str | None = None
         for number, changed in self._values.get((resource, name), ()):
             if number > since and value in (held, changed):
@@ -89,7 +89,7 @@ class ConfigRequestsTakeEffect(BrokerChecker):
 
 
 def _wanted(request: IncrementalAlterConfigsRequest | AlterConfigsRequest) -> Wanted:
-    """Return the configs that the request sets or deletes, without those of repeated resources."""
+    """Return the configs that the request sets or deletes; the last occurrence of a repeated resource counts."""
     wanted: Wanted = {}
     if not request.validate_only:
         for resource in request.resources:

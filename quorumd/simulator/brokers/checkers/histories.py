@@ -1,6 +1,6 @@
 """Invariants of the histories of producers and consumers.
 
-Those of committed records hold unless a fault exceeds what the protocol tolerates, like those of replicas.
+Invariants of committed records hold unless a fault exceeds what the protocol tolerates (`PartitionHistory.holds`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Committed(BrokerChecker):
         self._checked: dict[PartitionId, int] = {}
 
     def _new(self, view: ClusterView, where: PartitionId) -> Iterator[tuple[int, Record]]:
-        """The records of producers that were committed since the last call, with their offsets."""
+        """Iterate over the producers' records that were committed since the last call, with their offsets."""
         history, first = view.history(where), self._checked.get(where, 0)
         self._checked[where] = history.high_watermark
         for offset in range(first, history.high_watermark):
@@ -74,8 +74,8 @@ class CommittedRecordsWereProduced(_Committed):
 
 
 class ProducersAreNotRepeated(_Committed):
-    """The records of an idempotent producer are in order and not duplicated; those of other producers are not
-    duplicated, since each is sent once."""
+    """The records of an idempotent producer are in order and not duplicated. Other producers send each record once,
+    so their records are not duplicated either."""
 
     invariant = "a producer's records are not repeated or reordered"
 
@@ -141,8 +141,8 @@ class AllocatedProducerIdsAreUnique(BrokerChecker):
 
 
 class GroupOffsetsNeverGoBack(BrokerChecker):
-    """The members of a group commit increasing offsets, each from the one that the group had when the member took
-    over the partition. Thus no offset is lost, and no former owner commits."""
+    """The members of a group commit increasing offsets, beginning with the offset that the group had when the member
+    took over the partition. So a decrease means that an offset was lost, or that a former owner committed."""
 
     invariant = "the offsets of a group never go back"
 
@@ -184,7 +184,7 @@ class AssignedTopicsAreSubscribed(BrokerChecker):
 
 
 def topic_holds(view: ClusterView, topic: str) -> bool:
-    """Whether no record of an internal topic may be lost."""
+    """Whether the guarantees of all partitions of an internal topic hold."""
     found = view.image.topic_by_name(topic)
     return found is not None and all(
         view.history(PartitionId(found.id, number)).holds for number in found.partitions
@@ -192,7 +192,7 @@ def topic_holds(view: ClusterView, topic: str) -> bool:
 
 
 def _coordinator_holds(view: ClusterView, transactional_id: str) -> bool:
-    """Whether no record of the partition that coordinates a transactional id may be lost."""
+    """Whether the guarantees of the partition that coordinates a transactional id hold."""
     found = view.image.topic_by_name(TRANSACTIONS_TOPIC)
     if found is None:
         return True
@@ -201,11 +201,11 @@ def _coordinator_holds(view: ClusterView, transactional_id: str) -> bool:
 
 
 def require_atomic(view: ClusterView, visible: Container[int]) -> None:
-    """Require that a reader of everything that is committed saw all or nothing of each transaction, as its producer
+    """Require that a consumer of all committed records saw all or nothing of each transaction, as its producer
     expects. Raises InvariantViolation.
 
-    Transactions whose coordinator may have lost records are exempt: the decision to commit is recorded only there.
-    After its loss some partitions may have the marker of the commit and others that of an abort.
+    Transactions whose coordinator may have lost records are exempt: only the coordinator's partition has the decision
+    to commit. Without it some partitions may get a commit marker and others an abort marker.
     """
     stable = {
         value

@@ -1,5 +1,5 @@
-"""Conditions that brokers must reach once faults have ended. Each function describes what is missing, "" if nothing
-is.
+"""Conditions that brokers must reach once faults have ended. Each function describes why its condition is not met, ""
+if it is met.
 
 L1 and L2 (brokers run unfenced), L3 (proposals complete), L4 (brokers have the committed metadata), L5 (producers get
 responses), L6 (acknowledged records are replicated), L7 (reassignments complete).
@@ -55,7 +55,7 @@ def all_writes_resolved(view: ClusterView) -> str:
 
 
 def records_replicated(view: ClusterView) -> str:
-    """Describe a replica without every committed record. Leaderless partitions are left to `all_replicas_in_sync`."""
+    """Describe a replica that lacks committed records. `all_replicas_in_sync` checks leaderless partitions."""
     for where, history in view.histories.items():
         row = view.image.partition(where)
         if row is None or row.leader == NO_LEADER or not history.holds:
@@ -68,8 +68,8 @@ def records_replicated(view: ClusterView) -> str:
 
 
 def all_replicas_in_sync(view: ClusterView) -> str:
-    """Describe a partition whose replicas are not all in sync, or that has no leader although a replica may lead:
-    none may if all eligible replicas and the last known leader are lost."""
+    """Describe a partition whose replicas are not all in sync, or that has no leader although a replica may lead. No
+    replica may lead if all eligible replicas and the last known leader are lost."""
     for where in _partitions(view):
         row = view.image.partition(where)
         assert row is not None
@@ -91,7 +91,8 @@ def reassignments_completed(view: ClusterView) -> str:
 
 
 def preferred_leaders_elected(view: ClusterView) -> str:
-    """Describe a partition not led by its preferred leader, with leader balance and all replicas in sync."""
+    """Describe a partition that is not led by its preferred leader, although leaders are balanced and it is in
+    sync."""
     for where in _partitions(view) if view.is_balanced else ():
         row = view.image.partition(where)
         assert row is not None

@@ -20,8 +20,8 @@ def _rows(image: ClusterImage, changed: Iterable[PartitionId]) -> Iterable[tuple
 
 
 class IsrAndElrAreValid(BrokerChecker):
-    """ISR and ELR are disjoint subsets of the replicas, and the ELR is empty if the ISR is large enough, or, with ELR
-    disabled, not empty (S10)."""
+    """ISR and ELR are disjoint subsets of the replicas. The ELR is empty if the ISR has min.insync.replicas members,
+    or with ELR disabled any member (S10)."""
 
     invariant = "ISR and ELR are disjoint subsets of the replicas"
 
@@ -40,8 +40,8 @@ class IsrAndElrAreValid(BrokerChecker):
 
 
 class FencedBrokersAreNotInSync(BrokerChecker):
-    """Fenced brokers, and those whose controlled shutdown has moved all leaderships, are in no ISR. Without ELR the
-    last member stays (S11)."""
+    """Brokers that are fenced or in controlled shutdown are in no ISR, except for a shutdown in steps until it has
+    moved all leaderships. Without ELR the last member stays (S11)."""
 
     invariant = "no fenced broker is in an ISR"
 
@@ -91,8 +91,8 @@ class DroppedReplicasBumpLeaderEpoch(BrokerChecker):
 
 
 class LeadersAreInSync(BrokerChecker):
-    """A leader is active and in the ISR, or draining in steps. A leaderless partition has no replica in the ISR, or,
-    if that is empty, in the ELR that could lead (X5); if brokers are unfenced in steps, only for a short time."""
+    """A leader is in the ISR, and active or in a controlled shutdown in steps. A partition has a leader if a member
+    of its ISR, or of its ELR if the ISR is empty, could lead (X5); this is not checked if brokers change in steps."""
 
     invariant = "a leader is in the ISR, and exists if any replica is eligible"
 
@@ -191,7 +191,7 @@ class OnlyLeadersExpandIsr(BrokerChecker):
 
 
 class UncleanBrokersAreNotEligible(BrokerChecker):
-    """A replica that may have lost records is not eligible until its leader has seen that it has them (X8,
+    """A replica that may have lost records is not eligible until the leader knows that it has all of them (X8,
     KIP-966)."""
 
     invariant = "a broker back from an unclean shutdown is in no ISR or ELR and leads nothing"
@@ -256,7 +256,8 @@ class AddedReplicasAreInSync(BrokerChecker):
 
 
 class ReassignmentsKeepMinIsr(BrokerChecker):
-    """A change that drops replicas leaves min.insync.replicas of the remaining ones, or all, in sync (X10)."""
+    """A change that drops replicas leaves min.insync.replicas of the other replicas, or all of them, in sync
+    (X10)."""
 
     invariant = "a reassignment completes with min.insync.replicas in sync"
 
@@ -296,8 +297,8 @@ class BrokerEpochsIncrease(BrokerChecker):
 
 
 class BrokerEpochsAreOffsets(BrokerChecker):
-    """A broker that has read the metadata log up to its epoch has read its own registration and the changes that go
-    with it: then the controller considers it caught up (KIP-631)."""
+    """The controller considers a broker caught up that has read the metadata log up to its epoch (KIP-631). It must
+    then have read its own registration and the changes that go with it."""
 
     invariant = "a broker epoch is the offset of its registration record"
 
@@ -356,7 +357,7 @@ class UncleanElectionsAreReported(BrokerChecker):
 
 class LastKnownLeaderIsRecorded(BrokerChecker):
     """A partition whose ISR and ELR are lost records its last leader (S9, MinIsrRecoveryQuorum). The specification of
-    KIP-966 records min.insync.replicas of them; Kafka and quorumd record the last leader."""
+    KIP-966 records min.insync.replicas last known members; Kafka and quorumd record one, the last leader."""
 
     invariant = "a partition without eligible replicas records its last known leader"
 
@@ -377,9 +378,9 @@ class LastKnownLeaderIsRecorded(BrokerChecker):
 
 
 class LastKnownLeaderIsLastResort(BrokerChecker):
-    """The last known leader may lack records and is elected without consent of the topic: only by the batch that
-    removes the last eligible replicas, each by an unclean registration, an unregistration or a change of the replicas
-    in that batch (KIP-966)."""
+    """The last known leader may lack records, and is elected even if the topic does not allow unclean elections.
+    Therefore only a batch that removes the last eligible replicas elects it: each by its registration after an
+    unclean shutdown, its unregistration, or a change of the replicas (KIP-966)."""
 
     invariant = "the last known leader is elected only if no replica is eligible"
 

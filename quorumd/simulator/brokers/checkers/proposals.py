@@ -40,10 +40,11 @@ class _State(NamedTuple):
 
 
 class InvalidProposalsAreRefused(BrokerChecker):
-    """A leader gives a proposal up only after certain errors (races R6, R26).
+    """A request that is invalid both when it is sent and when its response arrives is refused. If the state did not
+    change in between, an invalid request gets the error of the first failing check, and a valid request succeeds.
 
-    A request that is invalid in the states before and after it is refused and, if these are equal, with the error of
-    the first failing check. A valid request succeeds."""
+    The error matters: a leader gives a proposal up only after certain errors (races R6, R26).
+    """
 
     invariant = "an invalid ISR change is refused with the right error"
 

@@ -22,15 +22,15 @@ NOT_REPORTED: Final = (MIGRATING, UNASSIGNED)
 
 class OnlyRequestedBrokersAreUnregistered(BrokerChecker):
     """A broker is unregistered only on request. If the response reports success, the incarnation that was registered
-    at the time of the request is gone; if it reports an unknown broker, at some time since then none was
-    registered."""
+    when the request was sent is gone. If it reports an unknown broker, the broker was not registered at some time
+    since then."""
 
     invariant = "brokers are unregistered as requested"
 
     def __init__(self) -> None:
         self._requested: set[int] = set()
         self._sent = SentRequests[int]()
-        """Each request with the broker epoch registered before, -1 without one."""
+        """Each request, with the broker epoch that was registered when it was sent, -1 without one."""
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
         if isinstance(request, UnregisterBrokerRequest):

@@ -38,7 +38,7 @@ class LeadersHaveCommittedRecords(BrokerChecker):
 
 
 class EligibleReplicasHaveCommittedRecords(BrokerChecker):
-    """Every member of ISR and ELR whose incarnation is the registered one (S2, LeaderCandidateCompleteness)."""
+    """Checks members of ISR and ELR whose registered incarnation is running (S2, LeaderCandidateCompleteness)."""
 
     invariant = "an eligible replica has every committed record"
 
@@ -105,7 +105,7 @@ class LeadersWaitForEligibleReplicas(BrokerChecker):
 
 
 class CommittedRecordsAgree(BrokerChecker):
-    """Each log is compared with the records at the time a high watermark first passed them (S5, LogMatching)."""
+    """Compares each log with the records over which a high watermark first advanced (S5, LogMatching)."""
 
     invariant = "logs agree below their high watermarks"
 
@@ -374,4 +374,4 @@ def _missing(log: object, consumed: Sequence[Record]) -> str:
             return f"its log ends at {len(records)}, and {len(consumed)} records are committed"
         if records[offset] != record:
             return f"it has {records[offset]} at {offset}, and committed is {record}"
-    return "it has more"
+    return "it has more records"

@@ -1,4 +1,4 @@
-"""Invariants of the controller's responses: they are committed, and ids are allocated once."""
+"""Invariants of the controller's responses, which report committed state only."""
 
 from __future__ import annotations
 
@@ -169,15 +169,15 @@ class ShutdownsAreKnownToFollowers(BrokerChecker):
 
 
 class SilentBrokersAreFenced(BrokerChecker):
-    """A controller that responds to heartbeats of other brokers without a gap fences a broker whose process has ended
-    within two session timeouts, unless a heartbeat of it may still arrive (KIP-631)."""
+    """A controller that responds to other brokers' heartbeats without a gap fences a broker within two session
+    timeouts after the end of its process, unless one of its heartbeats may still arrive (KIP-631)."""
 
     invariant = "a silent broker is fenced within two sessions"
 
     def __init__(self) -> None:
         self._epoch = -1
         self._since_ms = self._last_ms = 0.0
-        """First and last time of the leader's responses to heartbeats without a gap, by epoch."""
+        """Times of the first and the last of the current leader's responses to heartbeats without a gap."""
 
     def heartbeat_completed(
         self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
@@ -209,7 +209,7 @@ class ControlledShutdownProgresses(BrokerChecker):
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[int, int, int]] = {}
-        """By broker: its epoch, the partitions that it leads, and the number of ISRs with it."""
+        """The epoch of each broker, the number of partitions that it leads, and the number of ISRs with it."""
 
     def heartbeat_completed(
         self, view: ClusterView, broker: BrokerView, response: BrokerHeartbeatResponse
@@ -249,8 +249,8 @@ class ProducerIdsAreUnique(BrokerChecker):
 
 
 class LiveBrokersAreNotFenced(BrokerChecker):
-    """A leader waits a full session timeout after a heartbeat to which it responded, and after it was elected, as it
-    has not received heartbeats before. Its own pauses do not count (KIP-631)."""
+    """A leader fences a broker no earlier than a session timeout after the last heartbeat to which it responded, and
+    after its own election, since it received no heartbeats before. Its own pauses do not count (KIP-631)."""
 
     invariant = "a broker that sends heartbeats is not fenced"
 
@@ -297,8 +297,7 @@ class ReassignmentsCanBeReverted(BrokerChecker):
                 reported = refused.get((requested.name, wanted.partition_index))
                 if row is None or reported is None or wanted.replicas is None or not row.is_reassigning:
                     continue
-                # An original replica whose broker was unregistered is refused until it registers again, and one that
-                # is cordoned until it is uncordoned, as in Kafka.
+                # As in Kafka, a broker is refused as a replica while it is unregistered or cordoned.
                 refusable = unregistered | cordoned
                 if tuple(wanted.replicas) == row.original and refusable.isdisjoint(row.original):
                     raise self.violation(f"{requested.name}-{wanted.partition_index}, {row!r}: {reported!r}")
@@ -306,7 +305,7 @@ class ReassignmentsCanBeReverted(BrokerChecker):
 
 class MetadataResponsesAreCommitted(BrokerChecker):
     """Metadata responses, however large, were correct at some time: each partition appears once, in a committed
-    state, with existing brokers. Requests on one connection get their responses in order, an error immediately."""
+    state, with existing brokers. Without faults, every request on a connection gets its response."""
 
     invariant = "metadata responses have whole, committed topics"
 

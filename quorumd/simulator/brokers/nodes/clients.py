@@ -25,7 +25,7 @@ TIMEOUT_MS: Final = 1000.0
 BACKOFF_MS: Final = 30.0
 GROUP: Final = 0
 TRANSACTION: Final = 1
-"""Types of keys of coordinators."""
+"""Key types of FindCoordinator."""
 
 Done = Callable[[Any], None]
 """The callback of a request, with None if there is no response."""
@@ -41,7 +41,7 @@ class KnownPartition(NamedTuple):
 
 
 class BrokerClient:
-    """The requests of one client: at most one at a time to each broker and for each purpose."""
+    """Sends the requests of one client, at most one at a time per broker and purpose."""
 
     def __init__(self, name: str, host: str, cluster: Cluster, random: Random) -> None:
         self.name = name
@@ -71,7 +71,7 @@ class BrokerClient:
         timeout_ms: float = TIMEOUT_MS,
         purpose: str = "",
     ) -> None:
-        """Send a request to a broker, and call back once."""
+        """Send a request to a broker, and call back once with the response, None if there is none in time."""
         key = broker_id, purpose
         is_done = False
 
@@ -83,7 +83,7 @@ class BrokerClient:
             timer.cancel()
             if message is None:
                 self._links.pop(key).abandon()
-                # Not called from the connection that failed: the client may try again at once.
+                # Called outside the callback of the failed connection, since the client may retry at once.
                 self.later(0.0, partial(done, None))
             else:
                 done(message)
@@ -140,7 +140,7 @@ class BrokerClient:
                 self.partitions[id] = KnownPartition(id, topic.name, each.leader_id, each.leader_epoch)
 
     def led_partitions(self) -> list[KnownPartition]:
-        """The partitions that have a leader, as far as this client knows."""
+        """Return the partitions that have a leader, as far as this client knows."""
         return [each for each in self.partitions.values() if each.leader >= 0]
 
     # Coordinators

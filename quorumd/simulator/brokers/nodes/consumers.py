@@ -1,4 +1,4 @@
-"""A consumer that reads partitions from their start, of leaders or of replicas in its rack."""
+"""A consumer that reads partitions from their start, on leaders or on replicas in its rack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quorumd.simulator.brokers.options import BrokerOptions
 VERSIONS: Final = (13, 16, 17, 18)
 MAX_BYTES: Final = 4000
 UNBOUNDED: Final = 2**31 - 1
-"""The `max_bytes` of a consumer that reads to the end, however much there is."""
+"""The `max_bytes` of a consumer that reads partitions to their end."""
 PARTITIONS_AT_ONCE: Final = 4
 """The number of partitions that fill a response."""
 READ_COMMITTED: Final = 1
@@ -27,7 +27,7 @@ NO_SESSION: Final = -1
 
 
 class Consumer:
-    """Fetches from one broker after another, at most once at a time, until `running` is False."""
+    """Fetches from one broker after another, one request at a time, until `running` is False."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Consumer:
         self._rack = rack
         self._max_bytes = max_bytes
         self._preferred: dict[PartitionId, int] = {}
-        """Replicas that leaders have named."""
+        """The preferred read replicas that leaders have named."""
 
     def start(self) -> None:
         """Fetch after a random pause."""
@@ -120,7 +120,7 @@ class Consumer:
             self.start()
 
     def _reset(self, where: PartitionId, part: PartitionData) -> None:
-        # Only after records were deleted, or lost in an unclean election.
+        # This happens only after records were deleted, or lost in an unclean election.
         self._preferred.pop(where, None)
         self.positions.pop(where, None)
 

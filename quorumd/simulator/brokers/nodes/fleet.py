@@ -1,6 +1,6 @@
-"""The broker nodes of a simulation: their observation, and the clients of their brokers.
+"""The broker nodes of a simulation, their observation and their clients.
 
-Their machines are those of the cluster, so all faults of nodes apply to them.
+They run on machines of the cluster, so that all faults of nodes apply to them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Workload(Protocol):
 
 
 class BrokerNodes(BrokerPopulation):
-    """All nodes with the broker role. `look` checks one after each of its events."""
+    """All nodes with the broker role."""
 
     def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
         super().__init__(cluster, options, committed, cluster.broker_ids)
@@ -119,8 +119,8 @@ class BrokerNodes(BrokerPopulation):
                 continue
             replicas = replicas_of(self.observation.view, broker_id)
             if broker.partitions.directories.offline_ids or any(map(broker.partitions.is_offline, replicas)):
-                # A failed log directory is offline until the operator restarts the node, and a log that could not be
-                # created on a full disk for half a minute.
+                # The operator restarts the node: a failed log directory stays offline until then, and a log that
+                # could not be created on a full disk for half a minute.
                 self.cluster.kill(broker_id)
                 self.cluster.restart_later(broker_id)
 

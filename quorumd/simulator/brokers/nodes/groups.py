@@ -42,10 +42,10 @@ FETCH_VERSION: Final = 9
 CONSUMER_VERSION: Final = 1
 SUBSCRIBED: Final = ("a", "b", "c", "d", "e")
 REGEXES: Final = ("", "[a-c]", "^[c-e]$")
-"""The regular expressions of members; those without one subscribe to the names of `SUBSCRIBED`."""
+"""Regular expressions to which members subscribe. A member with "" subscribes to the names in `SUBSCRIBED`."""
 MAX_STEP: Final = 5
 LEAVES: Final = 0.02
-"""Share of heartbeats that a member skips by a pause longer than its session."""
+"""Share of heartbeats before which a member pauses for 1.5 session timeouts on average."""
 LATE_COMMITS: Final = 0.7
 """Share of new epochs of a member after which a late commit with its previous epoch arrives."""
 
@@ -109,8 +109,8 @@ class GroupMember(ABC):
 
         self.client.call(self.coordinator, request, version, responded, wait_ms, "group")
 
-    def lose(self, error: ErrorCode) -> None:
-        """Handle an error: give up the owned partitions."""
+    def rejoin(self, error: ErrorCode) -> None:
+        """Give up the owned partitions after an error, and join again."""
         self.positions.clear()
         if error not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED):
             self.member_id, self.epoch = "", -1
@@ -119,7 +119,7 @@ class GroupMember(ABC):
     # Offsets
 
     def fetch_offsets(self, owned: list[PartitionId], done: Callable[[], None]) -> None:
-        """Begin at the committed offsets."""
+        """Fetch the committed offsets of the owned partitions, and continue from them."""
         names = {each.topic: each.id.topic_id for each in self.client.partitions.values()}
         by_id = {topic_id: name for name, topic_id in names.items()}
         topics = [
@@ -133,7 +133,7 @@ class GroupMember(ABC):
         def fetched(response: Any) -> None:
             group = response.groups[0]
             if group.error_code:
-                self.lose(ErrorCode(group.error_code))
+                self.rejoin(ErrorCode(group.error_code))
                 return
             self.positions = {}
             for topic in group.topics:
@@ -147,7 +147,7 @@ class GroupMember(ABC):
         self.call(request, FETCH_VERSION, fetched)
 
     def commit(self, done: Callable[[], None]) -> None:
-        """Commit a later offset of every owned partition, if the group still considers this member its owner."""
+        """Commit a later offset for every owned partition."""
         by_id = {each.id: each.topic for each in self.client.partitions.values()}
         offered = {
             where: position + 1 + self.random.randrange(MAX_STEP)
@@ -170,7 +170,7 @@ class GroupMember(ABC):
             if failed is None or failed is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 done()
             else:
-                self.lose(failed)
+                self.rejoin(failed)
 
         self.call(request, COMMIT_VERSION, committed, self.options.write_timeout_ms + 300.0)
 
@@ -209,7 +209,7 @@ class GroupMember(ABC):
         )
         self.client.later(delay_ms, send)
 
-    def live(self) -> None:
+    def schedule_heartbeat(self) -> None:
         """Schedule the next heartbeat, possibly after a commit."""
         if not self.running:
             return
@@ -225,7 +225,7 @@ class GroupMember(ABC):
 
 
 def commit_errors(response: Message) -> dict[tuple[str, int], ErrorCode]:
-    """The errors of a response to OffsetCommit, by topic and partition."""
+    """Return the errors in a response to OffsetCommit, by topic and partition."""
     assert isinstance(response, OffsetCommitResponse)
     return {
         (topic.name, each.partition_index): ErrorCode(each.error_code)
@@ -251,7 +251,7 @@ class ClassicMember(GroupMember):
     def _joined(self, response: Any) -> None:
         self.member_id = response.member_id or self.member_id
         if response.error_code:
-            self.lose(ErrorCode(response.error_code))
+            self.rejoin(ErrorCode(response.error_code))
             return
         self.epoch = response.generation_id
         # No member of the previous generation may commit, whatever its id.
@@ -271,7 +271,7 @@ class ClassicMember(GroupMember):
 
     def _synced(self, response: Any) -> None:
         if response.error_code:
-            self.lose(ErrorCode(response.error_code))
+            self.rejoin(ErrorCode(response.error_code))
             return
         ids = {bytes(each.topic_id).hex(): each.topic_id for each in self.client.partitions}
         owned = [
@@ -280,7 +280,7 @@ class ClassicMember(GroupMember):
             if topic_id in ids
         ]
         self._recorder.counts["generations joined"] += 1
-        self.fetch_offsets(owned, self.live)
+        self.fetch_offsets(owned, self.schedule_heartbeat)
 
     def heartbeat(self) -> None:
         def responded(response: Any) -> None:
@@ -288,9 +288,9 @@ class ClassicMember(GroupMember):
                 self.positions.clear()
                 self.client.refresh(self.join)
             elif response.error_code:
-                self.lose(ErrorCode(response.error_code))
+                self.rejoin(ErrorCode(response.error_code))
             else:
-                self.live()
+                self.schedule_heartbeat()
 
         self.call(HeartbeatRequest(self.group, self.epoch, self.member_id), HEARTBEAT_VERSION, responded)
 
@@ -332,12 +332,12 @@ class ConsumerProtocolMember(GroupMember):
 
     def _responded(self, response: Any) -> None:
         if response.error_code:
-            self.lose(ErrorCode(response.error_code))
+            self.rejoin(ErrorCode(response.error_code))
             return
         self.epoch = response.member_epoch
         self.commit_late(is_same_member=True)
         if response.assignment is None:
-            self.live()
+            self.schedule_heartbeat()
             return
         assigned = [
             PartitionId(topic.topic_id, number)

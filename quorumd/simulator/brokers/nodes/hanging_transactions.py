@@ -1,7 +1,8 @@
 """An operator that aborts transactions which their coordinator has lost (KIP-664, `kafka-transactions abort`).
 
-An unclean election of a partition of __transaction_state may lose the record of an open transaction. No coordinator
-ends it then, and until an operator does, readers of committed transactions stop at its first record.
+An unclean election in a partition of __transaction_state may lose the record of an open transaction. Then no
+coordinator ends the transaction, and consumers with read_committed stop at its first record until an operator aborts
+it.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class HangingTransactions:
 
 
 def open_transactions(described: Responses) -> list[OpenTransaction]:
-    """The open transactions in responses to DescribeProducers."""
+    """Return the open transactions in responses to DescribeProducers."""
     return [
         OpenTransaction(
             broker_id,
@@ -141,7 +142,7 @@ def without_coordinator(found: Iterable[OpenTransaction], listed: Responses) -> 
 
 
 def abort_requests(hanging: Iterable[OpenTransaction]) -> dict[int, Message]:
-    """The requests that abort the transactions, by broker."""
+    """Build the requests that abort the transactions, by broker."""
     markers: dict[int, list[WritableTxnMarker]] = {}
     for each in hanging:
         topic = WritableTxnMarkerTopic(each.topic, [each.number])

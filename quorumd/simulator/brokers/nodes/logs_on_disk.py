@@ -22,8 +22,8 @@ _TOPIC_ID: Final = re.compile(r"topic_id: (\S+)")
 
 def logs_on_disk(machine: Machine, cache: BatchCache, view: ClusterView) -> dict[PartitionId, NodeLog]:
     """Return the logs of all partitions, each up to its first damaged batch. If a crash during a move has left two
-    logs of a partition, the one in the directory of the metadata counts; if only the future log is left, that one
-    counts."""
+    logs of a partition, the log in the directory that the metadata names counts. A future log counts if the partition
+    has no other log."""
     directories: dict[str, dict[str, bytes]] = {}
     for path, content in machine.disk.contents().items():
         directory, _, name = path.rpartition("/")
@@ -50,7 +50,7 @@ def _is_assigned(machine: Machine, view: ClusterView, where: PartitionId, direct
 
 
 def _partition(directory: str, files: Mapping[str, bytes], pattern: re.Pattern[str]) -> PartitionId | None:
-    """The partition of a directory whose name matches, None if the directory has just been created."""
+    """Return the partition of a directory, None if its name does not match or it has no partition.metadata yet."""
     number = pattern.fullmatch(directory.rpartition("/")[2])
     topic_id = _TOPIC_ID.search(files.get("partition.metadata", b"").decode("utf-8", "replace"))
     if number is None or topic_id is None:

@@ -26,12 +26,12 @@ GAP = Record(-1, -1)
 
 
 def encode_value(number: int, padding: int = 0) -> bytes:
-    """The value of a produced record."""
+    """Return the value of a produced record."""
     return number.to_bytes(VALUE_BYTES, "big") + bytes(padding)
 
 
 def decoded(data: bytes, batch: DataBatch) -> list[Record]:
-    """The records of a batch that is complete in `data`, one for each of its offsets."""
+    """Return the records of a batch that is complete in `data`, one per offset."""
     records = [GAP] * (batch.end_offset - batch.base_offset)
     payload = decompressed(data, batch)
     assert payload is not None
@@ -47,13 +47,13 @@ def decoded(data: bytes, batch: DataBatch) -> list[Record]:
 
 
 class BatchCache:
-    """A cache of decoded batches: all replicas of a partition have the same ones."""
+    """Decoded batches, which the replicas of a partition share."""
 
     def __init__(self) -> None:
         self._decoded: dict[tuple[int, int, int, int], list[Record]] = {}
 
     def records(self, data: bytes, batch: DataBatch) -> list[Record]:
-        """The records of a batch, see `decoded`."""
+        """Return the records of a batch, like `decoded`."""
         key = (batch.base_offset, batch.epoch, batch.crc, batch.size)
         found = self._decoded.get(key)
         if found is None:
@@ -62,7 +62,8 @@ class BatchCache:
 
 
 class NodeLog:
-    """A copy of the log of one replica: `records[offset]`, also of records that retention or compaction removed."""
+    """A copy of the log of one replica, with the records that retention or compaction removed. Satisfies
+    `ObservedLog`."""
 
     __slots__ = ("_cache", "epochs", "producers", "records")
 
@@ -79,7 +80,7 @@ class NodeLog:
     def refresh(self, log: PartitionLog, committed: Sequence[Record]) -> list[Record]:
         """Apply the changes of a log to the copy; return the records that were removed at its end.
 
-        `committed`: the records that were committed at offsets which have none in this log.
+        Offsets without a record in the log get the record in `committed`, the committed records of the partition.
         """
         records, end = self.records, log.end_offset
         removed = records[end:]
@@ -167,19 +168,19 @@ class NodeReplica:
 
     @property
     def durable_offset(self) -> int:
-        """The end of the records that must survive a power loss. After a move to another directory, these are the
-        records that either log had flushed, until the new log is flushed again: by then its directory is durable."""
+        """The end of the records that must survive a power loss. After a move to another directory it is the end that
+        `moved` has recorded, until the new log is flushed again and its directory is durable."""
         recovery_point = self.hosted.log.recovery_point
         if self._moved_at is not None and recovery_point <= self._moved_at[1]:
             return self._moved_at[0]
         return recovery_point
 
     def moved(self, cache: BatchCache, committed: Sequence[Record]) -> NodeLog:
-        """Read the log that has replaced the previous one; return the copy of that."""
+        """Copy the log that has replaced the previous log; return the copy of the previous log."""
         before, log = self.log, self.hosted.log
         flushed = self.read_from.recovery_point
-        # With `flush.messages`, records are acknowledged once they are flushed; otherwise those that the previous log
-        # flushed during the last flush of the new one may be lost.
+        # If records are acknowledged only once they are flushed, a move must keep all that the previous log had
+        # flushed. Otherwise it may lose records that the new log had not flushed.
         is_promised = log.settings.flush_messages == 1
         self._moved_at = flushed if is_promised else min(flushed, log.recovery_point), log.recovery_point
         self.log, self.read_from = NodeLog(cache), log
@@ -187,7 +188,7 @@ class NodeReplica:
         return before
 
     def truncated(self) -> None:
-        """Record that the log was truncated: flushed records of a log before a move no longer count."""
+        """Record that the log was truncated. The records that were flushed before a move no longer count."""
         self._moved_at = None
 
     def has_changed(self) -> bool:
@@ -205,7 +206,7 @@ class NodeReplica:
 
 
 class Advance:
-    """A high watermark at the time when it advanced. Satisfies `ObservedReplica`."""
+    """The state of a replica when it became leader or its high watermark advanced. Satisfies `ObservedReplica`."""
 
     __slots__ = (
         "high_watermark",
@@ -247,7 +248,7 @@ class Fetchers(Mapping[int, object]):
 
 
 class NodeBrokerView:
-    """A running broker. Satisfies `ObservedBroker`. `process`: (node id, incarnation)."""
+    """A running broker. Satisfies `ObservedBroker`."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

@@ -1,4 +1,4 @@
-"""Looks at the broker of a node after each of its events, and reports what has changed to the observation."""
+"""Compares the broker of a node with its last state after each event, and reports changes to the observation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BrokerProbe:
         running.look()
 
     def ended(self, machine: Machine, how: str) -> None:
-        """Compare the logs on the disk of a node whose process has ended with those that it had."""
+        """Compare the logs on the disk of a node whose process has ended with the logs that the process had."""
         running = self._running.pop(machine.node_id, None)
         seen = self._observation.view.brokers[machine.node_id]
         before = dict(seen.logs)
@@ -66,8 +66,8 @@ class BrokerProbe:
 
 
 def _check_durable(machine: Machine, replica: NodeReplica, found: NodeLog | None) -> None:
-    """Check that flushed records are on the disk, whatever ended the process, even during a move. After a failed sync
-    nothing is checked: the content of the disk is unknown."""
+    """Check that flushed records are on the disk, however the process ended, even during a move. After a failed sync
+    nothing is checked, since the content of the disk is unknown."""
     hosted, end_offset = replica.hosted, found.end_offset if found is not None else 0
     is_empty = hosted.log.start_offset == replica.durable_offset
     if not hosted.is_open or is_empty or machine.disk.syncs_failed:
@@ -228,7 +228,8 @@ class _RunningBroker:
             )
 
     def _drop_unused_logs(self) -> None:
-        """Drop the logs of the last process that were deleted, or are in a failed directory."""
+        """Drop the logs of the previous process that this one has not opened: they were deleted, or are in a failed
+        directory and count as lost."""
         seen = self._observation.view.brokers[self.view.id]
         unused, seen.logs = seen.logs, {}
         for where in unused:
@@ -236,7 +237,7 @@ class _RunningBroker:
                 self._observation.lost_log(self.view.id, seen.incarnation, where)
 
     def _forget(self, hosted: set[PartitionId]) -> None:
-        """Drop removed replicas, and those in a failed directory, whose records count as lost."""
+        """Drop replicas that were removed, or that are in a failed directory and count as lost."""
         seen = self._observation.view.brokers[self.view.id]
         for where in [where for where in self.view.replicas if where not in hosted]:
             replica = self.view.replicas.pop(where)

@@ -1,4 +1,4 @@
-"""The producers of a log by its batches alone: an oracle that shares no code with the producer state of brokers."""
+"""Derives the producers of a log from its batches alone; an oracle without code of the brokers' producer state."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ class ProducerBatch(NamedTuple):
 
 
 class KnownProducer(NamedTuple):
-    """One producer. `offset`: that of its newest batch or marker; `transaction`: the first offset of its open
-    transaction."""
+    """The state of one producer."""
 
     epoch: int
     last_sequence: int
     transaction: int
+    """The first offset of its open transaction, -1 without one."""
     offset: int
+    """The offset of its newest batch or marker."""
 
 
 class ProducerModel:
-    """The producers of one log. `newest` has them by id."""
+    """The producers of one log."""
 
     __slots__ = ("_batches", "newest", "transactions")
 
     def __init__(self) -> None:
         self.newest: dict[int, KnownProducer] = {}
+        """The state of each producer, by producer id."""
         self.transactions: list[tuple[int, int]] = []
-        """(first offset, offset of its marker) of every transaction that has ended since the log was loaded."""
+        """The first offset and the marker's offset of every transaction that has ended since the log was loaded."""
         self._batches: list[ProducerBatch] = []
 
     def add(self, batch: DataBatch) -> None:
@@ -93,7 +95,7 @@ class ProducerModel:
         self.newest[batch.producer_id] = KnownProducer(batch.epoch, sequence, transaction, batch.offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """The offset below which every transaction has a committed marker, at most the high watermark."""
+        """Return the offset below which every transaction has a committed marker, at most the high watermark."""
         unstable = [each.transaction for each in self.newest.values() if each.transaction != NONE]
         unstable += [first for first, marker in self.transactions if marker >= high_watermark]
         return min([high_watermark, *unstable])

@@ -1,4 +1,4 @@
-"""A producer: plain with acks 0, 1 or all, or idempotent, which repeats a batch until it has a final result."""
+"""A producer, either plain with acks 0, 1 or all, or idempotent, repeating each batch until its result is final."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RETRIABLE: Final = frozenset(
 
 
 class ProducerId(NamedTuple):
-    """An id and epoch from the cluster."""
+    """A producer id and epoch that the cluster has allocated; -1 before that."""
 
     id: int = -1
     epoch: int = -1
@@ -92,7 +92,7 @@ def encode_batch(
 class Producer:
     """Sends one batch after another to random partitions, until `running` is False.
 
-    A plain producer (`acks`) sends each batch once, to the leader that it knows.
+    A plain producer sends each batch once, to the leader that it knows.
     """
 
     def __init__(
@@ -177,15 +177,15 @@ class Producer:
             else:
                 self.recorder.unknown(batch.to.id, batch.values)
             if self._is_idempotent:
-                # Its sequence numbers have a gap now.
+                # The sequence numbers of this producer id have a gap now.
                 self._id = ProducerId()
             self.client.refresh(self.start)
             return
         self.client.refresh(lambda: self.client.later(BACKOFF_MS, partial(self._send, batch, attempt + 1)))
 
     def _change_epoch(self, batch: Batch) -> None:
-        """Number the next records from 0 in the next epoch, as after an error (KIP-360). Another copy of the batch,
-        of a request that timed out, arrives only later."""
+        """Number the next records from 0 in the next epoch, as after an error (KIP-360). A copy of the batch arrives
+        later, like a request that had timed out."""
         self._id = ProducerId(self._id.id, self._id.epoch + 1)
         self._sequences.clear()
         request = produce_request(batch, BY_ID, self._acks, int(self._options.write_timeout_ms))
@@ -205,7 +205,7 @@ class Producer:
 def produce_request(
     batch: Batch, version: int, acks: int, timeout_ms: int, transactional_id: str | None = None
 ) -> ProduceRequest:
-    """Encode a request for one batch."""
+    """Build the request for one batch."""
     data = PartitionProduceData(batch.to.id.number, batch.data)
     topic = TopicProduceData(batch.to.topic, batch.to.id.topic_id, [data])
     return ProduceRequest(transactional_id, acks, timeout_ms, [topic])
@@ -227,7 +227,7 @@ def send_late(
 
 
 def produce_error(response: Any) -> ErrorCode | None:
-    """The result of the only batch of a request, None without a response."""
+    """Return the result of the only batch of a request, None without a response."""
     if not isinstance(response, ProduceResponse):
         return None
     return ErrorCode(response.responses[0].partition_responses[0].error_code)

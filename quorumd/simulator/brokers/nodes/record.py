@@ -1,4 +1,4 @@
-"""Records what producers and consumers of broker nodes did, for the checkers."""
+"""Records the actions of the producers and consumers of broker nodes for the checkers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Recorder:
         return self._values
 
     def acknowledged(self, to: KnownPartition, values: Sequence[int]) -> None:
-        """Record a success with acks=all. A topic of the same name may have taken the place of the known one."""
+        """Record a success with acks=all. Another topic of the same name may have replaced the known one."""
         image = self.observation.view.image
         is_same = image.topic_ids.get(to.topic) == to.id.topic_id
         self._settle(to.id, values, Outcome.ACKNOWLEDGED if is_same else Outcome.UNKNOWN)
@@ -65,31 +65,32 @@ class Recorder:
         self.observation.read_committed(where, values)
 
     def offsets_requested(self, group: str, owned: Sequence[PartitionId]) -> Mapping[PartitionId, int]:
-        """Return the newest offsets that the group has committed, with a response."""
+        """Return the newest offsets of the group whose commits were acknowledged."""
         return {where: self._offsets[group, where] for where in owned if (group, where) in self._offsets}
 
     def offset_fetched(
         self, group: str, where: PartitionId, offset: int, committed: Mapping[PartitionId, int]
     ) -> None:
-        """Record a response; `committed`: the offsets that were committed when it was requested."""
+        """Record an offset in a response; `committed` has the offsets that were committed before the request."""
         self.counts["offsets fetched"] += 1
         self.observation.offset_reported(group, where, offset, committed.get(where, -1))
 
     def offset_committed(self, group: str, topic: str, where: PartitionId, offset: int) -> None:
-        """Record a successful commit. A topic of the same name may have taken the place of the known one."""
+        """Record a successful commit. Another topic of the same name may have replaced the known one."""
         self.counts["offsets committed"] += 1
         if self.observation.view.image.topic_ids.get(topic) == where.topic_id:
             self.observation.offset_reported(group, where, offset, self._offsets.get((group, where), -1))
             self._offsets[group, where] = offset
 
     def late_commit(self, group: str, topic: str, number: int, error: ErrorCode) -> None:
-        """Record the response to a commit of a member that has a later epoch in the meantime."""
+        """Record the response to a commit with an epoch of the member that is no longer current."""
         self.observation.late_commit(group, topic, number, error)
 
     def assigned(
         self, group: str, subscribed: Sequence[str], assigned: Sequence[PartitionId], *, by_regex: bool
     ) -> None:
-        """Record the partitions that a member of the consumer protocol got, and the topics to which it subscribes."""
+        """Record the partitions assigned to a member of the consumer protocol, and the topics to which it
+        subscribes."""
         self.counts["assignments received"] += 1
         self.counts["assignments by regular expression"] += by_regex and bool(assigned)
         self.observation.assigned(group, subscribed, assigned)

@@ -1,5 +1,5 @@
-"""Moves of replicas between the log directories of broker nodes (KIP-113): an operator that requests them
-continuously, and one that requires the last moves to complete, even after a power loss.
+"""Two operators that move replicas between the log directories of broker nodes (KIP-113): one during the run, and one
+whose moves must complete at the end of it, even after a power loss.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ CANCELLATIONS: Final = 0.3
 LONGEST_CANCELLED_MS: Final = 50.0
 """Longest time from the response to a request until its move is cancelled."""
 LAST_CANCELLATIONS: Final = 0.5
-"""Share of the brokers of which the last moves are cancelled."""
+"""Share of the brokers that begin other moves first, which the last moves cancel."""
 RECORD_CHECK_MS: Final = 0.5
 POWER_LOSSES: Final = 0.5
 """Share of the brokers that lose power once they have confirmed the last moves."""
 
 Targets = Mapping[PartitionId, str]
-"""Paths of log directories by replica."""
+"""The path of a log directory for each replica."""
 
 
 def move_request(view: ClusterView, targets: Targets) -> AlterReplicaLogDirsRequest:
-    """The request that moves replicas of one broker."""
+    """Build the request that moves replicas of one broker."""
     directories: dict[str, dict[str, list[int]]] = {}
     for where, path in targets.items():
         name = view.image.topics[where.topic_id].name
@@ -64,7 +64,7 @@ def move_request(view: ClusterView, targets: Targets) -> AlterReplicaLogDirsRequ
 
 
 def replicas_of(view: ClusterView, broker_id: int) -> list[PartitionId]:
-    """The replicas that the committed metadata places on a broker, by topic name and number."""
+    """Return the replicas that the committed metadata places on a broker, sorted by topic name and number."""
     return [
         PartitionId(topic_id, number)
         for _, topic_id in sorted(view.image.topic_ids.items())
@@ -76,7 +76,7 @@ def replicas_of(view: ClusterView, broker_id: int) -> list[PartitionId]:
 def recorded_paths(
     cluster: Cluster, view: ClusterView, broker_id: int, replicas: Iterable[PartitionId]
 ) -> Targets:
-    """The log directories that the committed metadata has for replicas of a broker."""
+    """Return the log directories that the committed metadata has for replicas of a broker."""
     paths = {directory: path for path, directory in cluster.machines[broker_id].log_directories.items()}
     found = {}
     for where in replicas:
@@ -137,7 +137,7 @@ class ReplicaMover:
         self._request(broker_id, targets, then)
 
     def _cancel(self, broker_id: int, origins: Targets) -> None:
-        """Request the previous directories: while the move is under way, or after it."""
+        """Move the replicas back, while the moves are under way or after they are complete."""
 
         def cancel() -> None:
             if self.running:
@@ -161,8 +161,8 @@ class ReplicaMover:
 
 
 class LastMoves:
-    """Moves every replica to a drawn directory of its broker. Some brokers lose power once they have confirmed that:
-    a confirmed move completes, whatever happens to the process."""
+    """Moves every replica to a drawn directory of its broker. Some brokers lose power once they have confirmed the
+    moves: a confirmed move completes, whatever happens to the process."""
 
     def __init__(self, client: BrokerClient, cluster: Cluster, view: ClusterView) -> None:
         self._client = client
@@ -172,7 +172,7 @@ class LastMoves:
         self._confirmed: dict[int, None] = {}
 
     def start(self) -> None:
-        """Request the moves from all brokers, from some of them after others that are cancelled."""
+        """Request the moves from all brokers; some brokers begin other moves first, which these cancel."""
         random = self._client.random
         for broker_id in self._cluster.broker_ids:
             paths = list(self._cluster.machines[broker_id].log_directories)
@@ -190,7 +190,8 @@ class LastMoves:
                 self._request(broker_id)
 
     def _begin_and_cancel(self, broker_id: int, targets: Targets) -> None:
-        """Cancel moves once the controller has recorded the directory of one, which may not be complete yet."""
+        """Begin moves, and cancel them by the last moves once the controller has recorded a new directory; the move
+        of its replica may not be complete by then."""
 
         def await_record(remaining_ms: float, response: Message | None = None) -> None:
             recorded = recorded_paths(self._cluster, self._view, broker_id, targets)

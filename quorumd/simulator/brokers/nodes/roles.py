@@ -25,23 +25,23 @@ LONGEST_MS: Final = (1 << 63) - 1
 
 
 def broker_ids(options: BrokerOptions) -> tuple[int, ...]:
-    """The ids of the nodes with the broker role: the first voters, then nodes without a vote."""
+    """Return the ids of the nodes with the broker role: the first voters, then nodes without a vote."""
     return (*range(1, options.combined + 1), *range(FIRST_BROKER, FIRST_BROKER + options.nodes))
 
 
 def log_directories(options: BrokerOptions) -> tuple[str, ...]:
-    """The log directories for partitions; the metadata log has a directory of its own."""
+    """Return the log directories for partitions; the metadata log has a directory of its own."""
     return tuple(f"/logs-{number + 1}" for number in range(options.log_directories))
 
 
 def client_address(node_id: int, host: str, port: int) -> tuple[str, int]:
-    """Return the address of the client listener of a node with the broker role; `port`: that of its quorum
+    """Return the address of the client listener of a node with the broker role; `port` is the port of its quorum
     listener."""
     return host, CLIENT_PORT if node_id < FIRST_BROKER else port
 
 
 def broker_role(node_id: int, host: str, port: int, options: BrokerOptions) -> BrokerRoleSettings:
-    """The role of a node at this address."""
+    """Return the settings of the broker role of a node at this address."""
     address = client_address(node_id, host, port)
     groups, transactions = _coordinators(options)
     settings = BrokerSettings(
@@ -56,7 +56,7 @@ def broker_role(node_id: int, host: str, port: int, options: BrokerOptions) -> B
         log_defaults={
             "segment.bytes": str(options.segment_bytes),
             "file.delete.delay.ms": "200",
-            # Wall clocks jump, so the timestamps of producers may be far from that of the broker.
+            # Wall clocks jump, so the timestamps of producers may be far from the broker's time.
             "message.timestamp.after.max.ms": str(LONGEST_MS),
             "retention.ms": "-1",
             "producer.id.expiration.ms": str(LONGEST_MS),

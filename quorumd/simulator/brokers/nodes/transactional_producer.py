@@ -170,7 +170,7 @@ class TransactionalProducer:
         return Batch(to, tuple(values), data)
 
     def _produce(self, index: int, attempt: int) -> None:
-        """Send the batches, one after the other."""
+        """Send the batches from `index` on, one after the other."""
         if index == len(self._batches):
             self._end()
             return
@@ -178,8 +178,8 @@ class TransactionalProducer:
         timeout_ms = int(self._options.write_timeout_ms)
         request = produce_request(batch, version, ALL, timeout_ms, self.client.name)
         if attempt == 1 and self._random.random() < CRASHES:
-            # The producer ends without a trace; the next one has the same transactional id. A request of the first
-            # one may arrive once the next one has begun.
+            # The producer crashes, and another with the same transactional id takes over. A request of the
+            # crashed producer may arrive after that.
             send_late(self.client, batch, request, version, self._random.random() * 2 * LATE_MS)
             self._forget(index)
             self._abandon(TransactionState.ABORTED)
@@ -226,7 +226,7 @@ class TransactionalProducer:
             self._transaction.state = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
             self._recorder.counts["transactions committed" if is_commit else "transactions aborted"] += 1
             if is_failed:
-                # Its sequence numbers have a gap now.
+                # The sequence numbers of this producer id have a gap now.
                 self._id = ProducerId()
             elif self._is_version_2:
                 self._use(ProducerId(response.producer_id, response.producer_epoch))

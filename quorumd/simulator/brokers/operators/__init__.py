@@ -1,11 +1,11 @@
-"""Operators in addition to the administrator: each sends requests of one subject, valid and invalid ones.
+"""Operators in addition to the administrator: each sends valid and invalid requests about one subject.
 
 operator          sends the requests of a source, one at a time, to random nodes
 topics            topics with manual assignments, many per request, some invalid; deletion by name and by id
-configs           min.insync.replicas and unclean.leader.election.enable, set and deleted
+configs           min.insync.replicas, unclean.leader.election.enable and retention.ms, set, deleted and replaced
 elections         preferred and unclean elections
 impolite_leaders  invalid AlterPartition requests
-unregistrations   unregistered brokers
+unregistrations   unregistration of brokers
 """
 
 from __future__ import annotations

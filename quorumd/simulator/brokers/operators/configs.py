@@ -1,4 +1,4 @@
-"""Requests for configs that change partitions: set, deleted and replaced, of topics, one broker or all brokers."""
+"""Requests that set, delete and replace configs of topics, of one broker or of all brokers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Resource = tuple[int, str]
 
 
 class ConfigRequests:
-    """`image()`: the committed metadata."""
+    """Builds requests for configs from the committed metadata, which `image()` returns."""
 
     def __init__(self, random: Random, image: Callable[[], ClusterImage], broker_ids: Sequence[int]) -> None:
         self._random = random
@@ -57,7 +57,7 @@ class ConfigRequests:
         """Draw different configs of a resource."""
         random = self._random
         names = [MIN_INSYNC_REPLICAS]
-        # With unclean elections everywhere, no record would be safe.
+        # Rarely for all topics: with unclean elections everywhere, no record would be safe.
         if resource[0] == ConfigResourceType.TOPIC or random.random() < 0.1:
             names.append(UNCLEAN_ELECTION)
         if resource[0] == ConfigResourceType.TOPIC:

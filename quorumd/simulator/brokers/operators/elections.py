@@ -1,4 +1,4 @@
-"""Requests for elections: of the preferred leader, or of any replica of a partition without a leader."""
+"""Requests for elections of the preferred leader, or of any replica of a partition without a leader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN_TYPE: Final = 2
 
 
 class ElectionRequests:
-    """`image()`: the committed metadata."""
+    """Builds requests for elections from the committed metadata, which `image()` returns."""
 
     def __init__(self, random: Random, image: Callable[[], ClusterImage], broker_ids: Sequence[int]) -> None:
         del broker_ids
@@ -32,7 +32,7 @@ class ElectionRequests:
         return AdminRequest(request, random.randint(lowest, request.MAX_VERSION))
 
     def _partitions(self, kind: int) -> list[wire.TopicPartitions] | None:
-        """Draw partitions, None for all; for unclean elections mostly leaderless ones."""
+        """Draw partitions, None for all; for unclean elections mostly partitions without a leader."""
         random, image = self._random, self._image()
         if random.random() < 0.15 or not image.topics:
             return None

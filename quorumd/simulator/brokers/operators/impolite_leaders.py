@@ -1,6 +1,6 @@
-"""AlterPartition requests that no correct leader sends: with invalid members, wrong epochs, or by another broker.
+"""AlterPartition requests that no correct leader sends: invalid members, wrong epochs, a sender that does not lead.
 
-No such request adds a replica to an ISR, so no record is lost even if the controller accepts one.
+They add no replica to an ISR, so that no record is lost even if the controller accepts one of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_TOPIC: Final = "no-such-topic"
 
 
 class ImpoliteRequests:
-    """`image()`: the committed metadata."""
+    """Builds invalid requests from the committed metadata, which `image()` returns."""
 
     def __init__(self, random: Random, image: Callable[[], ClusterImage], broker_ids: Sequence[int]) -> None:
         self._random = random
@@ -133,7 +133,7 @@ class ImpoliteRequests:
     def _repeated(
         self, request: wire.AlterPartitionRequest, part: wire.PartitionData, row: Partition
     ) -> None:
-        """Name the partition twice: only one may count."""
+        """Name the partition twice; the controller may apply only one of the two."""
         leader = [each for each in part.new_isr_with_epochs if each.broker_id == row.leader]
         part.new_isr_with_epochs = leader
         again = wire.PartitionData(

@@ -1,4 +1,4 @@
-"""An operator, which sends the requests of one source, one at a time, to random nodes."""
+"""An operator that sends the requests of one source, one at a time, to random nodes."""
 
 from __future__ import annotations
 

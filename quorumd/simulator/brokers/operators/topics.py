@@ -1,4 +1,4 @@
-"""Requests for topics: manual assignments, many topics per request, some of them invalid; deletion by name and id."""
+"""Requests that create topics, some of them invalid, delete them by name or by id, and add partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BY_ID_SINCE: Final = 6
 
 
 class TopicRequests:
-    """`image()`: the committed metadata."""
+    """Builds requests for topics from the committed metadata, which `image()` returns."""
 
     def __init__(self, random: Random, image: Callable[[], ClusterImage], broker_ids: Sequence[int]) -> None:
         self._random = random

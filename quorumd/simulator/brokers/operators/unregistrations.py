@@ -1,4 +1,4 @@
-"""Requests that unregister brokers, running or not, and unknown ones."""
+"""Requests that unregister running, stopped and unknown brokers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from quorumd.simulator.brokers.operators.operator import AdminRequest
 
 UNKNOWN_BROKER: Final = 9999
 DOWN_FIRST: Final = 0.5
-"""Probability that a fenced broker is preferred."""
+"""Share of requests that name a fenced broker, if there is one."""
 
 
 class UnregistrationRequests:
-    """`image()`: the committed metadata."""
+    """Builds unregistrations from the committed metadata, which `image()` returns."""
 
     def __init__(self, random: Random, image: Callable[[], ClusterImage], broker_ids: Sequence[int]) -> None:
         self._random = random

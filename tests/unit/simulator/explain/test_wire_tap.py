@@ -22,7 +22,7 @@ from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.network import SimulatedNetwork
 from quorumd.simulator.environment.stream import WINDOW_BYTES
-from quorumd.simulator.explain.wire_tap import SPOKEN, Message, WireTap
+from quorumd.simulator.explain.wire_tap import SUPPORTED_VERSIONS, Message, WireTap
 from tests.support.node.virtual_time import VirtualTime
 
 
@@ -30,7 +30,7 @@ class Server:
     """Records requests; `respond` responds to the oldest."""
 
     def __init__(self) -> None:
-        self.protocol = ServerConnection(1 << 30, SPOKEN)
+        self.protocol = ServerConnection(1 << 30, SUPPORTED_VERSIONS)
         self.pending: list[Request] = []
         self.transport: Transport
 
@@ -133,7 +133,7 @@ def test_unsent_message_of_an_ended_sender_never_arrives() -> None:
 
 def test_envelope_is_shown_with_its_content() -> None:
     tapped = TappedConnection()
-    inside = read_request(tapped.client.protocol_client.request(REQUEST, 1)[1][4:], SPOKEN)
+    inside = read_request(tapped.client.protocol_client.request(REQUEST, 1)[1][4:], SUPPORTED_VERSIONS)
     tapped.client.send(EnvelopeRequest(inside.frame))
     tapped.run(10.0)
     result = response_wire.AlterConfigsResourceResponse(41, None, 32, "group")
@@ -148,7 +148,7 @@ def test_envelope_is_shown_with_its_content() -> None:
 
 def test_refused_envelope_has_its_own_error() -> None:
     tapped = TappedConnection()
-    inside = read_request(tapped.client.protocol_client.request(REQUEST, 1)[1][4:], SPOKEN)
+    inside = read_request(tapped.client.protocol_client.request(REQUEST, 1)[1][4:], SUPPORTED_VERSIONS)
     tapped.client.send(EnvelopeRequest(inside.frame))
     tapped.run(10.0)
     tapped.server.respond(EnvelopeResponse(None, 41))
