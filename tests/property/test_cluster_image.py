@@ -19,7 +19,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.simulator.workload.kept_records import draw_kept_record
-from tests.support.protocol.random_records import BROKERS, Lots, partitions_of
+from tests.support.protocol.random_records import BROKERS, RandomRecords, partitions_of
 
 METADATA_VERSION = 30
 """Messages, the first with every field set."""
@@ -56,7 +56,7 @@ class Walk:
 
     def __init__(self, seed: int) -> None:
         self.image, self.ahead = ClusterImage(), ClusterImage()
-        self.lots = Lots(seed, self.ahead)
+        self.lots = RandomRecords(seed, self.ahead)
         self.random = Random(seed)
         self.changes: list[UndoEntry] = []
         self.changes_ahead: list[UndoEntry] = []

@@ -1,4 +1,4 @@
-"""Work counted in function calls, which do not depend on the machine."""
+"""Counts function calls, a measure of work that does not depend on the machine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from types import FrameType
 
 
 class CallCounter:
-    """`longest`: the most calls, of Python and of built-in functions, that one counted block made."""
+    """Counts the calls of Python and built-in functions in blocks."""
 
     def __init__(self) -> None:
         self.longest = 0
+        """The most calls that one counted block has made."""
         self._calls = 0
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The examples in the documentation: blocks that are indented or fenced, and the commands in them."""
+"""The examples in the documentation, which are indented or fenced blocks, and the commands in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Block(NamedTuple):
     line: int
     """Number of its first line in the page, from 1."""
     language: str
-    """What its fence names; empty for an indented block."""
+    """The language that its fence names, "" for an indented block."""
     text: str
 
     @property
@@ -49,7 +49,7 @@ class Step(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    """All examples of one page."""
+    """Return all examples of one page."""
     text = (ROOT / page).read_text()
     return [
         Block(
@@ -63,7 +63,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def steps(block: Block) -> Iterator[Step]:
-    """The commands of a block in their order. Lines before the first one belong to none."""
+    """Yield the commands of a block in order. Lines before the first command are ignored."""
     found: Step | None = None
     for number, line in enumerate(block.text.splitlines(), block.line):
         if command := _COMMAND.fullmatch(line):
@@ -80,7 +80,7 @@ def steps(block: Block) -> Iterator[Step]:
 
 
 def _finished(step: Step) -> Step:
-    """The step without the empty lines that follow it."""
+    """Remove the empty lines at the end of a step's output."""
     return step._replace(output=f"{step.output.rstrip()}\n" if step.output.strip() else "")
 
 
@@ -89,17 +89,17 @@ def _without_comment(line: str) -> str:
 
 
 def documented_steps() -> list[Step]:
-    """The commands of all pages in their order."""
+    """Return the commands of all pages in order."""
     return [step for page in PAGES for block in blocks(page) for step in steps(block)]
 
 
 def examples(page: str) -> list[str]:
-    """The indented blocks of one page."""
+    """Return the blocks of one page that name no language."""
     return [block.text for block in blocks(page) if not block.language]
 
 
 def python_examples(page: str) -> list[str]:
-    """The indented blocks in Python."""
+    """Return the Python examples among the blocks that name no language."""
     return [block for block in examples(page) if block.startswith("from ")]
 
 
@@ -109,5 +109,5 @@ def is_properties(text: str) -> bool:
 
 
 def properties_examples(page: str) -> list[str]:
-    """The blocks of properties."""
+    """Return the examples that are properties files."""
     return [block for block in examples(page) if is_properties(block)]

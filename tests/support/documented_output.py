@@ -1,4 +1,4 @@
-"""Compares the output of a command with the one that README.md or docs/ shows."""
+"""Compares the output of a command with the output that README.md or docs/ shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIFFERS_ALWAYS = {
     r"(?<![\w-])[\w-]{22}(?![\w-])": "<uuid>",
     r"/\S*/quorumd-dev-\w+": "<directory>",
 }
-"""What is another value in every run, wherever it is printed."""
+"""Patterns of values that differ in every run, and the text that replaces them."""
 
 VARIES = {
     "quorumd cluster up": ("Node", "Pid", "Epoch", "HighWatermark", "LogEndOffset", "order"),
@@ -25,7 +25,7 @@ VARIES = {
     "quorumd pipeline history sql": ("numbers", "TypeName"),
     "quorumd pipeline plan make": ("numbers",),
 }
-"""Commands -> the columns and keys of their output whose values depend on the run or on the data.
+"""For each command, the columns and keys of its output whose values depend on the run or on the data.
 
 "numbers" are all numbers in the output, "order" is the order of its lines. Everything else is compared literally,
 except for the widths of columns.
@@ -36,12 +36,12 @@ HEADING = re.compile(r"[A-Z]\w*")
 
 
 def documented_outputs(command: str) -> list[Step]:
-    """Where the output of a command that begins with `command` is shown."""
+    """Return the documented commands that begin with `command` and whose output is shown."""
     return [step for step in documented_steps() if step.output and step.command.startswith(command)]
 
 
 def assert_as_documented(command: str, real: str) -> None:
-    """Fail unless `real` is what the documentation shows for the command that begins with `command`."""
+    """Fail unless the documentation shows the output `real` for every command that begins with `command`."""
     found = documented_outputs(command)
     assert found, f"no output of {command!r} is documented"
     for step in found:
@@ -49,7 +49,7 @@ def assert_as_documented(command: str, real: str) -> None:
 
 
 def compare(step: Step, real: str) -> str:
-    """The difference between the documented output and the real one, empty if there is none.
+    """Return the difference between the documented and the real output, "" if there is none.
 
     A documented line `...` stands for any further lines.
     """
@@ -64,7 +64,7 @@ def compare(step: Step, real: str) -> str:
 
 
 def normalized(output: str, fields: tuple[str, ...]) -> list[str]:
-    """The lines with one separator between columns, and without the values of `fields`."""
+    """Return the lines with one separator between columns, and without the values of `fields`."""
     for pattern, name in DIFFERS_ALWAYS.items():
         output = re.sub(pattern, name, output)
     lines, heading = list[str](), list[str]()
@@ -85,5 +85,5 @@ def normalized(output: str, fields: tuple[str, ...]) -> list[str]:
 
 
 def without_value(cell: str) -> str:
-    """The kind of a value."""
+    """Replace a value with its kind."""
     return "<number>" if NUMBER.fullmatch(cell) else "<word>"

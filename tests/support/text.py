@@ -15,12 +15,12 @@ def shows(text: str, *facts: object) -> bool:
 
 
 def cells(table: str) -> list[list[str]]:
-    """The words of every line."""
+    """Return the words of every line."""
     return [line.split() for line in table.splitlines()]
 
 
 class CountedName(str):
-    """Counts how often names are compared: a request with many must not compare each with all others."""
+    """Counts comparisons of names, since a request with many names must not compare each with all others."""
 
     comparisons = 0
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Clients of simulated brokers: requests to their APIs and the responses, as they are on the wire."""
+"""Clients of simulated brokers, whose requests and responses are encoded and decoded as on the wire."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cluster_with_groups(
 
 
 class Client:
-    """A connection to one broker. `responses` are decoded from their bytes."""
+    """A connection to one broker, which keeps the decoded responses."""
 
     def __init__(self, cluster: SimulatedBrokers, broker_id: int = 1, client_id: str = "test") -> None:
         self.cluster = cluster
@@ -49,7 +49,7 @@ class Client:
         self._routes: Iterable[Route] | None = None
 
     def use(self, routes: Iterable[Route]) -> None:
-        """Send further requests to these handlers instead of those of the broker."""
+        """Send further requests to these handlers instead of the broker's own."""
         self._routes = routes
 
     @property
@@ -114,7 +114,7 @@ def produce_request(
     acks: int = -1,
     timeout_ms: int = 1000,
 ) -> ProduceRequest:
-    """A request with one batch."""
+    """Build a request with one batch."""
     data = PartitionProduceData(number, produced() if records is None else records)
     return ProduceRequest(None, acks, timeout_ms, [TopicProduceData(topic, partition_data=[data])])
 

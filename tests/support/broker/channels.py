@@ -1,4 +1,4 @@
-"""Stand-ins of a broker's connections: to the active controller, and to other brokers."""
+"""Stand-ins for a broker's connections to the active controller and to other brokers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ class Failure(NamedTuple):
 
 
 class HeldChannel:
-    """A `ControllerChannel` that holds the one open request until the test responds to it or lets it fail.
-
-    `version`: that of the requests.
-    """
+    """A `ControllerChannel` that holds its only open request until the test responds to it or lets it fail. Requests
+    are built in `version`."""
 
     def __init__(self, version: int) -> None:
         self.version = version
         self.requests: list[Any] = []
-        """All of them; the last one may be open."""
+        """All requests so far; the last one may be open."""
         self._open: tuple[Callable[[Message], None], Callable[[NoResponse], None]] | None = None
 
     @property
@@ -60,7 +58,7 @@ class RespondingBrokers:
 
     def __init__(self, version: int, respond: Callable[[int, Message], Message | None]) -> None:
         self.requests: list[tuple[int, Any]] = []
-        """Each with the id of its broker."""
+        """All requests so far, each with the id of its broker."""
         self._version = version
         self._respond = respond
 

@@ -12,7 +12,7 @@ Groups = CoordinatorShard[GroupCoordinator]
 
 
 class ClassicClient:
-    """One client: `joined` and `synced` are its last responses, None while it waits."""
+    """One client. `joined` and `synced` are its last responses, None while it waits."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ClassicClient:
         self.synced: SyncResult | None = None
 
     def join(self, can_skip_assignment: bool = True) -> JoinResult | None:
-        """Send JoinGroup; the result if there is one at once."""
+        """Send JoinGroup; return the result, None if the coordinator delays it."""
         self.joined = None
         join = Join(
             self.group,
@@ -65,7 +65,7 @@ class ClassicClient:
             self.generation = result.generation
 
     def sync(self, assignments: dict[str, bytes] | None = None) -> SyncResult | None:
-        """Send SyncGroup; the result if there is one at once."""
+        """Send SyncGroup; return the result, None if the coordinator delays it."""
         self.synced = None
         sync = Sync(
             self.group, self.generation, self.member_id, self.instance_id, "consumer", None, assignments or {}
@@ -115,6 +115,6 @@ def stable_group(groups: Groups, count: int = 2, **options: object) -> list[Clas
 
 
 def assign(clients: list[ClassicClient]) -> None:
-    """Sync every client of one generation."""
+    """Send SyncGroup for every client of one generation; the leader assigns each member its own member id."""
     for client in clients:
         client.sync({each.member_id: each.member_id.encode() for each in clients} if client.leads else None)

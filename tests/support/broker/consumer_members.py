@@ -11,7 +11,7 @@ OVER = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class ConsumerClient:
-    """A client that owns what it was assigned at its last heartbeat, and revokes at once."""
+    """A client that owns the assignment of its last heartbeat, and revokes partitions immediately."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ConsumerClient:
         self.result = HeartbeatResult(ErrorCode.NONE)
 
     def beat(self, **changes: object) -> HeartbeatResult:
-        """Send a heartbeat with everything, and take over the assignment of its response."""
+        """Send a heartbeat with all fields, and adopt the assignment in the response."""
         heartbeat = Heartbeat(
             "g",
             self.member_id,

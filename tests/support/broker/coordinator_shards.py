@@ -1,4 +1,4 @@
-"""One partition of a coordinator on a log in memory, for tests: time and the high watermark are theirs."""
+"""One partition of a coordinator on a log in memory, for tests that control time and the high watermark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ M = TypeVar("M", bound=StateMachine)
 
 
 class MemoryCoordinatorLog:
-    """A partition in memory. Appends are replicated at once unless `is_replicating` is False."""
+    """The log of a partition in memory. Appends are replicated immediately unless `is_replicating` is False."""
 
     def __init__(self, partition: int = 0) -> None:
         self.partition = partition
@@ -46,7 +46,7 @@ class MemoryCoordinatorLog:
         return data
 
     def append(self, records: bytes) -> ErrorCode:
-        """Append one batch, unless the test refuses it."""
+        """Append one batch, unless `refuses` is an error."""
         if self.refuses is not ErrorCode.NONE:
             return self.refuses
         batch = stamped(records, read_batch(records), self.end_offset, self.leader_epoch)
@@ -62,7 +62,7 @@ class MemoryCoordinatorLog:
 
 
 class CoordinatorShard(Generic[M]):
-    """A coordinator of one partition: `run` its operations, `fail_over` to the next leader."""
+    """A coordinator of one partition. `run` runs operations of its state machine; `fail_over` changes the leader."""
 
     def __init__(self, coordinator: str, topic: str, create: Callable[[], M]) -> None:
         self.time = VirtualTime()
@@ -97,7 +97,7 @@ class CoordinatorShard(Generic[M]):
         return results[0]
 
     def replicate(self) -> None:
-        """Replicate everything, from now on at once."""
+        """Replicate the whole log, and later appends immediately."""
         self.log.is_replicating = True
         self.log.high_watermark = self.log.end_offset
         self.shards.high_watermark_advanced(0)
@@ -133,7 +133,7 @@ class FixedTopics:
         self.offset += 1
 
     def partitions(self, name: str) -> tuple[KafkaUuid, int] | None:
-        """Return the id of a topic, made of its name, and its number of partitions."""
+        """Return the id of a topic, which is derived from its name, and its number of partitions."""
         count = self.counts.get(name)
         return None if count is None else (topic_id(name), count)
 
@@ -144,7 +144,7 @@ def topic_id(name: str) -> KafkaUuid:
 
 
 class Evaluations:
-    """The evaluations of regular expressions that coordinators began, until the test runs them."""
+    """The evaluations of regular expressions that coordinators have begun. The test runs them."""
 
     def __init__(self, topics: FixedTopics) -> None:
         self.topics = topics
@@ -152,7 +152,7 @@ class Evaluations:
         self.compile: RegexCompiler = compile_regex
 
     def run(self, groups: CoordinatorShard[GroupCoordinator]) -> None:
-        """Run them all and deliver the results to the coordinator."""
+        """Run all evaluations, and deliver the results to the coordinator."""
         results: list[EvaluatedRegexes] = []
         for evaluation in self.begun:
             task = RegexTask(

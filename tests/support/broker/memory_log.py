@@ -57,7 +57,7 @@ class MemoryLog:
         return OffsetAndEpoch(self.end_offset, floor)
 
     def read(self, offset: int, end_offset: int) -> bytes:
-        """The records from `offset` to `end_offset`, for a follower."""
+        """Return the records from `offset` to `end_offset`, for a follower."""
         return b"".join(_RECORD.pack(at, *self.records[at - self._first]) for at in range(offset, end_offset))
 
     def append_as_follower(self, records: bytes, now_ms: float) -> int:

@@ -18,7 +18,7 @@ RECORDS = 10
 
 
 def cluster_of(*broker_ids: int, seed: int = 0, **configs: str) -> SimulatedBrokers:
-    """A topic with a partition on all brokers and some records."""
+    """Start brokers with two log directories, and a topic with one partition on all of them and some records."""
     cluster = SimulatedBrokers(
         broker_ids, seed, log_directories=(FIRST, SECOND), replica_lag_time_max_ms=2_000.0
     )
@@ -47,7 +47,7 @@ def directory_of(cluster: SimulatedBrokers, path: str) -> LogDirectory:
 
 
 def alter(cluster: SimulatedBrokers, path: str, broker_id: int = 1, topic: str = TOPIC) -> ErrorCode:
-    """Return the error of a refused move; NONE if there was nothing to refuse."""
+    """Request a move; return the error if it is refused, NONE otherwise."""
     errors: list[ErrorCode] = []
     cluster.brokers[broker_id].broker.moves.alter(topic, 0, path, errors.append)
     return errors[0] if errors else ErrorCode.NONE
@@ -61,13 +61,13 @@ def records(cluster: SimulatedBrokers, broker_id: int = 1) -> bytes:
 
 
 def partition_directories(cluster: SimulatedBrokers, path: str, broker_id: int = 1) -> list[str]:
-    """The partition directories of the topic in a log directory, each by the word at its end."""
+    """Return the partition directories of the topic in a log directory, each by the end of its name."""
     names = cluster.brokers[broker_id].disk.list_directory(path)
     return sorted(name.rpartition("-")[2] for name in names if name.startswith(TOPIC))
 
 
 def is_in(cluster: SimulatedBrokers, path: str, broker_id: int = 1) -> Callable[[], bool]:
-    """Whether the replica is in the directory, and the controller has recorded that."""
+    """Return a condition: the replica is in the directory, and the controller has recorded that."""
 
     def check() -> bool:
         found, partition = cluster.hosted(broker_id, TOPIC), cluster.partition(TOPIC)
@@ -90,7 +90,7 @@ def release_reports(cluster: SimulatedBrokers) -> None:
 
 
 def accepted_but_not_replaced(cluster: SimulatedBrokers, path: str) -> None:
-    """Begin a move, and stop at the moment at which the controller has recorded the new directory."""
+    """Begin a move, and stop once the controller has recorded the new directory."""
     cluster.holds_response = is_report
     alter(cluster, path)
     id = cluster.brokers[1].broker.directories.find(path)
@@ -100,7 +100,7 @@ def accepted_but_not_replaced(cluster: SimulatedBrokers, path: str) -> None:
 
 
 def future_log(cluster: SimulatedBrokers) -> PartitionLog:
-    """The open future log of the replica on broker 1."""
+    """Return the open future log of the replica on broker 1."""
     future = hosted(cluster).future
     assert future is not None
     assert future.log is not None

@@ -54,7 +54,7 @@ def deliver(cluster: SimulatedBrokers) -> None:
 
 
 def require_everything(cluster: SimulatedBrokers, *values: bytes) -> None:
-    """Require that the leader of the partition has these values once each."""
+    """Require that the leader of the partition has each of these values once."""
     leader = cluster.await_leader(EVENTS)
     hosted = cluster.hosted(leader.id, EVENTS)
     assert hosted is not None

@@ -1,11 +1,11 @@
-"""Three replicas of a partition, a small controller and a network that delays and loses, all driven by one seed.
+"""Three replicas of a partition, a small controller and a network that delays and loses messages, driven by one seed.
 
-The controller checks proposals as the real one does; it has no ELR, so the last member of the ISR stays in it.
+The controller checks proposals like the real one. It has no ELR, so that the last member stays in the ISR.
 """
 
 from __future__ import annotations
 
-import random
+from random import Random
 from typing import Any, NamedTuple
 
 from quorumd.broker.replication.isr_proposal import FINAL, CommittedIsr, IsrProposal
@@ -41,7 +41,7 @@ class Broker:
         self.start(high_watermark=0)
 
     def start(self, high_watermark: int) -> None:
-        """Begin with the log that is there."""
+        """Start a replica on the present log."""
         self.request = None
         self.replica = Replica(PARTITION, self.id, self.log, self, high_watermark, LAG_MS)
 
@@ -73,10 +73,10 @@ class Broker:
 
 
 class ReplicaCluster:
-    """`step` does one random thing; `check` holds after each."""
+    """The brokers, the controller and the network. `step` takes one random action and checks the invariants."""
 
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.random = Random(seed)
         self.now_ms = 0.0
         self.next_epoch = 10
         self.next_value = 1
@@ -87,10 +87,10 @@ class ReplicaCluster:
         )
         self.brokers = {broker_id: Broker(self, broker_id) for broker_id in BROKERS}
         self.fetches: list[tuple[int, int, ReplicaFetch]] = []
-        """(follower, leader, request) on the way."""
+        """Requests in flight, as (follower, leader, request)."""
         self.responses: list[tuple[int, ReplicaFetch, FetchedPartition]] = []
         self.acknowledged: dict[int, tuple[int, int]] = {}
-        """Offset -> record."""
+        """The acknowledged record at each offset."""
         self.leaders: dict[int, int] = {}
         for broker in self.brokers.values():
             broker.apply_metadata()
@@ -98,16 +98,16 @@ class ReplicaCluster:
     # Steps
 
     def step(self) -> None:
-        """Do one thing at one broker."""
-        self.now_ms += self.dice.choice((1.0, 10.0, LAG_MS / 20))
-        broker = self.brokers[self.dice.choice(BROKERS)]
+        """Take one action at one broker."""
+        self.now_ms += self.random.choice((1.0, 10.0, LAG_MS / 20))
+        broker = self.brokers[self.random.choice(BROKERS)]
         actions = (
             (60, self.produce), (150, self.fetch), (150, self.deliver_fetch), (150, self.deliver_response),
-            (50, self.handle_proposal), (20, self.shrink), (100, self.learn), (4, self.fence), (20, self.unfence),
-            (3, self.restart),
+            (50, self.handle_proposal), (20, self.shrink), (100, self.deliver_metadata), (4, self.fence),
+            (20, self.unfence), (3, self.restart),
         )  # fmt: skip
         weights, chosen = zip(*actions, strict=True)
-        (action,) = self.dice.choices(chosen, weights)
+        (action,) = self.random.choices(chosen, weights)
         action(broker)
         self.check()
 
@@ -137,23 +137,23 @@ class ReplicaCluster:
         del broker
         if not self.fetches:
             return
-        follower, leader, request = self.fetches.pop(self.dice.randrange(len(self.fetches)))
+        follower, leader, request = self.fetches.pop(self.random.randrange(len(self.fetches)))
         serving = self.brokers[leader]
-        decision = serving.replica.serve_fetch(request, self.now_ms, is_delayed=self.dice.random() < 0.1)
+        decision = serving.replica.serve_fetch(request, self.now_ms, is_delayed=self.random.random() < 0.1)
         records = b""
         if decision.has_records:
-            end = min(decision.end_offset, request.offset + self.dice.randint(1, 4))
+            end = min(decision.end_offset, request.offset + self.random.randint(1, 4))
             records = serving.log.read(request.offset, end)
         response = FetchedPartition(
             decision.error, decision.high_watermark, decision.start_offset, records, decision.diverging
         )
-        if self.dice.random() < 0.9:
+        if self.random.random() < 0.9:
             self.responses.append((follower, request, response))
 
     def deliver_response(self, broker: Broker) -> None:
         del broker
         if self.responses:
-            follower, request, response = self.responses.pop(self.dice.randrange(len(self.responses)))
+            follower, request, response = self.responses.pop(self.random.randrange(len(self.responses)))
             if request.broker_epoch == self.brokers[follower].epoch:
                 self.brokers[follower].replica.handle_fetched(request, response, self.now_ms)
 
@@ -161,18 +161,18 @@ class ReplicaCluster:
         broker.replica.shrink_isr(self.now_ms)
         broker.replica.expire_produces(self.now_ms)
 
-    def learn(self, broker: Broker) -> None:
+    def deliver_metadata(self, broker: Broker) -> None:
         broker.apply_metadata()
 
     # Controller
 
     def handle_proposal(self, broker: Broker) -> None:
-        """Handle the request of a broker; its response may be lost, and then the broker repeats it."""
+        """Handle the request of a broker, which repeats it if the response is lost."""
         proposal = broker.request
         if proposal is None:
             return
         error, committed = self.decide(broker, proposal)
-        if self.dice.random() < 0.7 and error in FINAL:
+        if self.random.random() < 0.7 and error in FINAL:
             broker.request = None
             broker.replica.handle_proposal_response(proposal, error, committed, self.now_ms)
 
@@ -199,7 +199,7 @@ class ReplicaCluster:
         self.metadata = self.metadata._replace(partition=partition)
 
     def fence(self, broker: Broker) -> None:
-        """Remove a broker from the ISR, and elect; the last member stays, without leading."""
+        """Fence a broker: remove it from the ISR, and elect a leader. The last member stays, but does not lead."""
         self.metadata = self.metadata._replace(eligible=self.metadata.eligible - {broker.id})
         partition = self.metadata.partition
         if broker.id not in partition.isr:
@@ -218,21 +218,22 @@ class ReplicaCluster:
             self.change(partition.isr, broker.id)
 
     def restart(self, broker: Broker) -> None:
-        """Start a new incarnation, without its log if others have every committed record."""
+        """Start a new incarnation, which may have lost records if other replicas have every committed record."""
         self.fence(broker)
         self.next_epoch += 1
         broker.epoch = self.next_epoch
         epochs = {**self.metadata.epochs, broker.id: broker.epoch}
         self.metadata = self.metadata._replace(epochs=epochs)
-        if broker.id not in self.metadata.partition.isr and self.dice.random() < 0.5:
-            broker.log.truncate(self.dice.randint(0, broker.log.end_offset))
-        broker.start(high_watermark=self.dice.randint(0, broker.replica.high_watermark))
+        if broker.id not in self.metadata.partition.isr and self.random.random() < 0.5:
+            broker.log.truncate(self.random.randint(0, broker.log.end_offset))
+        broker.start(high_watermark=self.random.randint(0, broker.replica.high_watermark))
         broker.apply_metadata()
 
     # Invariants
 
     def check(self) -> None:
-        """Acknowledged records are in every log that may lead, logs agree, and an epoch has one leader."""
+        """Check that members of the ISR have every acknowledged record, that logs agree, and that no leader epoch has
+        two leaders."""
         partition = self.metadata.partition
         for member in partition.isr:
             records = self.brokers[member].log.records

@@ -91,7 +91,7 @@ class Leader:
             self.replica.handle_append(self.now_ms)
 
     def produce(self, timeout_ms: float = 100.0) -> ErrorCode:
-        """Append a record with acks=all; its outcome goes to `outcomes` once there is one."""
+        """Append a record with acks=all, unless the returned error refuses it. Its outcome is added to `outcomes`."""
         error = self.replica.check_produce(-1)
         if error is ErrorCode.NONE:
             self.append()
@@ -110,7 +110,7 @@ class Leader:
         start_offset: int = 0,
         is_delayed: bool = False,
     ) -> FetchDecision:
-        """Fetch as a follower whose records below `offset` are the leader's, unless `last_epoch` is given."""
+        """Fetch as a follower that has the leader's records below `offset`, unless `last_epoch` is given."""
         if last_epoch is None:
             last_epoch = self.log.epochs[offset - 1] if 0 < offset <= self.log.end_offset else -1
         request = ReplicaFetch(
@@ -129,7 +129,7 @@ class Leader:
         return [proposal.members for proposal in self.context.proposals]
 
     def end_offset_of(self, replica_id: int) -> int:
-        """The follower's end offset, as the leader knows it."""
+        """Return the follower's end offset, as the leader knows it."""
         assert self.replica.leadership is not None
         return self.replica.leadership.end_offset_of(replica_id)
 
@@ -144,7 +144,7 @@ class Follower:
         self.replica.apply(Partition((1, 2, 3), (1, 2), 1, leader_epoch, 5), 0.0)
 
     def receive(self, response: FetchedPartition, request: ReplicaFetch | None = None) -> Any:
-        """Handle the response to `request`, the next fetch if not given."""
+        """Handle the response to `request`, by default the next fetch."""
         return self.replica.handle_fetched(request or self.replica.next_fetch(20), response, 0.0)
 
     def fetch_from(self, leader: Leader) -> Any:

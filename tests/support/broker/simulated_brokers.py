@@ -1,4 +1,4 @@
-"""Brokers in one simulation: their code, disks and clocks, with a stand-in for the quorum."""
+"""Brokers on simulated disks, clocks and a simulated network, with a stand-in for the quorum."""
 
 from __future__ import annotations
 
@@ -49,14 +49,11 @@ from tests.support.node.recording_session import RecordingSession
 
 LATENCY_MS = (0.5, 2.0)
 NO_RESPONSE_MS = 2_000.0
-"""After this time a broker closes a connection without a response."""
+"""Time without a response after which a broker closes a connection."""
 
 
 class SimulatedBroker:
-    """One machine with a broker: `start`, `kill`, and the ports of the broker that runs. Satisfies `BrokerListener`.
-
-    `applied`: number of batches of the metadata log that the broker has. With `holds_metadata` it gets no more.
-    """
+    """One machine with a broker, and the ports of the running broker. Satisfies `BrokerListener`."""
 
     def __init__(self, cluster: SimulatedBrokers, broker_id: int, settings: BrokerSettings) -> None:
         self.cluster = cluster
@@ -67,16 +64,18 @@ class SimulatedBroker:
         self.process = Process(f"broker {broker_id}", broker_id)
         self.process.alive = False
         self.applied = 0
+        """The number of batches of the metadata log that the broker has received."""
         self.is_unfenced = False
         self.failures: list[str] = []
         self.is_isolated = False
         self.holds_metadata = False
+        """Whether the broker receives no further metadata."""
         self.broker: Broker
         self.disks = 0
         self.replace_disk()
 
     def replace_disk(self) -> None:
-        """Format a new disk. Not while the broker runs."""
+        """Format a new disk. The broker must not be running."""
         self.disks += 1
         self.disk.exchange(Directory())
         self.disk.mount(self.process)
@@ -88,7 +87,7 @@ class SimulatedBroker:
         self.disk.sync_directory("/")
 
     def start(self, *, with_snapshot: bool = False) -> None:
-        """Start a new incarnation, with a snapshot of the present metadata or from the beginning of its log."""
+        """Start a new incarnation, from a snapshot of the present metadata or from the start of the metadata log."""
         cluster = self.cluster
         self.incarnation += 1
         self.process = Process(f"broker {self.id}", self.id, self.incarnation)
@@ -122,7 +121,7 @@ class SimulatedBroker:
             self.disk.lose_power()
 
     def stop(self) -> None:
-        """Shut down in an orderly way, and end the process then."""
+        """Shut the broker down gracefully, and then end its process."""
         done: list[bool] = []
         self.broker.shut_down(lambda: done.append(True))
         self.cluster.run_until(lambda: bool(done))
@@ -130,7 +129,7 @@ class SimulatedBroker:
         self.process.alive = False
 
     def catch_up(self) -> None:
-        """Deliver the next batch of the metadata log, after some time."""
+        """Deliver the next batch of the metadata log, after the latency of the network."""
         if (
             self.process.alive
             and self.applied < len(self.cluster.controller.batches)
@@ -218,7 +217,7 @@ class _BrokerSession(RecordingSession):
 
 
 class _Channel:
-    """One connection of a broker to the controller; a new one after a request without a response."""
+    """A broker's channel to the controller, which opens a new connection after a request without a response."""
 
     def __init__(self, owner: SimulatedBroker) -> None:
         self._owner = owner
@@ -271,7 +270,8 @@ class _Channel:
 
 
 class SimulatedBrokers:
-    """`run_for` and `run_until` let time pass; everything is drawn from the seed."""
+    """Brokers, a controller and their network. `run_for` and `run_until` let time pass; the seed decides all
+    draws."""
 
     def __init__(self, broker_ids: tuple[int, ...] = (1,), seed: int = 1, **settings: Any) -> None:
         self.seed = seed
@@ -281,11 +281,11 @@ class SimulatedBrokers:
         self.controller.on_commit = self._on_commit
         self.brokers: dict[int, SimulatedBroker] = {}
         self.held: list[Callable[[], None]] = []
-        """Deliveries of requests of brokers and of their responses that a test holds back."""
+        """Callbacks that deliver the requests and responses which a test holds back."""
         self.holds_request: Callable[[Message], bool] = lambda request: False
         self.holds_response: Callable[[Message], bool] = lambda request: False
         self.abandons_request: Callable[[Message], bool] = lambda request: False
-        """Holds a request back whose broker gives it up and reconnects."""
+        """Whether a request is held back while its broker gives it up and reconnects."""
         self.loses_response: Callable[[Message], bool] = lambda request: False
         self._connections = 0
         self._routes: dict[Broker, list[Route]] = {}
@@ -312,7 +312,7 @@ class SimulatedBrokers:
         )
 
     def next_connection(self) -> int:
-        """The number of a new connection to the controller."""
+        """Return the number of a new connection to the controller."""
         self._connections += 1
         return self._connections
 
@@ -331,14 +331,14 @@ class SimulatedBrokers:
             assert self.heap.step(until_ms), f"not within {timeout_ms} ms"
 
     def routes(self, broker_id: int) -> list[Route]:
-        """The handlers of the broker that runs now."""
+        """Return the handlers of the running broker."""
         broker = self.brokers[broker_id].broker
         if broker not in self._routes:
             self._routes[broker] = list(broker.routes())
         return self._routes[broker]
 
     def fetch_apis(self, broker_id: int) -> FetchApis:
-        """The APIs of fetches of the broker that runs now."""
+        """Return the Fetch APIs of the running broker."""
         handler: Any = next(each.handler for each in self.routes(broker_id) if each.api_key == ApiKey.FETCH)
         apis: FetchApis = handler.__self__
         return apis
@@ -346,7 +346,7 @@ class SimulatedBrokers:
     # Topics
 
     def create_topic(self, name: str, *replicas: tuple[int, ...], **configs: str) -> KafkaUuid:
-        """Create a topic with these replicas of its partitions; '_' in names of configs means '.'."""
+        """Create a topic with these replicas per partition; '_' in the name of a config stands for '.'."""
         assignments = [CreatableReplicaAssignment(number, list(each)) for number, each in enumerate(replicas)]
         pairs = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
         request = CreateTopicsRequest([CreatableTopic(name, -1, -1, assignments, pairs)])
@@ -360,12 +360,12 @@ class SimulatedBrokers:
         assert response.responses[0].error_code == ErrorCode.NONE, response.responses[0].error_message
 
     def partition(self, topic: str, number: int = 0) -> Partition:
-        """The partition as the controller knows it."""
+        """Return the partition as the controller knows it."""
         found: Partition = self.controller.image.topic_by_name(topic).partitions[number]
         return found
 
     def leader(self, topic: str, number: int = 0) -> SimulatedBroker | None:
-        """The broker that the controller has elected, once it leads."""
+        """Return the broker that the controller has elected, None unless it leads by now."""
         broker = self.brokers.get(self.partition(topic, number).leader)
         if broker is None or not broker.process.alive:
             return None
@@ -391,7 +391,7 @@ class SimulatedBrokers:
         number: int = 0,
         timeout_ms: float = 1000.0,
     ) -> list[AppendResult]:
-        """Produce one record to the leader; the result is in the list once there is one."""
+        """Produce one record to the leader. The returned list gets the result later."""
         results: list[AppendResult] = []
         leader = self.await_leader(topic, number)
         hosted = self.hosted(leader.id, topic, number)

@@ -1,4 +1,4 @@
-"""An active controller that commits at once: the planners are the real ones, there is no quorum."""
+"""An active controller with the real planners and without a quorum: every batch is committed immediately."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ SUPPORTED = {key: (api(key).min_version, api(key).max_version) for key in CONTRO
 
 
 class StandInController:
-    """`batches`: the whole metadata log. `on_commit()` is called after each batch.
-
-    With `is_deposed` it does not know yet that another controller leads: what it plans for brokers is applied, never
-    committed, and undone.
-    """
+    """An active controller, and the metadata log that it writes."""
 
     def __init__(self, heap: EventHeap, settings: ControllerSettings | None = None) -> None:
         self.batches: list[Batch] = []
+        """The whole metadata log."""
         self.next_offset = 0
         self.on_commit: Callable[[], None] = lambda: None
+        """Called after each batch."""
         self.is_deposed = False
+        """Whether another controller leads, which this one does not know yet: the records that it plans for brokers
+        are applied, never committed, and undone."""
         self.undone = 0
         """Number of records that a deposed controller has undone."""
         self.requests: list[Message] = []
@@ -78,8 +78,8 @@ class StandInController:
         self.on_commit()
 
     def handle(self, message: Message, version: int, connection: int | None = None) -> Message | None:
-        """Handle a request of an admin client, or of a broker with the number of its connection. None if the
-        connection is closed."""
+        """Handle a request of an admin client, or of a broker with the number of its connection. Return None if the
+        connection is closed instead."""
         if isinstance(message, EnvelopeRequest):
             inner = read_request(message.request_data, SUPPORTED)
             response = self.handle(inner.message, inner.api_version, connection)

@@ -1,4 +1,4 @@
-"""An admin client without a cluster, with scripted results, for tests of commands."""
+"""An admin client with scripted results instead of a cluster, for tests of commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVER = ("--bootstrap-server", "127.0.0.1:1")
 def partition(
     number: int, replicas: Sequence[int], isr: Sequence[int] | None = None, leader: int | None = None
 ) -> DescribeTopicPartitionsResponsePartition:
-    """A partition whose replicas are all in sync and whose leader is the first, if not given."""
+    """Describe a partition; by default all replicas are in sync, and the first one leads."""
     isr = replicas if isr is None else isr
     leader = replicas[0] if leader is None else leader
     return DescribeTopicPartitionsResponsePartition(
@@ -31,14 +31,17 @@ def partition(
 
 
 class FakeAdmin:
-    """`topics` by name; `moving` by partition as (adding, removing); `errors` that calls raise, by name of the call.
-    `calls` are the changes that were requested."""
+    """Describes scripted topics and reassignments, and records the requested changes."""
 
     def __init__(self) -> None:
         self.topics: dict[str, list[DescribeTopicPartitionsResponsePartition]] = {}
+        """The partitions of each topic, by name."""
         self.moving: dict[TopicPartition, tuple[list[int], list[int]]] = {}
+        """The adding and removing replicas of each partition under reassignment."""
         self.errors: dict[str, RequestFailed] = {}
+        """The errors that calls raise, by the name of the call."""
         self.calls: list[tuple[Any, ...]] = []
+        """The requested changes: the name of the call and its arguments."""
         self.refused: dict[TopicPartition, Any] = {}
         self.before_listing: Callable[[], None] = lambda: None
 
@@ -85,7 +88,7 @@ class FakeAdmin:
         *,
         silent: bool = False,
     ) -> Any:
-        """Stands in for `quorumd.cli.admin_runner.run_admin`."""
+        """Run a command's call; replaces `quorumd.cli.admin_runner.run_admin`."""
 
         async def result() -> Any:
             return await call(self)

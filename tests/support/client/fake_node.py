@@ -15,11 +15,11 @@ from quorumd.protocol.wire import Message
 ALL_APIS = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
 
 Script = Callable[[Request], Message | None]
-"""The response to one request. None sends no response, ConnectionError closes the connection."""
+"""Returns the response to a request, None for no response. A ConnectionError closes the connection."""
 
 
 class ByteServer:
-    """Listens on loopback and serves every connection with `talk`. Closes all of them on exit."""
+    """Listens on loopback and serves every connection with `talk`. Closes all connections on exit."""
 
     def __init__(self, talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
         self.address = ("127.0.0.1", 0)

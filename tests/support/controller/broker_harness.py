@@ -31,7 +31,7 @@ EVERYTHING = ((METADATA_VERSION, 1, 33), *SUPPORTED_FEATURES[1:])
 
 
 def incarnation(broker_id: int, start: int) -> KafkaUuid:
-    """Incarnation id of a start of a broker; brokers of a harness initially have start 0."""
+    """Return the incarnation id of a start of a broker; brokers of a harness initially have start 0."""
     return KafkaUuid(bytes([broker_id + 1]) * 15 + bytes([broker_id + 1 + start]))
 
 
@@ -40,8 +40,8 @@ def directory(broker_id: int) -> KafkaUuid:
 
 
 def registration(broker_id: int, start: int = 0, **fields: Any) -> BrokerRegistrationRequest:
-    """A registration of a broker that supports every feature."""
-    as_tuple: dict[str, Any] = {
+    """Build the registration of a broker that supports every feature."""
+    defaults: dict[str, Any] = {
         "cluster_id": "cluster",
         "incarnation_id": incarnation(broker_id, start),
         "listeners": [Listener("PLAINTEXT", f"broker-{broker_id}", 9092, 0)],
@@ -49,12 +49,12 @@ def registration(broker_id: int, start: int = 0, **fields: Any) -> BrokerRegistr
         "rack": None,
         "log_dirs": [directory(broker_id)],
     }
-    return BrokerRegistrationRequest(broker_id, **(as_tuple | fields))
+    return BrokerRegistrationRequest(broker_id, **(defaults | fields))
 
 
 @dataclass
 class BrokerHarness(PartitionHarness):
-    """Registered brokers; `last` is the latest plan."""
+    """Registered brokers, and requests about them. `last` is the latest plan."""
 
     last: ControllerResult = field(init=False)
 
@@ -67,13 +67,12 @@ class BrokerHarness(PartitionHarness):
         return self.controller.image.brokers[broker_id]
 
     def register(self, broker_id: int, start: int = 0, **fields: Any) -> Any:
-
         request = registration(broker_id, start, **fields)
         renew_session(self.controller, request)
         return self._carry_out(plan_broker_registration(self.controller, request, 4))
 
     def heartbeat(self, broker_id: int, offset: int | None = None, **fields: Any) -> Any:
-        """Send a heartbeat; without an offset, of a caught-up broker. Returns the response."""
+        """Send a heartbeat, by default with the offset of a caught-up broker; return the response."""
         fields = {"broker_epoch": self.epoch_of(broker_id)} | fields
         offset = self.next_offset - 1 if offset is None else offset
         request = BrokerHeartbeatRequest(broker_id, current_metadata_offset=offset, **fields)
@@ -84,12 +83,12 @@ class BrokerHarness(PartitionHarness):
         return self._carry_out(plan_unregister_broker(self.controller, UnregisterBrokerRequest(broker_id), 0))
 
     def fall_silent(self, broker_id: int) -> None:
-        """Let the session of the broker expire and be fenced."""
+        """Let the session of a broker expire, so that it is fenced."""
         self.last = ControllerResult(fence(self.controller, self.broker(broker_id)), BrokerHeartbeatRequest())
         self.apply(*self.last.records)
 
     def kinds(self) -> list[str]:
-        """The record types of the latest plan."""
+        """Return the record types of the latest plan."""
         return [type(record).__name__ for record in self.last.records]
 
     def _carry_out(self, plan: ControllerResult) -> Any:

@@ -1,7 +1,7 @@
 """Changes of configs, drawn from a seed, for which a stock controller's verdicts are recorded and compared.
 
-Boundaries of every config of topics, groups and client metrics, values of the wrong type, changes of lists, and
-configs that exclude each other.
+They cover boundaries of every config of topics, groups and client metrics, values of the wrong type, changes of
+lists, and configs that exclude each other.
 """
 
 from __future__ import annotations
@@ -80,29 +80,31 @@ Operation = tuple[str, int, str | None]
 
 @dataclass(frozen=True)
 class Case:
-    """One change of the configs of a resource that has `base`. `remote`: of a cluster with tiered storage."""
+    """One change of the configs of a resource."""
 
     kind: int
     form: str
     base: dict[str, str]
+    """The configs that the resource has before."""
     operations: tuple[Operation, ...]
     remote: bool = False
+    """Whether the cluster has tiered storage."""
 
     def row(self, verdict: int) -> str:
-        """A line of a file of verdicts."""
+        """Format a line of a file of verdicts."""
         fields = [self.kind, self.form, self.base, self.operations, self.remote, verdict]
         return json.dumps(fields, separators=(",", ":"))
 
 
 def recorded(path: Path) -> Iterator[tuple[Case, int]]:
-    """Cases with the error codes that a stock controller had for them."""
+    """Read cases with the error codes that a stock controller returned for them."""
     for line in path.read_text(encoding="utf-8").splitlines():
         kind, form, base, operations, remote, verdict = json.loads(line)
         yield Case(kind, form, base, tuple(tuple(operation) for operation in operations), remote), verdict
 
 
 def cases(seed: int, count: int) -> list[Case]:
-    """All boundaries once, then random ones up to the count."""
+    """Return all boundaries once, then random cases up to `count`."""
     found = list(_boundaries())
     random = Random(seed)
     while len(found) < count:
@@ -143,7 +145,7 @@ def _boundaries() -> Iterator[Case]:
 
 
 def values_of(name: str, definition: ConfigDefinition) -> Iterator[str]:
-    """Boundaries of a config and values of the wrong type."""
+    """Yield boundaries of a config, and values of the wrong type."""
     if definition.default is not None:
         yield definition.default
     bits = {ConfigType.INT: 31, ConfigType.LONG: 63}.get(definition.type)
@@ -174,7 +176,7 @@ def _bounds(name: str, definition: ConfigDefinition) -> Iterator[int]:
 
 
 def _drawn(random: Random) -> Case:
-    """Several configs that may exclude each other, in one of the forms."""
+    """Draw a change of several configs that may exclude each other, in one of the forms."""
     kind = random.choice((TOPIC, TOPIC, TOPIC, GROUP, CLIENT_METRICS))
     remote = kind == TOPIC and random.random() < 0.5
     form = random.choice((ALTER, ALTER, REPLACE, CREATE) if kind == TOPIC else (ALTER, REPLACE))

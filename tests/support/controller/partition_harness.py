@@ -39,13 +39,13 @@ WHERE = PartitionId(TOPIC_ID, 0)
 
 
 def broker_epoch(broker_id: int) -> int:
-    """Broker epoch of the first incarnation."""
+    """Return the epoch of a broker's first incarnation."""
     return 1000 + broker_id
 
 
 @dataclass
 class PartitionHarness:
-    """`next_offset` grows with every record."""
+    """A controller with brokers and one partition. `next_offset` increases with every record."""
 
     brokers: list[int]
     min_isr: int = 2
@@ -100,7 +100,7 @@ class PartitionHarness:
     # Events
 
     def reassign(self, target: list[int] | None, allow_replication_factor_change: bool = True) -> int:
-        """Cancels with None. Returns the error."""
+        """Request a reassignment, or its cancellation with None; return the error."""
         requested = ReassignableTopic(TOPIC, [ReassignablePartition(0, target)])
         request = AlterPartitionReassignmentsRequest(60_000, allow_replication_factor_change, [requested])
         plan = plan_alter_partition_reassignments(self.controller, request, 1)
@@ -121,7 +121,7 @@ class PartitionHarness:
         topic_id: KafkaUuid = TOPIC_ID,
         version: int = 3,
     ) -> int:
-        """AlterPartition; defaults are the current values. Returns the error of the partition, or the top one."""
+        """Send AlterPartition, by default with the current values; return the top-level or the partition's error."""
         partition = self.partition
         sender = partition.leader if sender is None else sender
         data = PartitionData(0, partition.leader_epoch if leader_epoch is None else leader_epoch)
@@ -162,18 +162,18 @@ class PartitionHarness:
         self._set(broker_id, is_fenced=True, epoch=self.next_offset)
 
     def shut_down(self, broker_id: int) -> None:
-        """A controlled shutdown: the broker requests it, and other replicas take over leadership."""
+        """Let a broker request a controlled shutdown, by which other replicas take over leadership."""
         request = BrokerHeartbeatRequest(broker_id, self.epoch_of(broker_id), self.next_offset, False, True)
         self.apply(*plan_broker_heartbeat(self.controller, request, 1).records)
 
     def set_min_isr(self, least: int) -> None:
-        """Alter the config; its effects are in the batch of the change."""
+        """Alter the config, together with its effects on partitions."""
         change = ConfigRecord(int(ConfigResourceType.TOPIC), TOPIC, MIN_INSYNC_REPLICAS, str(least))
         self.apply(change, *plan_effects(self.controller, [change]))
 
     def elect(self, election: Election) -> None:
         self.change(PartitionChange(election=election))
 
-    def _set(self, broker_id: int, **as_tuple: Any) -> None:
+    def _set(self, broker_id: int, **fields: Any) -> None:
         brokers = self.controller.image.brokers
-        brokers[broker_id] = brokers[broker_id]._replace(**as_tuple)
+        brokers[broker_id] = brokers[broker_id]._replace(**fields)

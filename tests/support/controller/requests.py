@@ -118,7 +118,7 @@ def broker_registration(version: int) -> Message:
 
 
 def controller_registration(version: int) -> Message:
-    """A registration without an incarnation, which is rejected."""
+    """Build a registration without an incarnation, which is rejected."""
     wire = controller_registration_request
     listener = wire.Listener("CONTROLLER", "127.0.0.1", 9093, 0)
     return wire.ControllerRegistrationRequest(CONTROLLER, listeners=[listener])

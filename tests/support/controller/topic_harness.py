@@ -29,7 +29,7 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 
 
 def directory_of(broker_id: int) -> KafkaUuid:
-    """The only data directory of a broker."""
+    """Return the only data directory of a broker."""
     return KafkaUuid(bytes([broker_id % 255 + 1]) * 16)
 
 
@@ -53,7 +53,7 @@ def wanted(
     *assignments: tuple[int, list[int]],
     **configs: str | None,
 ) -> CreatableTopic:
-    """One topic of a CreateTopics request; configs with '_' for '.'."""
+    """Build one topic of a CreateTopics request; '_' in the name of a config stands for '.'."""
     return CreatableTopic(
         name,
         partitions,
@@ -65,6 +65,8 @@ def wanted(
 
 @dataclass
 class TopicHarness:
+    """A controller with these brokers, and requests about topics."""
+
     brokers: tuple[Broker, ...]
     settings: ControllerSettings = field(default_factory=ControllerSettings)
     ids: int = 0
@@ -88,13 +90,13 @@ class TopicHarness:
         return plan.response
 
     def create(self, *topics: CreatableTopic, validate_only: bool = False) -> list[Any]:
-        """The results."""
+        """Request topics; return the results."""
         request = CreateTopicsRequest(list(topics), 1000, validate_only)
         results: list[Any] = self.apply(plan_create_topics(self.controller, request, 7)).topics
         return results
 
     def refusal(self, topic: CreatableTopic) -> tuple[int, str]:
-        """The error code and text for a topic that is not made."""
+        """Request a topic that must be refused; return error code and text."""
         before = self.controller.image.fingerprint()
         (result,) = self.create(topic)
         assert self.controller.image.fingerprint() == before
@@ -108,7 +110,7 @@ class TopicHarness:
     def grow(
         self, *targets: tuple[str, int] | tuple[str, int, list[list[int]]], validate_only: bool = False
     ) -> list[tuple[str, int, str | None]]:
-        """Request (name, count, assignments) each; results are (name, error code, text)."""
+        """Request partitions, each target as (name, count, assignments); return (name, error code, text) for each."""
         topics = []
         for target in targets:
             assignments = [CreatePartitionsAssignment(ids) for ids in target[2]] if len(target) == 3 else None

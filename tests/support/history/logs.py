@@ -24,14 +24,14 @@ from quorumd.runtime.disk import OsDisk
 from tests.support.history.reference import Logged
 from tests.support.history.rows import log_bytes
 from tests.support.log.snapshots import voters_record
-from tests.support.protocol.random_records import NAMES, Lots
+from tests.support.protocol.random_records import NAMES, RandomRecords
 
 RECORDS = 400
 
 METADATA_LEVEL = 25
 
 
-class RandomHistory(Lots):
+class RandomHistory(RandomRecords):
     """Draws records with recreated topics that have new ids, and with changes of min.insync.replicas."""
 
     def __init__(self, seed: int, ahead: ClusterImage) -> None:
@@ -47,16 +47,16 @@ class RandomHistory(Lots):
         return TopicRecord(record.name, KafkaUuid(bytes(8) + self._topics.to_bytes(8, "big")))
 
     def _min_isr(self) -> Any:
-        resource = self._lots.choice([(2, self._lots.choice(NAMES)), (4, ""), (4, "1"), (32, "a")])
-        value = self._lots.choice([None, "1", "2", "3", "-1", "none"])
+        resource = self._random.choice([(2, self._random.choice(NAMES)), (4, ""), (4, "1"), (32, "a")])
+        value = self._random.choice([None, "1", "2", "3", "-1", "none"])
         return ConfigRecord(*resource, "min.insync.replicas", value)
 
 
 def history(seed: int, length: int = RECORDS) -> tuple[list[Logged], ClusterImage]:
     """Return a log and the image at its end."""
-    image, lots, log = ClusterImage(), Random(seed), []
+    image, random, log = ClusterImage(), Random(seed), []
     records = RandomHistory(seed, image)
-    offset = lots.randint(0, 5)
+    offset = random.randint(0, 5)
     while len(log) < length:
         message = records.record()
         if message is not None:
@@ -67,14 +67,14 @@ def history(seed: int, length: int = RECORDS) -> tuple[list[Logged], ClusterImag
 
 
 def reassigned() -> list[Logged]:
-    """Partitions 0 to 4 of topic `t`, and one of `u`: a reassignment of each, with its outcome."""
+    """Return a log with a reassignment of each of the partitions 0 to 4 of topic `t` and of partition 0 of `u`."""
     topic_ids = {name: KafkaUuid(bytes(15) + name.encode()) for name in "tu"}
     begin = {"replicas": [4, 2, 3, 1], "adding": [4], "removing": [1]}
     done = {"replicas": [4, 2, 3], "adding": [], "removing": []}
     back = {"replicas": [1, 2, 3], "adding": [], "removing": []}
-    # Replicas added meanwhile are in sync and stay until the other reassignment is done.
+    # Replicas that were added before are in sync, and stay until the other reassignment is complete.
     another = {"replicas": [1, 2, 5, 3, 4], "adding": [5], "removing": [3, 4]}
-    lives: dict[tuple[str, int], list[dict[str, Any]]] = {
+    changes_by_partition: dict[tuple[str, int], list[dict[str, Any]]] = {
         ("t", 0): [begin, {"isr": [1, 2]}, done],
         ("t", 1): [begin, {"isr": [1, 2]}, back],
         ("t", 2): [begin, another, back],
@@ -83,7 +83,7 @@ def reassigned() -> list[Logged]:
         ("u", 0): [begin],
     }
     messages: list[Any] = [TopicRecord(name, topic_id) for name, topic_id in topic_ids.items()]
-    for (topic, number), changes in lives.items():
+    for (topic, number), changes in changes_by_partition.items():
         topic_id = topic_ids[topic]
         messages.append(PartitionRecord(number, topic_id, [1, 2, 3], [1, 2, 3], [], [], 1, 0, 0, 0, []))
         for change in changes:

@@ -1,4 +1,4 @@
-"""The reference for the fold: states of partitions by a state machine in plain Python, record by record."""
+"""A reference for the fold: computes the states of partitions record by record, in plain Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Logged(NamedTuple):
 
 
 class NaiveHistory:
-    """`closed` and `open` are lists of rows of partition_states, with times in microseconds."""
+    """Computes rows of partition_states, with times in microseconds: `closed` ones, and the `open` one per
+    partition."""
 
     def __init__(self) -> None:
         self.closed: list[dict[str, Any]] = []

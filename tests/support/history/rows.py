@@ -1,4 +1,4 @@
-"""Records of a log as the pipeline's source returns them: written as batches, and decoded."""
+"""Records of a log as the pipeline's source returns them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_PARTITIONS = PartitionRecord | PartitionChangeRecord
 
 
 def log_bytes(log: Iterable[Logged]) -> bytes:
-    """Return the bytes of a segment with this log, a batch per record."""
+    """Return the bytes of a segment with this log, one batch per record."""
     return b"".join(map(_batch, log))
 
 
@@ -44,7 +44,7 @@ def _batch(logged: Logged) -> bytes:
 
 
 def batches(log: list[Logged], rows: int = 100) -> Iterator[Any]:
-    """Yield batches of the level records with packed lists."""
+    """Yield batches of the source's level `records`, with packed lists."""
     for start in range(0, len(log), rows):
         data = log_bytes(log[start : start + rows])
         yield decode_records(data, scan(data).batches, 1, None, None, packed=True)

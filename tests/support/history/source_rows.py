@@ -1,4 +1,4 @@
-"""Rows of the source without Spark: its readers are called as Spark calls them."""
+"""Reads rows of the source without Spark, by calling its readers as Spark does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quorumd.pipeline.source.stream import StreamReader
 
 
 def options_of(path: Path | str | None, **options: object) -> SourceOptions:
-    """Build options; `path` is None for a cluster, given by the option `bootstrap`."""
+    """Build options; `path` is None for a live cluster, which the option `bootstrap` names."""
     given = {name: str(value) for name, value in options.items()}
     return parse_options(given if path is None else given | {"path": str(path)})
 

@@ -22,7 +22,7 @@ from tests.support.history.rows import batches
 
 
 def write(directory: Path, log: list[Logged], tasks: int = 1) -> None:
-    """Add one micro-batch, read by `tasks` tasks, like a process started for it."""
+    """Add one micro-batch, read by `tasks` tasks, as a new process would."""
     writer = HistoryWriter(directory, read_manifest(directory) or Manifest())
     add(writer, log, tasks)
 
@@ -37,7 +37,8 @@ def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1, run: Run = run
 
 
 def write_seed(directory: Path, image: ClusterImage, last: Logged) -> None:
-    """Begin with the snapshot of `image`, or continue with it after a gap; `last` is its last record."""
+    """Begin a history with a snapshot of `image`, or continue it after a gap; `last` is the snapshot's last
+    record."""
     writer = HistoryWriter(directory, read_manifest(directory) or Manifest())
     seed = Seed(last.offset + 1, last.epoch, as_time(last.ts_us))
     content = [

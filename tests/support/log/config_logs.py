@@ -22,7 +22,7 @@ SMALL_SEGMENTS = LogSettings(segment_bytes=4096, allocate_bytes=1024, index_inte
 
 
 class ConfigLog:
-    """A log that is written batch by batch; timestamps count them. It starts with voters and a feature."""
+    """A log that is written batch by batch, with increasing timestamps. It starts with voters and a feature."""
 
     def __init__(
         self, disk: Disk, directory: str = DATA_DIRECTORY, settings: LogSettings = SMALL_SEGMENTS
@@ -57,7 +57,7 @@ class ConfigLog:
             self.append(*(ConfigRecord(32, f"g{n % 7}", f"c{n}", value) for n in numbers))
 
     def commit(self) -> int:
-        """Flush the log and record it as committed; returns its end offset."""
+        """Flush the log and record it as committed; return its end offset."""
         self.log.begin_flush()()
         HighWatermarkCheckpoint(self._disk, self._directory).save(self.log.end_offset)
         return self.log.end_offset
@@ -68,5 +68,5 @@ class ConfigLog:
 
 
 def config_values(configs: dict[tuple[int, str], dict[str, str]]) -> Sequence[tuple[str, str]]:
-    """All configs of an image, sorted."""
+    """Return all configs of an image, sorted."""
     return sorted(pair for values in configs.values() for pair in values.items())

@@ -33,7 +33,7 @@ def segments(data_directory: Path) -> list[Path]:
 
 
 def batch_at(data_directory: Path, offset: int) -> tuple[Path, Batch]:
-    """The data batch that holds an offset, or the next one behind it, and its segment."""
+    """Return the data batch that has an offset, or the next data batch after it, and its segment."""
     for segment in segments(data_directory):
         for batch in batches(segment):
             if batch.end_offset > offset and not batch.is_control:
@@ -96,7 +96,7 @@ def swap_segments(data_directory: Path, one: int, two: int) -> tuple[Path, Path]
 
 
 def cut(data_directory: Path, offset: int) -> int:
-    """End the copy before the batch that holds an offset; returns its end offset."""
+    """End the copy before the batch that has an offset; return its new end offset."""
     segment, batch = batch_at(data_directory, offset)
     for later in segments(data_directory):
         if later > segment:
@@ -116,7 +116,7 @@ def tear_tail(data_directory: Path, missing: int = 5) -> Batch:
 
 
 def add_tail(data_directory: Path, epoch: int, leader: int, voters: Sequence[int], records: int = 3) -> int:
-    """Append records of a leader in its own epoch; returns their first offset."""
+    """Append records of a leader in its own epoch; return their first offset."""
     segment = segments(data_directory)[-1]
     offset = end_offset(data_directory)
     members = [Voter(voter) for voter in voters]
@@ -130,7 +130,7 @@ def add_tail(data_directory: Path, epoch: int, leader: int, voters: Sequence[int
 
 
 def add_voters(data_directory: Path, epoch: int, voters: Sequence[int]) -> None:
-    """Append a voters' record of this epoch."""
+    """Append a voters record of this epoch."""
     data = encode_control_batch(
         end_offset(data_directory), epoch, 1_700_000_000_000, [encode_control(voters_record(*voters))]
     )
@@ -141,7 +141,7 @@ def add_voters(data_directory: Path, epoch: int, voters: Sequence[int]) -> None:
 def save_state(
     data_directory: Path, epoch: int, leader: int, voted: int, voters: Sequence[int] = (1, 2, 3)
 ) -> None:
-    """The node's quorum-state."""
+    """Write the node's quorum-state."""
     state = {
         "clusterId": "",
         "leaderId": leader,
@@ -155,7 +155,7 @@ def save_state(
 
 
 def save_high_watermark(data_directory: Path, offset: int) -> None:
-    """The node's high-watermark checkpoint."""
+    """Write the node's checkpoint of the high watermark."""
     text = f"0\n1\n__cluster_metadata 0 {offset}\n"
     (data_directory / "replication-offset-checkpoint").write_text(text, encoding="utf-8")
 

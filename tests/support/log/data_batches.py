@@ -24,7 +24,7 @@ def produced(
     base_offset: int = 0,
     epoch: int = -1,
 ) -> bytes:
-    """Encode a batch. `timestamps`: of the records, 1000 for each if not given."""
+    """Encode a batch. `timestamps` has one per record, by default 1000 for each."""
     times = list(timestamps) or [1000] * len(records)
     payload = b"".join(
         [

@@ -1,4 +1,4 @@
-"""A second reader of log files, written from the format alone; it shares no code with the daemon."""
+"""An independent reader of log files, written from the format's description; it shares no code with the daemon."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Batch:
 
 
 def batches(log_file: Path) -> list[Batch]:
-    """Every batch of one segment; zeros after the last one are preallocated blocks.
+    """Return every batch of one segment; zeros after the last batch are preallocated blocks.
 
     Fails on a wrong CRC, on a gap in the offsets, and on anything but zeros after the last batch.
     """
@@ -52,7 +52,7 @@ def batches(log_file: Path) -> list[Batch]:
 
 
 def record_values(batch: Batch) -> list[bytes]:
-    """The values of the records of one batch."""
+    """Return the values of the records of one batch."""
     values = []
     position = HEADER.size
     while position < len(batch.data):
@@ -70,7 +70,7 @@ def record_values(batch: Batch) -> list[bytes]:
 
 
 def config_changes(partition_directory: Path, below: int) -> Iterator[tuple[str, str, str | None]]:
-    """(resource name, config name, value) of every ConfigRecord below an offset, in order."""
+    """Yield (resource name, config name, value) of every ConfigRecord below an offset, in order."""
     for path in sorted(partition_directory.glob("*.log")):
         for batch in batches(path):
             if batch.is_control or batch.end_offset > below:
@@ -89,7 +89,7 @@ def config_changes(partition_directory: Path, below: int) -> Iterator[tuple[str,
 
 
 def bytes_below(partition_directory: Path, end_offset: int) -> bytes:
-    """The log as one string of bytes, up to the last batch that ends at or below an offset."""
+    """Return the bytes of the log up to the last batch that ends at or below an offset."""
     return b"".join(
         batch.data
         for path in sorted(partition_directory.glob("*.log"))

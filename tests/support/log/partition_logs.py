@@ -1,4 +1,4 @@
-"""Data logs under test, and what producers append to them."""
+"""Data logs under test, and batches that producers append to them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 class FlushedDisk:
     """Files and directories at their last flush, by inode.
 
-    A directory consists of its names: a file that was created or renamed since has its old name, or none.
+    The content of a directory is its names: a file that was created or renamed since then has its old name, or none.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class FlushedDisk:
 
     def flushed(self, handle: int) -> None:
         """Record the flush of a file or directory."""
-        # No other file gets its inode number while it is open.
+        # While the file is open, no other file gets its inode number.
         self.handles.append(os.dup(handle))
         status = os.fstat(handle)
         if S_ISDIR(status.st_mode):
@@ -32,7 +32,7 @@ class FlushedDisk:
                 names = {each.name: (each.inode(), each.is_dir()) for each in inside}
             self._directories[status.st_ino] = names
         else:
-            # It may be open for writing only.
+            # The handle may be open for writing only.
             self._files[status.st_ino] = Path(f"/dev/fd/{handle}").read_bytes()
 
     def has(self, file: Path) -> bool:
@@ -55,7 +55,7 @@ class FlushedDisk:
 
 @contextmanager
 def flushed_disk() -> Iterator[FlushedDisk]:
-    """Records what `os.fsync` makes durable while the block runs."""
+    """Record the content that `os.fsync` makes durable while the block runs."""
     disk, fsync = FlushedDisk(), os.fsync
 
     def flush(handle: int) -> None:

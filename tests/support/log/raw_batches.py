@@ -14,7 +14,7 @@ _START = Struct(">qiibI")
 
 
 def varint(value: int, padded_to: int = 0) -> bytes:
-    """Zigzag; padded to at least `size` bytes, which no writer produces and every reader accepts."""
+    """Encode a zigzag varint, padded to at least `padded_to` bytes. No writer pads, but every reader accepts it."""
     out = bytearray()
     write_varlong(out, value)
     while len(out) < padded_to:
@@ -32,7 +32,7 @@ def raw_record(
     after_value: bytes = b"\0",
     padded_to: int = 0,
 ) -> bytes:
-    """One record; `after_value` is the count of its headers and what follows."""
+    """Encode one record; `after_value` has the number of its headers and everything after that."""
     body = bytearray([attributes])
     body += varint(timestamp_delta, padded_to) + varint(offset_delta, padded_to)
     body += varint(-1, padded_to) if key is None else varint(len(key), padded_to) + key
@@ -50,7 +50,7 @@ def raw_batch(
     attributes: int = 0,
     epoch: int = 1,
 ) -> bytes:
-    """The batch around records; its counts are right by default."""
+    """Encode a batch of encoded records; its counts are correct by default."""
     count = len(records) if count is None else count
     last_delta = count - 1 if last_delta is None else last_delta
     body = _BODY.pack(attributes, last_delta, base_timestamp, base_timestamp, -1, -1, -1, count)
@@ -59,5 +59,5 @@ def raw_batch(
 
 
 def resealed(batch: bytes) -> bytes:
-    """The same batch with the CRC of its current content."""
+    """Return a batch with the CRC of its current content."""
     return batch[:17] + crc32c(batch[21:]).to_bytes(4, "big") + batch[21:]

@@ -23,7 +23,7 @@ def batch(offset: int, epoch: int = 1, count: int = 1, size: int = 20, at: int =
 
 
 def open_log(disk: Disk, directory: str, settings: LogSettings = SMALL) -> SegmentedLog:
-    """The log in a directory, which must not need repair."""
+    """Open the log in a directory, which must not need repair."""
     log, report = SegmentedLog.open(disk, directory, settings)
     assert report.truncations == ()
     assert report.end_offset == log.end_offset
@@ -54,7 +54,7 @@ def without_cache(log: SegmentedLog) -> None:
 
 
 def fresh_disk(seed: int) -> SimulatedDisk:
-    """A simulated disk with an empty directory `log` that is durable."""
+    """Return a simulated disk with an empty, durable directory `log`."""
     disk = SimulatedDisk(EventHeap(), Random(seed))
     disk.mount(Process("test"))
     disk.make_directory("log")

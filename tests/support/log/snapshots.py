@@ -46,7 +46,7 @@ def write_snapshot(
     batch: int = 2,
     synced: bool = True,
 ) -> SnapshotSummary:
-    """Write a snapshot of `values`, `batch` per batch, in place; unless `synced` its name is not durable."""
+    """Write a snapshot of `values`, with `batch` records per batch. Unless `synced`, its name is not durable."""
     values = [config(f"c{n}") for n in range(5)] if values is None else values
     target = disk if synced else cast(Disk, _WithoutDirectorySync(disk))
     writer = SnapshotWriter(

@@ -22,7 +22,7 @@ CHECKPOINT = b64decode(
 
 
 def write_checkpoint(disk: Disk, data_directory: str, content: bytes = CHECKPOINT) -> None:
-    """Write the file, and create the directory of the partition."""
+    """Create the partition directory, and write the checkpoint into it."""
     directory = f"{data_directory}/__cluster_metadata-0"
     disk.make_directory(directory)
     file = disk.open(f"{directory}/{NAME}", create=True)

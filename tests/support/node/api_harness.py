@@ -1,4 +1,4 @@
-"""The context of API handlers: the controller and its write path are real, the quorum around them is scripted."""
+"""The context of API handlers, with a real controller and write path and a scripted quorum."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RecordingForwarder(Forwarder):
 
 
 def context_of(parts: dict[str, Any]) -> ApiContext:
-    """The context with these parts, each named as the field of its group."""
+    """Build a context of these parts, each named like the field of its group."""
     left = dict(parts)
     groups = {
         name: group(**{each.name: left.pop(each.name) for each in fields(group)})
@@ -71,7 +71,7 @@ def as_parts(group: Any) -> dict[str, Any]:
 class ApiHarness(NodeParts):
     """A node that leads until `lose_leadership`.
 
-    Batches are appended at once unless `is_flushing`, to `batches` instead of the log, and committed by `commit`;
+    Batches are appended immediately unless `is_flushing`, to `batches` instead of the log, and committed by `commit`;
     reads are confirmed by `confirm`. `parts` replaces parts of the context.
     """
 
@@ -174,7 +174,7 @@ class ApiHarness(NodeParts):
             outcome(confirmed)
 
     def lose_leadership(self) -> None:
-        """In the order of a node: first the proposals, then the reads."""
+        """Fail the proposals and then the reads, in the order of a node."""
         self.is_leader = False
         self.proposals.on_leadership_lost()
         self.confirm(False)

@@ -18,7 +18,7 @@ class BrokerCluster(Cluster):
 
 
 def broker_role(node_id: int, is_controller: bool = True) -> BrokerRoleSettings:
-    """The broker role of a node, with a listener of its own if the node is a controller too."""
+    """Return the broker role of a node, with a separate listener if the node is a controller, too."""
     host = host_of(node_id)
     port = CLIENT_PORT if is_controller else 9092
     template = BrokerSettings(

@@ -1,4 +1,4 @@
-"""The controller APIs of one node: a real image, real planners and proposals, no log and no wire."""
+"""The controller APIs of one node, with a real image, planners and proposals, without a log or connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ControllerHarness(ApiHarness):
     def request(
         self, message: Message, session: RecordingSession | None = None, version: int | None = None
     ) -> RecordingSession:
-        """Handle a request and return the session, which keeps its response."""
+        """Handle a request; return the session, which keeps the response."""
         assert message.API_KEY is not None
         session = session or DecodingSession()
         version = APIS[message.API_KEY].max_version if version is None else version

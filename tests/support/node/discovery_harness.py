@@ -29,8 +29,8 @@ OWN_ADDRESS = Address("me", 9092, 77, DIRECTORY)
 
 
 class DiscoveryHarness(NodeParts):
-    """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server. `leader_id`: the leader
-    that it knows at its start."""
+    """Node 1 of voters 1 to 3, which knows the address of node 2 and one bootstrap server, and at its start the
+    leader `leader_id`."""
 
     def __init__(self, cluster_id: str | None = CLUSTER_ID, leader_id: int = NO_NODE) -> None:
         super().__init__(cluster_id)
@@ -84,7 +84,7 @@ class DiscoveryHarness(NodeParts):
 def report_of(
     node_id: int, directory_id: KafkaUuid = DIRECTORY, cluster_id: str = CLUSTER_ID
 ) -> DiscoverBrokersResponse:
-    """The response of a node."""
+    """Build the response of a node to DiscoverBrokers."""
     response = DiscoverBrokersResponse(0, cluster_id, [])
     response.replica_id, response.replica_directory_id = node_id, directory_id
     return response

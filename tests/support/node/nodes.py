@@ -1,4 +1,4 @@
-"""Whole nodes on the simulator's ports, without faults unless requested: real bytes, real files, virtual time."""
+"""Whole nodes on the simulator's ports, without faults unless a test causes them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PORT = 9092
 EVEN_LINKS = LinkConditions(latency_ms=(0.1, 0.1), slow_probability=0.0, split_probability=0.0)
 EVEN_DISKS = DiskLatency(usual_ms=(0.5, 0.5), slow_probability=0.0)
 NO_IDLE_RECORDS = ControllerSettings(max_idle_interval_ms=0.0)
-"""For tests that compare log end offsets without writing."""
+"""Settings for tests that compare log end offsets without writes."""
 
 
 class Closed(Exception):
@@ -42,10 +42,10 @@ class Closed(Exception):
 
 
 class Cluster:
-    """Nodes 1 to `voters`, formatted; `start` them. Exceptions of their callbacks propagate from `run`.
+    """The formatted nodes 1 to `voters`, which `start` starts. Exceptions of their callbacks propagate from `run`.
 
-    `founds`: formatted to found a quorum together, as with --initial-controllers. `record_ms`: processor time per
-    record of nodes that are created from now on."""
+    With `founds` they are formatted to found a quorum together, as with --initial-controllers.
+    """
 
     first_directory_number = 0
 
@@ -59,12 +59,13 @@ class Cluster:
         self.voters = tuple(range(1, voters + 1))
         self.settings = settings
         self.record_ms = 0.0
+        """Processor time per record, of nodes that start from now on."""
         self.disks: dict[int, SimulatedDisk] = {}
         self.processes: dict[int, Process] = {}
         self.nodes: dict[int, Node] = {}
         self.exits: list[tuple[int, int, str]] = []
         self.starts: Counter[int] = Counter()
-        """Incarnations of each node, each with its own random numbers."""
+        """The number of starts of each node; each incarnation has its own random numbers."""
         for node_id in self.voters:
             self.format(node_id, cluster_id, founds=founds)
 
@@ -135,7 +136,7 @@ class Cluster:
             assert self.heap.step(until), "condition not met in time"
 
     def leader(self) -> Node:
-        """The leader, once it has committed in its epoch and applied bootstrap records in a later turn."""
+        """Wait until a leader has committed in its epoch and applied the bootstrap records, and return it."""
         self.run_until(lambda: self._leaders() and self._leaders()[0].state_machine.image.features)
         return self._leaders()[0]
 
@@ -160,7 +161,7 @@ class Cluster:
 
 
 class Client:
-    """One connection to a node. `request` waits for the response; `send` does not, `responses` has all."""
+    """One connection to a node. `request` waits for the response, `send` does not; `responses` has all responses."""
 
     def __init__(self, cluster: Cluster, node_id: int, host: str, port: int = PORT) -> None:
         self._cluster = cluster

@@ -1,6 +1,7 @@
-"""Parts of one node on the simulator's ports, without the node: each is built when a test first uses it.
+"""Parts of a node on the simulator's ports. Each is built when a test first uses it.
 
-Every harness of a part derives from `NodeParts`; tests of whole nodes use `nodes.Cluster`."""
+Every harness of a part derives from `NodeParts`; tests of whole nodes use `nodes.Cluster`.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +53,10 @@ class NodeParts:
     """Clock, disk, network, log, state machine and proposals of one node, wired as a node wires them, with a scripted
     engine.
 
-    A test's own harness derives from it, assigns or overrides what it scripts, and adds what it observes. What the
-    parts schedule for a later turn of the event loop gathers in `turns`, calls to the leader in `leader_calls`,
-    events for the engine in `events`, and the exit of the node in `exits`."""
+    A test's own harness derives from this class, overrides the parts that it scripts, and adds observations. `turns`
+    has the callbacks that the parts schedule for a later iteration of the event loop, `leader_calls` the calls to the
+    leader, `events` the events for the engine, and `exits` the exits of the node.
+    """
 
     def __init__(self, cluster_id: str | None = CLUSTER_ID) -> None:
         self.cluster_id = cluster_id
@@ -67,9 +69,9 @@ class NodeParts:
         """Exit code and reason."""
         self.is_flushing = False
         self.latencies: list[tuple[float, int]] = []
-        """Latency and number of the records of each committed batch of proposals."""
+        """Latency and number of records of each committed batch of proposals."""
         self.activations = 0
-        """How often the state machine was complete as leader."""
+        """How often the state machine has applied the whole log as leader."""
 
     @cached_property
     def time(self) -> VirtualTime:
@@ -157,7 +159,7 @@ class NodeParts:
         )
 
     def make_machine(self, record_ms: float = 0.0) -> StateMachine:
-        """A state machine of `log` that needs `record_ms` of processor time per record."""
+        """Create a state machine of `log` that needs `record_ms` of processor time per record."""
         clock = SimulatedClock(self.time.heap, Process("node"), record_ms=record_ms)
         return StateMachine(self.log, clock, self.turns.append, self.turns.append)
 
@@ -168,22 +170,22 @@ class NodeParts:
         return machine
 
     def lead(self) -> None:
-        """Let the state machine apply the whole log as leader; counted in `activations` when it has."""
+        """Let the state machine apply the whole log as leader, and then count it in `activations`."""
         self.machine.lead(self.activate)
 
     def activate(self) -> None:
         self.activations += 1
 
     def append(self, *pairs: tuple[str, str | None], epoch: int = 1) -> int:
-        """Append a batch of config records of GROUP; returns the log end offset."""
+        """Append a batch of config records of GROUP; return the log end offset."""
         return self.write(*(ConfigRecord(*GROUP, key, value) for key, value in pairs), epoch=epoch)
 
     def write(self, *records: Message, epoch: int = 1) -> int:
-        """Append a batch of records; returns the log end offset."""
+        """Append a batch of records; return the log end offset."""
         return self.write_values([encode_record(record, 0) for record in records], epoch)
 
     def write_values(self, values: Sequence[bytes], epoch: int = 1) -> int:
-        """Append a batch of encoded records; returns the log end offset."""
+        """Append a batch of encoded records; return the log end offset."""
         base_offset = self.log.end_offset
         self.log.append(encode_batch(base_offset, epoch, 1000, values), base_offset + len(values))
         return self.log.end_offset
@@ -193,21 +195,21 @@ class NodeParts:
         self.turns.append(append)
 
     def append_values(self, values: Sequence[bytes]) -> int | None:
-        """Append a batch of proposals; None if the log does not take it."""
+        """Append a batch of proposals; return the log end offset. A subclass may return None for a refused batch."""
         return self.write_values(values)
 
     def config(self) -> dict[str, str]:
-        """The configs of GROUP in the image."""
+        """Return the configs of GROUP in the image."""
         return self.machine.image.config(GROUP)
 
     def end_turn(self) -> None:
-        """Run the callbacks of one turn of the event loop."""
+        """Run the callbacks of one iteration of the event loop."""
         turns, self.turns[:] = list(self.turns), []
         for turn in turns:
             turn()
 
     def run_turns(self) -> int:
-        """Run callbacks until none is left; returns how many ran."""
+        """Run callbacks until none is left; return their number."""
         count = 0
         while self.turns:
             self.turns.pop(0)()

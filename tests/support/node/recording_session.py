@@ -1,4 +1,4 @@
-"""A session that keeps responses, for handlers under test."""
+"""A session that keeps responses, for tests of handlers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quorumd.protocol.wire import Message
 
 
 class RecordingSession:
-    """Satisfies `server_session.Session`. Encodes every response, so that an invalid one fails the test."""
+    """Satisfies `routes.Session`. Encodes every response, so that an invalid response fails the test."""
 
     def __init__(
         self, peer: str = "192.0.2.7:4711", is_controller_client: bool = False, number: int = 0
@@ -24,9 +24,9 @@ class RecordingSession:
         self.responses: list[Any] = []
         self.held: list[Request] = []
         self.on_unblocked: list[Callable[[], None]] = []
-        """Callbacks of `block`."""
+        """The callbacks that were passed to `block`."""
         self.completed: list[Request] = []
-        """Requests that got no response."""
+        """Requests that were completed without a response."""
         self.refusals = 0
         """Number of responses with a not-leader error, without any effect."""
 
@@ -69,6 +69,6 @@ class DecodingSession(RecordingSession):
 def request_of(
     message: Message, version: int, correlation_id: int = 7, client_id: str | None = "test"
 ) -> Request:
-    """The request that carries `message`, without the bytes it came in."""
+    """Return a request with `message`, without received bytes."""
     assert message.API_KEY is not None
     return Request(message.API_KEY, version, correlation_id, client_id, message, b"", 0)

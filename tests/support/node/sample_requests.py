@@ -94,7 +94,7 @@ STRANGER = KafkaUuid(bytes(15) + b"\x99")
 
 
 def alter_quorum(version: int) -> Message:
-    """Adds an unknown voter, which is rejected."""
+    """Build a request to add an unknown voter, which is rejected."""
     wire = alter_quorum_request
     partition = wire.PartitionData(0, [wire.TargetVoter(901)])
     return wire.AlterQuorumRequest("", [wire.TopicData(METADATA_TOPIC, [partition])])

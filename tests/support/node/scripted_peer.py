@@ -25,9 +25,9 @@ class ScriptedPeer:
         self.supported_versions = supported_versions
         self.links: list[Link] = []
         self.pending: list[Request] = []
-        """Pending requests in order."""
+        """Requests without a response, in order."""
         self.greets = True
-        """False: it accepts connections and sends nothing."""
+        """Whether it responds to ApiVersions."""
         self.listener = network.host(host).listen(host, port, self._accept)
 
     def respond(self, message: Message, number: int = 0) -> None:
@@ -43,6 +43,8 @@ class ScriptedPeer:
 
 
 class Link:
+    """The peer's end of one connection."""
+
     def __init__(self, peer: ScriptedPeer) -> None:
         self.connection = ServerConnection(1 << 24, peer.supported_versions)
         self.is_closed = False

@@ -29,7 +29,7 @@ from tests.support.node.parts import NodeParts
 LISTENER = "CLIENTS"
 SLICE = 100
 MAX_REQUEST_BYTES = 1 << 20
-SPOKEN = {
+SUPPORTED_VERSIONS = {
     int(ApiKey.API_VERSIONS): (0, 4),
     int(ApiKey.METADATA): (0, 13),
     int(ApiKey.PRODUCE): (3, 13),
@@ -70,8 +70,8 @@ class RecordingTransport:
 
 
 class SessionHarness(NodeParts):
-    """A session on a recording transport, with a client that encodes requests and decodes responses. `sasl`: by the
-    name of the listener; the session is one of LISTENER."""
+    """A session of LISTENER on a recording transport, with a client that encodes requests and decodes responses.
+    `sasl` has the SASL settings by the name of the listener."""
 
     @cached_property
     def settings(self) -> NodeSettings:
@@ -103,8 +103,8 @@ class SessionHarness(NodeParts):
 
     def _router(self) -> RequestRouter:
         router = RequestRouter()
-        router.add(Route(request_class(key), self._route) for key in SPOKEN)
-        router.supported_versions = SPOKEN
+        router.add(Route(request_class(key), self._route) for key in SUPPORTED_VERSIONS)
+        router.supported_versions = SUPPORTED_VERSIONS
         return router
 
     def _route(self, session: Session, request: Request) -> None:
@@ -120,7 +120,7 @@ class SessionHarness(NodeParts):
         self.session.respond(self.requests[number], MetadataResponse(controller_id=controller_id))
 
     def received(self) -> list[int]:
-        """Controller ids of the responses written since the last call."""
+        """Return the controller ids of the responses written since the last call."""
         data = b"".join(self.transport.writes)
         self.transport.writes.clear()
         responses: list[Any] = [response for _, response in self.client.receive(data)]

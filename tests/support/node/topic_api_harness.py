@@ -1,4 +1,4 @@
-"""The APIs that list topics, over an image whose content is committed when a test wants it."""
+"""The APIs that list topics, on an image whose content a test commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Clock port for tests of one component: a test advances time."""
+"""The Clock port for tests of one component, in which the test advances time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of every plan."""
+"""Properties that every plan must have."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 def smallest_maximum_and_largest_minimum(
     rows: Sequence[Sequence[int]], alive: Sequence[int]
 ) -> tuple[int, int]:
-    """The smallest possible number of partitions that the broker with the most of them leads, and the largest that
-    the one with the fewest leads. Each row needs a replica in `alive`."""
+    """Return the smallest possible maximum and the largest possible minimum of the numbers of partitions that brokers
+    lead. Each row needs a replica in `alive`."""
     options = [[broker for broker in row if broker in alive] for row in rows]
     most = next(limit for limit in range(1, len(rows) + 1) if _are_led(options, limit))
     fewest = max(count for count in range(len(rows) // len(alive) + 1) if _has_each(options, alive, count))
@@ -28,7 +28,7 @@ def _has_each(options: Sequence[Sequence[int]], alive: Sequence[int], count: int
 
 
 def _is_matched(wanted: Sequence[Sequence[tuple[int, int]]]) -> bool:
-    """Whether all can have a different one of the places that they want, by augmenting paths."""
+    """Whether each row of `wanted` can get one of its places without sharing it, found by augmenting paths."""
     owner: dict[tuple[int, int], int] = {}
 
     def find(one: int, tried: set[tuple[int, int]]) -> bool:

@@ -1,9 +1,9 @@
-"""The fewest moves of a plan by a minimum-cost flow: slow, exact, and independent of the planner.
+"""A lower bound of the moves of a plan, by a minimum-cost flow: slow, and independent of the planner.
 
-A replica flows from its partition over a rack to a broker: at cost 0 to a broker that has it, at cost 1 to any
-other broker of the rack. Bounds of racks and brokers are capacities; lower bounds have a reward that outweighs all
-costs. That a broker takes only one replica of a partition is not modelled, so the result may be too low, but never
-too high.
+A replica flows from its partition through a rack to a broker, at cost 0 to a broker that has it, and at cost 1 to any
+other broker of the rack. Upper bounds of racks and brokers are capacities; lower bounds have a reward that outweighs
+all costs. The flow may put several replicas of a partition on one broker, so that the result may be too low, but
+never too high.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ _REWARD = 10_000
 
 
 class Flow:
-    """Edges in pairs: an edge and its reverse."""
+    """A flow network. Every edge is followed by its reverse edge."""
 
     def __init__(self) -> None:
         self.heads: list[int] = []
-        self.room: list[int] = []
+        self.residual: list[int] = []
+        """The capacity that is left on each edge."""
         self.cost: list[int] = []
         self.out: list[list[int]] = []
 
@@ -28,13 +29,13 @@ class Flow:
         self.out.append([])
         return len(self.out) - 1
 
-    def edge(self, tail: int, head: int, room: int, cost: int = 0) -> None:
-        if room <= 0:
+    def edge(self, tail: int, head: int, capacity: int, cost: int = 0) -> None:
+        if capacity <= 0:
             return
-        for start, end, capacity, price in ((tail, head, room, cost), (head, tail, 0, -cost)):
+        for start, end, residual, price in ((tail, head, capacity, cost), (head, tail, 0, -cost)):
             self.out[start].append(len(self.heads))
             self.heads.append(end)
-            self.room.append(capacity)
+            self.residual.append(residual)
             self.cost.append(price)
 
     def at_least(self, tail: int, head: int, low: int, high: int) -> None:
@@ -50,12 +51,12 @@ class Flow:
                 return flow, cost
             width, node = 1 << 30, sink
             while node != source:
-                width = min(width, self.room[through[node]])
+                width = min(width, self.residual[through[node]])
                 node = self.heads[through[node] ^ 1]
             node = sink
             while node != source:
-                self.room[through[node]] -= width
-                self.room[through[node] ^ 1] += width
+                self.residual[through[node]] -= width
+                self.residual[through[node] ^ 1] += width
                 node = self.heads[through[node] ^ 1]
             flow, cost = flow + width, cost + width * distance[sink]
 
@@ -67,7 +68,7 @@ class Flow:
             queued.discard(node)
             for edge in self.out[node]:
                 head, far = self.heads[edge], distance[node] + self.cost[edge]
-                if self.room[edge] and far < distance.get(head, 1 << 60):
+                if self.residual[edge] and far < distance.get(head, 1 << 60):
                     distance[head], through[head] = far, edge
                     if head not in queued:
                         queued.add(head)

@@ -12,7 +12,7 @@ from tests.support.processes.daemons import Cluster
 
 
 def partitions(cluster: Cluster) -> dict[str, DescribeTopicPartitionsResponsePartition]:
-    """All partitions, by names such as `orders-0`."""
+    """Return all partitions, by names such as `orders-0`."""
 
     async def describe() -> dict[str, DescribeTopicPartitionsResponsePartition]:
         async with AdminClient(cluster.addresses) as admin:
@@ -26,5 +26,5 @@ def partitions(cluster: Cluster) -> dict[str, DescribeTopicPartitionsResponsePar
 
 
 def placed(cluster: Cluster) -> dict[str, list[int]]:
-    """The replicas of all partitions, the preferred leader first."""
+    """Return the replicas of all partitions, the preferred leader first."""
     return {name: partition.replica_nodes for name, partition in partitions(cluster).items()}

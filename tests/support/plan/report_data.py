@@ -1,4 +1,4 @@
-"""A day of a cluster and a plan for it, as tables: the input of reports in tests and by hand."""
+"""A day of a cluster and a plan for it, as the tables from which reports are built."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def table(schema: Table, rows: list[dict[str, Any]], columns: tuple[str, ...] | 
 def state(
     at: datetime, until: datetime | None, cause: str = "isr_shrink", **overrides: Any
 ) -> dict[str, Any]:
-    """Build a state of partition orders-0, sound by default."""
+    """Build a state of partition orders-0, by default a healthy one."""
     sound = {
         "topic": "orders",
         "partition": 0,
@@ -59,7 +59,8 @@ def history(rows: list[dict[str, Any]], **tables: pa.Table) -> HistoryData:
 
 
 def a_day(seed: int = 1, partitions: int = 600, hours: float = 24.0) -> HistoryData:
-    """Brokers that restart one after the other, one that fails at noon, and a few elections of the quorum."""
+    """Build the history of brokers that restart one after the other, a broker that fails at noon, and a few elections
+    of the quorum."""
     random = Random(seed)
     end = MORNING + timedelta(hours=hours)
     rows: list[dict[str, Any]] = []
@@ -101,7 +102,7 @@ def a_day(seed: int = 1, partitions: int = 600, hours: float = 24.0) -> HistoryD
 def _bounce(
     random: Random, broker: int, partition: int, down: datetime, length: timedelta
 ) -> list[dict[str, Any]]:
-    """The rows of a partition whose broker is down for a while."""
+    """Return the states of a partition whose broker is down for a while."""
     out, back = (
         down + timedelta(seconds=random.uniform(0, 20)),
         down + length + timedelta(seconds=random.gauss(60, 15)),
@@ -169,7 +170,7 @@ def _lag(random: Random, end: datetime) -> pa.Table:
 
 
 def a_plan(brokers: int = 36, racks: int = 3, added: int = 4, per_broker: int = 400) -> PlanData:
-    """A plan that adds brokers and balances replicas."""
+    """Build a plan that adds brokers and balances replicas."""
     random = Random(brokers)
     low, high = int(per_broker * 0.7), int(per_broker * 1.5) + 1
     before = [0 if i >= brokers - added else random.randrange(low, high) for i in range(brokers)]

@@ -1,4 +1,4 @@
-"""Real daemons in real processes: a cluster of them in a directory, started, stopped and killed by process id."""
+"""Daemons in their own processes, and clusters of daemons, in a directory."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Daemon:
             format_nodes({node_id: (self.data, voters[node_id])})
 
     def configure(self, extra: str = "") -> None:
-        """Write the properties file; `extra` may have other `listeners` and `log.dirs`, and times of `TIMING`."""
+        """Write the properties file; `extra` may override `listeners`, `log.dirs` and the timeouts of `TIMING`."""
         given = {line.partition("=")[0] for line in extra.splitlines()}
         defaults = {"listeners": f"CONTROLLER://127.0.0.1:{self.port}", "log.dirs": str(self.data), **TIMING}
         others = "".join(f"{key}={value}\n" for key, value in defaults.items() if key not in given)
@@ -147,7 +147,7 @@ class Daemon:
         self.child.send_signal(number)
 
     def kill(self) -> None:
-        """kill -9, and wait until the process is gone."""
+        """Kill the process with SIGKILL, and wait until it has ended."""
         self.signal(signal.SIGKILL)
         self.wait()
 
@@ -168,11 +168,11 @@ class Daemon:
                 self.child.wait()
 
     def log_text(self) -> str:
-        """All output of the process so far."""
+        """Return all output of the process so far."""
         return self.output.read_text(errors="replace")
 
     def describe_quorum(self) -> Quorum | None:
-        """The quorum as the node describes it, None while it does not respond."""
+        """Return the quorum as the node describes it, None while it does not respond."""
         try:
             with Wire(self.address, timeout=RESPONSE_TIMEOUT_S) as wire:
                 return quorum(wire)
@@ -180,7 +180,7 @@ class Daemon:
             return None
 
     def follows(self) -> int:
-        """The leader as the node reports it, -1 for none. Raises OSError while the node does not respond."""
+        """Return the leader that the node reports, -1 for none. Raises OSError while the node does not respond."""
         with Wire(self.address, timeout=RESPONSE_TIMEOUT_S) as wire:
             return leader_known(wire)
 
@@ -190,7 +190,7 @@ class Daemon:
 
 
 def readyz(daemon: Daemon) -> tuple[int, str]:
-    """Status code and body of a daemon's /readyz."""
+    """Return status code and body of a daemon's /readyz."""
     try:
         with urlopen(f"http://127.0.0.1:{daemon.http_port}/readyz", timeout=30) as response:
             return response.status, response.read().decode()
@@ -199,7 +199,7 @@ def readyz(daemon: Daemon) -> tuple[int, str]:
 
 
 class BrokerDaemon(Daemon):
-    """A broker of the quorum of `voters`, maybe one of them; by default the only one. `clients`: port for clients."""
+    """A broker of the quorum of `voters`, which may be a voter itself; by default it is the only voter."""
 
     def __init__(
         self, directory: Path, node_id: int = 1, voters: dict[int, int] | None = None, extra: str = ""
@@ -208,6 +208,7 @@ class BrokerDaemon(Daemon):
         is_voter = node_id in voters
         port = voters[node_id] if is_voter else free_port()
         self.clients = free_port() if is_voter else port
+        """The port of the listener for clients."""
         super().__init__(directory, node_id, port, voters, extra)
 
     def configure(self, extra: str = "") -> None:
@@ -233,7 +234,7 @@ class BrokerDaemon(Daemon):
 
 
 class Cluster:
-    """Voters 1 to `size` on loopback; more than one are formatted with the features of `release`."""
+    """Voters 1 to `size` on loopback. Unless there is only one, they are formatted with the features of `release`."""
 
     def __init__(self, directory: Path, size: int = 3, extra: str = "", release: str | None = None) -> None:
         ports = {node_id: free_port() for node_id in range(1, size + 1)}
@@ -309,7 +310,7 @@ class Cluster:
             raise AssertionError(f"{failure}; {'; '.join(states)}") from None
 
     def leader_quorum(self) -> Quorum:
-        """Wait for a leader, and return the quorum as it describes it."""
+        """Wait for a leader, and return the quorum as the leader describes it."""
 
         def describe() -> Quorum | None:
             seen = self.leader().describe_quorum()
@@ -318,7 +319,7 @@ class Cluster:
         return wait_for("the leader to describe the quorum", describe)
 
     def at_leader(self, action: Callable[[Wire], T]) -> T:
-        """Run `action` at the current leader, again while it is refused or gets no response."""
+        """Run `action` at the current leader, and repeat it while it is refused or gets no response."""
 
         def attempt() -> tuple[T] | None:
             try:
@@ -333,10 +334,10 @@ class Cluster:
         return [other for other in self.daemons.values() if other is not daemon]
 
     def wait_until_level(self, seconds: float = PATIENCE_S) -> int:
-        """Wait until every node has the whole log, all of it committed, and knows the leader; returns the high
+        """Wait until every node has the whole log, all of it committed, and knows the leader; return the high
         watermark.
 
-        Every node is queried itself, since the leader may still list the progress of a node that was just killed.
+        Every node is queried, too, since the leader may still list the progress of a node that was just killed.
         """
 
         def level() -> int | None:

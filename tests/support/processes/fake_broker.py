@@ -70,7 +70,7 @@ class BrokerStandIn:
         )
         if response.error_code in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
             raise Refused(str(response))
-        # A leader that died may have committed an earlier attempt.
+        # A leader that crashed may have committed an earlier attempt.
         assert response.error_code in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED), response
 
     async def _live(self) -> None:
@@ -114,7 +114,7 @@ def is_known(cluster: Cluster, ids: Sequence[int]) -> bool:
 def brokers(
     cluster: Cluster, ids: Sequence[int], racks: Sequence[str | None] = ()
 ) -> Iterator[list[BrokerStandIn]]:
-    """Unfenced brokers with these ids; each advertises the address of a node."""
+    """Run unfenced brokers with these ids, each of which advertises the address of a node."""
     addresses = cluster.addresses
     stand_ins = [
         BrokerStandIn(

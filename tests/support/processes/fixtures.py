@@ -1,4 +1,4 @@
-"""Clusters of real processes for tests."""
+"""Clusters of daemons for the duration of a test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.processes.daemons import Cluster
 def running_cluster(
     directory: Path, size: int = 3, extra: str = "", release: str | None = None
 ) -> Iterator[Cluster]:
-    """A running cluster in a new directory, stopped at the end."""
+    """Run a cluster in a new directory, and stop it at the end."""
     cluster = Cluster(directory, size, extra, release)
     try:
         cluster.start()

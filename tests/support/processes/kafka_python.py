@@ -1,4 +1,4 @@
-"""kafka-python within a test: DescribeQuorum through it, and what it leaves behind."""
+"""DescribeQuorum through kafka-python, and cleanup of the sockets and threads that kafka-python leaks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
 PATIENT = {"bootstrap_timeout_ms": 300_000, "reconnect_backoff_max_ms": 500}
-"""kafka-python backs off for up to 30 s from an address that refuses connections, unless limited."""
+"""Limits of kafka-python's backoff, by default up to 30 s, from an address that refuses connections."""
 
 
 def describe_by_kafka_python(bootstrap: str) -> tuple[int, set[int], set[int]]:
@@ -31,9 +31,9 @@ def describe_by_kafka_python(bootstrap: str) -> tuple[int, set[int], set[int]]:
 
 @contextmanager
 def kafka_python_tidied() -> Iterator[None]:
-    """Close the sockets of connections that fail within, which kafka-python leaks: the ResourceWarning would fail
-    whichever test runs when they are collected. Stop the clients created within that still run, which would connect
-    for ever, also those whose constructor failed.
+    """Close the sockets of connections that fail inside the block, which kafka-python leaks: their ResourceWarning
+    would fail a later test. Stop the clients that were created inside the block and still run, also if their
+    constructor failed, since they would try to connect forever.
 
     Raises:
         AssertionError: a client was not closed.

@@ -1,4 +1,4 @@
-"""Brokers with two log directories besides the directory of the metadata log, and a writer while they fail."""
+"""Brokers with two log directories besides the directory of the metadata log, and a producer for their topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOPIC = "events"
 
 
 class TwoDirectories(BrokerDaemon):
-    """`first` and `second` have the partitions."""
+    """A broker with the log directories `first` and `second` for partitions."""
 
     def configure(self, extra: str = "") -> None:
         self.first, self.second = (self.data.parent / name for name in ("first", "second"))
@@ -42,7 +42,7 @@ class TwoDirectories(BrokerDaemon):
         return self.log_text().count("serves clients") if self.output.exists() else 0
 
     def described(self, directory: Path) -> DescribeLogDirsResult:
-        """A log directory as the broker describes it."""
+        """Return a log directory as the broker describes it."""
         address = ("127.0.0.1", self.clients)
         response = request_once(address, DescribeLogDirsRequest(None), 5, DescribeLogDirsResponse)
         return next(each for each in response.results if each.log_dir == str(directory))
@@ -51,14 +51,14 @@ class TwoDirectories(BrokerDaemon):
         return self.numbers(self.first) | self.numbers(self.second)
 
     def numbers(self, directory: Path, is_future: bool = False) -> set[int]:
-        """The partitions of the topic in a log directory."""
+        """Return the partitions of the topic in a log directory."""
         topics = self.described(directory).topics
         found = (each for topic in topics if topic.name == TOPIC for each in topic.partitions)
         return {each.partition_index for each in found if each.is_future_key == is_future}
 
 
 def break_directory(path: Path) -> None:
-    """Replace a directory by a file: open files still work, everything else fails."""
+    """Replace a directory with a file: files that are open still work, everything else fails."""
     path.rename(f"{path}.away")
     path.write_bytes(b"not a directory")
 
@@ -86,7 +86,7 @@ class DirectoryCluster:
 
     @contextmanager
     def running(self) -> Iterator[DirectoryCluster]:
-        """All nodes run, and are stopped at the end."""
+        """Run all nodes, and stop them at the end."""
         try:
             for node in self.nodes:
                 node.start()
@@ -99,7 +99,7 @@ class DirectoryCluster:
                 node.stop()
 
     def create_topic(self, partitions: int, **configs: str) -> None:
-        """Create the topic with replicas on all nodes, which lead in turns; wait until all have their logs."""
+        """Create the topic with replicas on all nodes and evenly spread leaders; wait until all logs exist."""
         ids = self.ids
         assignment = [
             [ids[(number + each) % len(ids)] for each in range(len(ids))] for number in range(partitions)
@@ -118,7 +118,7 @@ class DirectoryCluster:
         return {number: set(each.isrs) for number, each in partitions.items()}
 
     def await_brokers(self, expected: set[int]) -> None:
-        """Every node names these brokers to clients: a broker that restarts is fenced for a moment."""
+        """Wait until every node lists these brokers to clients: a broker that restarts is fenced for a moment."""
 
         def named(node: TwoDirectories) -> set[int]:
             admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
@@ -131,7 +131,7 @@ class DirectoryCluster:
 
 
 class Writing:
-    """An idempotent producer with acks=all that writes to the topic in a thread of its own."""
+    """An idempotent producer with acks=all that writes to the topic in its own thread."""
 
     def __init__(self, bootstrap: str) -> None:
         self.written = Written("writer", is_exact=True)
@@ -154,6 +154,6 @@ class Writing:
         wait_for("acknowledged records", lambda: len(self.written.acknowledged) > before + 200, PATIENCE_S)
 
     def verify(self) -> None:
-        """Every acknowledged record is at its offset, once and in order."""
+        """Check that every acknowledged record is in the log at its offset, once and in order."""
         assert self.written.errors == {}
         assert violations([self.written], read_log(self._bootstrap, TOPIC)) == []

@@ -1,4 +1,4 @@
-"""Fetch of the metadata log as stock brokers of versions 12 to 18 send it."""
+"""Fetch requests for the metadata log, as stock brokers send them in versions 12 to 18."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fetch(
     cluster_id: str | None = None,
     topic: dict[str, Any] | None = None,
 ) -> Any:
-    """Send one Fetch and return the response. `high_watermark` is that of the observer, sent from v18 on.
+    """Send one Fetch and return the response. `high_watermark` is the observer's, which is sent from v18 on.
 
     `topic` replaces the metadata topic: {"topic": name} up to v12, {"topic_id": id} from v13 on.
     """

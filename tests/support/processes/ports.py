@@ -1,4 +1,4 @@
-"""Loopback ports for the processes that tests start; no two test processes of this machine are given the same one."""
+"""Loopback ports for the processes that tests start. Test processes on the same machine never share a port."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from quorumd.cli.local_cluster import (
 )
 
 FIRST_PORT, BLOCK, BLOCKS = 10_000, 400, 25
-"""Below the ports of benchmarks, whose short forms run beside other tests. A block has room for the four ranges of
-ports of `quorumd cluster up`."""
+"""The ports are below the ports of benchmarks, whose short forms run in parallel with tests. A block fits the four
+ranges of ports of `quorumd cluster up`."""
 CLUSTER_RANGES = (0, METRICS_PORT_OFFSET, CLIENT_PORT_OFFSET, REPLICATION_PORT_OFFSET)
 """Offsets of the ports of `quorumd cluster up` from its base port: peers, metrics, clients, replication."""
 
 
 @cache
 def _block() -> int:
-    """First port of a block that this process has locked until it ends."""
+    """Lock a block of ports until this process ends; return its first port."""
     directory = Path(tempfile.gettempdir(), f"quorumd-test-ports-{os.getuid()}")
     directory.mkdir(mode=0o700, exist_ok=True)
     for number in range(BLOCKS):
@@ -40,7 +40,7 @@ def _block() -> int:
 
 @cache
 def _turns() -> Iterator[int]:
-    """Positions in the block, round and round: a port is given again as late as possible."""
+    """Cycle through the positions in the block, so that a port is reused as late as possible."""
 
     def turns() -> Iterator[int]:
         while True:
@@ -50,12 +50,13 @@ def _turns() -> Iterator[int]:
 
 
 def free_port() -> int:
-    """A port without a listener."""
+    """Return a port without a listener."""
     return next(port for port in _candidates() if is_free(port))
 
 
 def free_base_port(nodes: int = 1) -> int:
-    """A base port for `quorumd cluster up` with this many nodes: no port of the cluster has a listener."""
+    """Return a base port for `quorumd cluster up` with `nodes` nodes, such that no port of the cluster has a
+    listener."""
     last = _block() + BLOCK - CLUSTER_RANGES[-1] - nodes
     used = [offset + node for offset in CLUSTER_RANGES for node in range(nodes)]
     return next(

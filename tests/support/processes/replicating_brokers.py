@@ -1,4 +1,4 @@
-"""Brokers without data whose replicas are in sync as soon as they are added: what a reassignment waits for."""
+"""Brokers without data whose replicas are in sync as soon as they are added, so that reassignments complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUND_S = 0.05
 
 @contextmanager
 def copying(cluster: Cluster, stand_ins: Sequence[BrokerStandIn]) -> Iterator[None]:
-    """Leaders among the stand-ins propose all replicas as in sync, for as long as the block runs."""
+    """Let leaders among the stand-ins propose all replicas as in sync while the block runs."""
     over = threading.Event()
     by_id = {broker.broker_id: broker for broker in stand_ins}
     thread = threading.Thread(target=lambda: asyncio.run(_copy(cluster, by_id, over)), daemon=True)
@@ -46,7 +46,7 @@ async def _copy(cluster: Cluster, brokers: Mapping[int, BrokerStandIn], over: th
                     for proposal in _proposals(topic, epochs):
                         await _propose(admin, brokers, topic, proposal, epochs)
             except QuorumdError:
-                # The topic is gone, or the leader of the quorum is.
+                # The topic was deleted, or the leader of the quorum has changed.
                 continue
             await asyncio.sleep(ROUND_S)
 
@@ -54,7 +54,7 @@ async def _copy(cluster: Cluster, brokers: Mapping[int, BrokerStandIn], over: th
 def _proposals(
     topic: DescribeTopicPartitionsResponseTopic, epochs: Mapping[tuple[str, int], int]
 ) -> Iterator[tuple[int, PartitionData]]:
-    """(leader, new ISR) of partitions whose replicas are not all in sync."""
+    """Yield (leader, new ISR) of partitions whose replicas are not all in sync."""
     for partition in topic.partitions:
         if set(partition.isr_nodes) != set(partition.replica_nodes) and partition.leader_id >= 0:
             data = PartitionData(partition.partition_index, partition.leader_epoch)
@@ -70,7 +70,7 @@ async def _propose(
     proposal: tuple[int, PartitionData],
     epochs: dict[tuple[str, int], int],
 ) -> None:
-    """Propose one ISR. The partition epoch, which no client API returns, is found by trying."""
+    """Propose one ISR. The partition epoch is found by trial, since no client API returns it."""
     leader, data = proposal
     where = (topic.name or "", data.partition_index)
     request = AlterPartitionRequest(leader, brokers[leader].epoch, [TopicData("", topic.topic_id, [data])])

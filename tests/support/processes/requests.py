@@ -1,4 +1,4 @@
-"""Requests that tests send by hand, and the fields that they read from the responses."""
+"""Requests that tests send through `Wire`, and the fields of the responses that they use."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.processes.wire import Wire
 
 CLIENT_METRICS = 16
 REGISTER = "metrics"
-"""The config that tests write: a list of any text, which a stock controller accepts as well."""
+"""The config that tests write: a list without constraints on its items, which a stock controller accepts, too."""
 
 
 @dataclass(frozen=True)
 class Quorum:
-    """DescribeQuorum of the metadata partition."""
+    """The response to DescribeQuorum for the metadata partition."""
 
     error: int
     leader: int
@@ -31,7 +31,7 @@ class Quorum:
 
     @property
     def replicas(self) -> dict[int, int]:
-        """Log end offset by node id, whether it votes or not."""
+        """Log end offset by node id, of voters and observers."""
         return {**self.observers, **self.voters}
 
 
@@ -88,7 +88,7 @@ def nodes_known(wire: Wire) -> set[int]:
 
 
 def quorum(wire: Wire) -> Quorum:
-    """Return DescribeQuorum of this node; a follower's response has the error only."""
+    """Return this node's response to DescribeQuorum; a follower's has only the error."""
     partition = describe_quorum.PartitionData(partition_index=0)
     topic = describe_quorum.TopicData(topic_name="__cluster_metadata", partitions=(partition,))
     response: Any = wire.request(describe_quorum.DescribeQuorumRequest(topics=(topic,)))

@@ -1,4 +1,4 @@
-"""Daemons whose listeners need credentials: tests observe them at their HTTP endpoints."""
+"""Daemons whose listeners require credentials. Tests observe them through their HTTP endpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADMIN = "SCRAM-SHA-512=[name=admin,password=admin-secret]"
 
 
 class SecuredCluster(Cluster):
-    """Daemons that are observed by their metrics."""
+    """A cluster that tests observe through its metrics."""
 
     def start(self) -> None:
         for daemon in self:

@@ -1,4 +1,4 @@
-"""A standalone Spark master with workers, as real processes on loopback."""
+"""A standalone Spark master with workers on loopback."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _REGISTERED = "Registering worker"
 
 @contextmanager
 def standalone_spark(directory: Path, workers: int = 2, cores: int = 1) -> Iterator[str]:
-    """The URL of the master while the block runs; all processes end with it, their output is in `directory`.
+    """Run a master and workers; yield the URL of the master. The processes end with the block; their output is in
+    `directory`.
 
-    Workers find the package where these processes do: by PYTHONPATH, as if it was installed on them.
+    Workers find the package by PYTHONPATH, as if it were installed on them.
     """
     processes: list[subprocess.Popen[bytes]] = []
     try:
@@ -50,7 +51,7 @@ def standalone_spark(directory: Path, workers: int = 2, cores: int = 1) -> Itera
         _wait_for(log, lambda text: text.count(_REGISTERED) >= workers or None, processes)
         yield url
     finally:
-        # Workers first: they end their executors.
+        # Workers first, since they end their executors.
         for process in reversed(processes):
             process.terminate()
             try:
@@ -61,7 +62,7 @@ def standalone_spark(directory: Path, workers: int = 2, cores: int = 1) -> Itera
 
 
 def started_executors(directory: Path) -> int:
-    """The number of executors that the workers of `standalone_spark(directory)` have started so far."""
+    """Return the number of executors that the workers of `standalone_spark(directory)` have started so far."""
     return len(list(directory.glob("work-*/app-*/*")))
 
 
@@ -100,5 +101,5 @@ def _wait_for(log: Path, found: Callable[[str], T | None], processes: list[subpr
             return result
         ended = [process.args for process in processes if process.poll() is not None]
         assert not ended, f"{ended} ended; {log}: {text[-2000:]}"
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain; {log}: {text[-2000:]}"
+        assert time.monotonic() < deadline, f"timed out after {PATIENCE_S} s; {log}: {text[-2000:]}"
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Jobs for a process of its own: it imports them by name."""
+"""Jobs for a subprocess, which imports them by name."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ def write_file(path: str, text: str, disk: Disk) -> tuple[int, str]:
 
 
 def process_info(disk: Disk) -> tuple[int, int, int]:
-    """Process id, nice value, scheduling policy (-1 where there is none)."""
+    """Return process id, nice value and scheduling policy, -1 where there is none."""
     policy = os.sched_getscheduler(0) if sys.platform == "linux" else -1
     return os.getpid(), os.getpriority(os.PRIO_PROCESS, 0), policy
 
 
 def compute(seconds: float, disk: Disk) -> tuple[float, float, int]:
-    """Seconds of processor time and of the clock that this much computing took, and how often it paused."""
+    """Compute for `seconds` of processor time; return the processor time and the elapsed time in seconds, and the
+    number of pauses."""
     began, computed, paused = time.monotonic(), time.process_time(), _pauses()
     while time.process_time() - computed < seconds:
         pass
@@ -40,7 +41,7 @@ def _pauses() -> int:
 
 
 def print_output(disk: Disk) -> str:
-    print("this must not get among the outcome")
+    print("this must not become part of the result")
     return "said"
 
 

@@ -1,6 +1,7 @@
-"""The system call filter of a systemd unit, installed on a process without systemd: seccomp, with no package needed.
+"""Installs the system call filter of a systemd unit in a process without systemd, with seccomp and no further
+package.
 
-Which calls a group has, and their numbers, is in `system_calls.txt`.
+`system_calls.txt` lists the calls of each group with their numbers.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def filter_of(unit: str) -> Callable[[], None]:
 
 
 def _calls(word: str) -> dict[str, int]:
-    """The calls that one word stands for. Raises KeyError for a group that the table does not have."""
+    """Return the calls of one word of a filter. Raises KeyError for a group that the table does not have."""
     groups = _groups()
     if word.startswith("@"):
         return groups[word]

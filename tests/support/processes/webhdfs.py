@@ -1,6 +1,6 @@
-"""A directory of this machine served as WebHDFS (REST), a file system that Spark reaches through Hadoop only.
+"""Serves a local directory as WebHDFS, a file system that Spark reaches only through Hadoop.
 
-Responses have no Content-Type: Hadoop parses it with a class that PySpark's package of Hadoop lacks.
+Responses have no Content-Type, since Hadoop parses it with a class that PySpark's package of Hadoop lacks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep the output of tests clean."""
+        """Log nothing."""
 
 
 def _status(path: Path, suffix: str) -> dict[str, object]:
@@ -73,7 +73,7 @@ def _status(path: Path, suffix: str) -> dict[str, object]:
 
 @contextmanager
 def webhdfs(root: Path) -> Iterator[str]:
-    """Serve a directory while the block runs; yields its URL."""
+    """Serve a directory while the block runs; yield its URL."""
     handler = type("Handler", (_Handler,), {"root": root})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))

@@ -33,7 +33,7 @@ class Wire:
         self._socket.close()
 
     def request(self, request: Any) -> Any:
-        """Send a kio request entity and return the decoded response. Trailing bytes fail."""
+        """Send a kio request entity and return the decoded response. Fails if bytes follow the response."""
         self._correlation_id += 1
         kind = type(request)
         header = kind.__header_schema__(
@@ -64,7 +64,7 @@ class Wire:
         return self._read(length)
 
     def is_closed_by_peer(self) -> bool:
-        """Wait for the other side to close; False if it sends something instead. Raises TimeoutError."""
+        """Wait for the peer to close; return False if it sends data instead. Raises TimeoutError."""
         try:
             return self._socket.recv(1) == b""
         except ConnectionResetError:

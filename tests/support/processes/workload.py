@@ -1,4 +1,4 @@
-"""Writers that keep a history of what was acknowledged, and the check of that history against the logs."""
+"""Writers that record acknowledged writes, and a check of the logs against these records."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _numbers = count(1)
 
 @dataclass
 class Writer:
-    """One client: unique values into its own config, one after another, to any node that responds."""
+    """A client that writes unique values to its own config, one after another, through any node that responds."""
 
     name: str
     addresses: list[tuple[str, int]]
     connect: Callable[..., Wire] = Wire
     acknowledged: list[int] = field(default_factory=list)
     times: list[tuple[float, float]] = field(default_factory=list)
-    """When (time.monotonic) each acknowledged write was begun and acknowledged."""
+    """The times (time.monotonic) at which each acknowledged write was begun and acknowledged."""
     attempts: int = 0
     refusals: int = 0
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -59,7 +59,7 @@ class Writer:
 
 
 class Workload:
-    """Several writers in threads, between `with` and its end."""
+    """Several writers, each in a thread, which run inside a `with` block."""
 
     def __init__(
         self, addresses: list[tuple[str, int]], writers: int = 4, connect: Callable[..., Wire] = Wire
@@ -82,20 +82,20 @@ class Workload:
 
     @property
     def acknowledged(self) -> int:
-        """Writes acknowledged so far, of all writers."""
+        """The number of writes acknowledged so far, of all writers."""
         return sum(len(writer.acknowledged) for writer in self.writers)
 
     def first_acknowledged_after(self, moment: float) -> float | None:
-        """When the first write that was begun after a moment was acknowledged, None for none yet."""
+        """Return when the first write that was begun after `moment` was acknowledged, None if none was."""
         after = [ended for writer in self.writers for begun, ended in writer.times[-500:] if begun > moment]
         return min(after, default=None)
 
 
 def lost_writes(workload: Workload, partition_directory: Path, high_watermark: int) -> dict[str, list[int]]:
-    """By writer: acknowledged values that are not among the committed records of a log. Empty is right.
+    """Return the acknowledged values of each writer that the committed records of a log lack; {} if there are none.
 
-    Also fails when a value is there twice, or when acknowledged values of a writer stand in another order than it
-    wrote them: it waits for each response. What was never acknowledged may be committed at any later time.
+    Fails if a value occurs twice, or if the acknowledged values of a writer are not in the order in which it wrote
+    them: a writer waits for each response. A value that was never acknowledged may be committed at any later time.
     """
     stored: dict[str, list[int]] = defaultdict(list)
     for group, _, value in config_changes(partition_directory, high_watermark):
@@ -104,7 +104,7 @@ def lost_writes(workload: Workload, partition_directory: Path, high_watermark: i
     lost = {}
     for writer in workload.writers:
         values = stored[writer.name]
-        assert len(values) == len(set(values)), f"{writer.name}: a record is there twice: {values}"
+        assert len(values) == len(set(values)), f"{writer.name}: a record occurs twice: {values}"
         acknowledged = set(writer.acknowledged)
         in_order = [value for value in values if value in acknowledged]
         assert in_order == sorted(in_order), f"{writer.name}: acknowledged in another order: {in_order}"

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for messages, built from the schema files alone, without code of the generator."""
+"""Hypothesis strategies for messages, built from the schema files without the generator's code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_PRIVATE_TAG = 10000
 _ERROR_CODES = st.sampled_from([0, -1, 6, 41, 74])
 """Error codes that every oracle accepts."""
 _MILLISECONDS = st.one_of(st.sampled_from([0, -1]), st.integers(0, (1 << 31) - 1))
-"""Fields that kio converts to durations and times, within the range of Python's types."""
+"""Values of fields that kio converts to durations and times, within the range of Python's types."""
 
 _START_OF_A_TRANSACTION = st.integers(0, (1 << 31) - 1)
 """kio refuses -1, which Kafka reports without a transaction."""
@@ -47,7 +47,7 @@ def message_class(name: str) -> type[Message]:
 
 
 def all_versions() -> list[tuple[str, int]]:
-    """Every (message, version) with a schema."""
+    """Return every (message, version) with a schema."""
     return [
         (path.stem, version) for path in sorted(SCHEMAS.glob("*.json")) for version in versions_of(path.stem)
     ]
@@ -65,7 +65,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def message_values(name: str, version: int, private_tags: bool = True) -> st.SearchStrategy[Message]:
-    """Messages with every field of the version; other fields keep their defaults.
+    """Return a strategy for messages with every field of the version; other fields keep their defaults.
 
     `private_tags` is False for readers that skip quorumd's own tagged fields.
     """
@@ -96,7 +96,7 @@ def message_values(name: str, version: int, private_tags: bool = True) -> st.Sea
 
 
 def present_slots(name: str, struct_name: str, version: int) -> list[str]:
-    """The attributes of one struct of a message version, without quorumd's own tagged fields."""
+    """Return the attributes of one struct of a message version, without quorumd's own tagged fields."""
 
     def structs(type_name: str, fields: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         found = {type_name: fields}

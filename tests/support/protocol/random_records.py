@@ -1,4 +1,4 @@
-"""Random metadata records that are valid after the previous ones."""
+"""Random metadata records that are valid after the previous records."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def uuid(number: int) -> KafkaUuid:
     return KafkaUuid(bytes(15) + bytes([number]))
 
 
-class Lots:
-    """Random records that are valid after the previous ones."""
+class RandomRecords:
+    """Draws metadata records that are valid for an image, which has applied the previous records."""
 
     def __init__(self, seed: int, ahead: ClusterImage) -> None:
-        self._lots = Random(seed)
+        self._random = Random(seed)
         self._later = Random(~seed)
-        """Random numbers for later fields, so that earlier seeds give the same records."""
+        """A separate stream for some fields, which does not affect the other draws."""
         self._ahead = ahead
         self._kinds: dict[Callable[[], Any], int] = {
             self._register: 2,
@@ -63,30 +63,30 @@ class Lots:
         }
 
     def between(self, least: int, most: int) -> int:
-        return self._lots.randint(least, most)
+        return self._random.randint(least, most)
 
     def record(self) -> Any:
-        """The next record, None if the drawn one is not valid now."""
-        (kind,) = self._lots.choices(list(self._kinds), list(self._kinds.values()))
+        """Draw the next record; return None if it is not valid now."""
+        (kind,) = self._random.choices(list(self._kinds), list(self._kinds.values()))
         return kind()
 
     def _some(self, most: int = 3, least: int = 0) -> list[int]:
-        return self._lots.sample(BROKERS, self.between(least, most))
+        return self._random.sample(BROKERS, self.between(least, most))
 
     def _maybe(self, values: list[int]) -> list[int] | None:
-        return self._lots.choice([None, None, values])
+        return self._random.choice([None, None, values])
 
     def _register(self) -> Any:
         epoch, directory = self.between(0, 3), uuid(self.between(1, 4))
         return RegisterBrokerRecord(
-            self._lots.choice(BROKERS),
+            self._random.choice(BROKERS),
             self._later.random() < 0.2,
             directory,
             epoch,
             [BrokerEndpoint("L", f"host{epoch}", 9092, 0)],
             [BrokerFeature("metadata.version", 1, 20 + epoch)],
-            self._lots.choice([None, *NAMES]),
-            self._lots.random() < 0.5,
+            self._random.choice([None, *NAMES]),
+            self._random.random() < 0.5,
             False,
             [directory],
             self._directories(),
@@ -95,8 +95,8 @@ class Lots:
     def _change_broker(self) -> Any:
         if not self._ahead.brokers:
             return None
-        broker = self._ahead.brokers[self._lots.choice(list(self._ahead.brokers))]
-        kind = self._lots.choice([FenceBrokerRecord, UnfenceBrokerRecord, UnregisterBrokerRecord, None])
+        broker = self._ahead.brokers[self._random.choice(list(self._ahead.brokers))]
+        kind = self._random.choice([FenceBrokerRecord, UnfenceBrokerRecord, UnregisterBrokerRecord, None])
         if kind is not None:
             return kind(broker.id, broker.epoch)
         directories = [uuid(number) for number in self._some(2)]
@@ -108,13 +108,13 @@ class Lots:
         return self._later.choice([None, [], [uuid(1)]])
 
     def _topic(self) -> Any:
-        name, topic_id = self._lots.choice(NAMES), uuid(self.between(1, 4))
-        is_there = name in self._ahead.topic_ids or topic_id in self._ahead.topics
-        return None if is_there else TopicRecord(name, topic_id)
+        name, topic_id = self._random.choice(NAMES), uuid(self.between(1, 4))
+        exists = name in self._ahead.topic_ids or topic_id in self._ahead.topics
+        return None if exists else TopicRecord(name, topic_id)
 
     def _remove_topic(self) -> Any:
         topics = list(self._ahead.topics)
-        return RemoveTopicRecord(self._lots.choice(topics)) if topics else None
+        return RemoveTopicRecord(self._random.choice(topics)) if topics else None
 
     def _partition(self) -> Any:
         topics = list(self._ahead.topics)
@@ -123,16 +123,16 @@ class Lots:
         replicas = self._some(4, 1)
         record = PartitionRecord(
             self.between(0, 2),
-            self._lots.choice(topics),
+            self._random.choice(topics),
             replicas,
             self._some(),
             self._some(1),
             self._some(1),
-            self._lots.choice([-1, *BROKERS]),
+            self._random.choice([-1, *BROKERS]),
             self.between(0, 1),
             3,
             4,
-            self._lots.choice([[], [uuid(1)] * len(replicas)]),
+            self._random.choice([[], [uuid(1)] * len(replicas)]),
         )
         record.eligible_leader_replicas = self._maybe(self._some(2, 1))
         record.last_known_elr = self._maybe(self._some(1, 1))
@@ -143,7 +143,7 @@ class Lots:
         partitions = list(partitions_of(self._ahead))
         if not partitions:
             return None
-        where = self._lots.choice(partitions)
+        where = self._random.choice(partitions)
         record = PartitionChangeRecord(where.number, where.topic_id)
         record.isr = self._maybe(self._some())
         record.eligible_leader_replicas = self._maybe(self._some(2))
@@ -151,7 +151,7 @@ class Lots:
         record.adding_replicas = self._maybe(self._some(1))
         record.removing_replicas = self._maybe(self._some(1))
         record.original_replicas = self._maybe(self._some())
-        record.leader = self._lots.choice([-2, -2, -1, *BROKERS])
+        record.leader = self._random.choice([-2, -2, -1, *BROKERS])
         record.leader_recovery_state = self.between(-1, 1)
         record.replicas = self._maybe(self._some(4, 1))
         if record.replicas is not None:
@@ -159,13 +159,13 @@ class Lots:
         return record
 
     def _clear_elr(self) -> Any:
-        return ClearElrRecord(self._lots.choice(["", *self._ahead.topic_ids]))
+        return ClearElrRecord(self._random.choice(["", *self._ahead.topic_ids]))
 
     def _setting(self) -> Any:
-        name, value = self._lots.choice(NAMES), self._lots.choice([None, "", "1", "2"])
-        return self._lots.choice(
+        name, value = self._random.choice(NAMES), self._random.choice([None, "", "1", "2"])
+        return self._random.choice(
             [
-                ConfigRecord(self._lots.choice([2, 4, 32]), name, self._lots.choice(NAMES), value),
+                ConfigRecord(self._random.choice([2, 4, 32]), name, self._random.choice(NAMES), value),
                 FeatureLevelRecord(name, self.between(0, 2)),
                 ProducerIdsRecord(1, 1, self.between(0, 3)),
             ]

@@ -1,4 +1,4 @@
-"""Work that is done in steps."""
+"""Runs work that is divided into steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def run_steps(steps: Generator[object, None, T]) -> tuple[int, T]:
-    """Return the number of steps, and the result."""
+    """Run all steps; return their number and the result."""
     taken = 0
     while True:
         try:

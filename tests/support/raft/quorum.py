@@ -1,7 +1,7 @@
-"""Engines connected to each other: in-memory logs, one heap of events, virtual milliseconds.
+"""Raft engines that exchange messages, with logs in memory and virtual time.
 
-Unlike the simulator this runs only the engine of a node. Links can be cut one way, nodes crash and lose unflushed
-records. After every step the invariants of Raft are checked (`Quorum.check`).
+Unlike the simulator, this runs only the engine of each node. Links can be cut in one direction, and nodes crash and
+lose unflushed records. Raft's invariants are checked after every step (`Quorum.check`).
 """
 
 from __future__ import annotations
@@ -54,12 +54,14 @@ def voter_set(*ids: int) -> VoterSet:
 
 
 def unpinned(*ids: int) -> VoterSet:
-    """Voters without directory ids and addresses."""
+    """Return voters without directory ids and addresses."""
     return VoterSet(tuple(Voter(ReplicaKey(node_id, ZERO_UUID), ()) for node_id in sorted(ids)))
 
 
 @dataclass(frozen=True)
 class Batch:
+    """One batch: its offsets, the end exclusive, its epoch, and its body as the engine appended it."""
+
     base: int
     end: int
     epoch: int
@@ -68,7 +70,7 @@ class Batch:
 
 @dataclass
 class MemoryLog:
-    """A LogView that keeps batches as objects. The `bytes` of a batch are its index in a table of bodies."""
+    """A LogView that keeps batches as objects. Encoded, a batch is its index in the table BODIES."""
 
     batches: list[Batch] = field(default_factory=list)
     start_offset: int = 0
@@ -82,7 +84,7 @@ class MemoryLog:
 
     @classmethod
     def of_epochs(cls, *epochs: int) -> MemoryLog:
-        """One record per batch, of these epochs, as in the figures of the Raft paper."""
+        """Create a log with one record per batch, of these epochs, like the figures of the Raft paper."""
         return cls([Batch(offset, offset + 1, epoch, b"x") for offset, epoch in enumerate(epochs)])
 
     @property
@@ -117,8 +119,8 @@ class MemoryLog:
                 history.append(offset, assignment)
         return history
 
-    def read(self, offset: int, randrange: int = -1) -> list[Batch]:
-        return [b for b in self.batches if b.base >= offset and (randrange < 0 or b.end <= randrange)]
+    def read(self, offset: int, end_offset: int = -1) -> list[Batch]:
+        return [b for b in self.batches if b.base >= offset and (end_offset < 0 or b.end <= end_offset)]
 
 
 def voters_in(batch: Batch) -> tuple[tuple[int, VoterAssignment], ...]:
@@ -146,7 +148,7 @@ def decode(data: bytes) -> list[Batch]:
 
 
 class Node:
-    """One engine with its log, durable offset, and effects."""
+    """One engine with its log and durable state."""
 
     def __init__(self, key: ReplicaKey, settings: RaftSettings, seed: int) -> None:
         self.key = key
@@ -176,7 +178,7 @@ class Node:
 
 
 class Quorum:
-    """Nodes 1..n (voters) and observers, a network between them, a clock."""
+    """Voters 1..n and observers, the network between them, and a clock."""
 
     def __init__(
         self,
@@ -262,7 +264,7 @@ class Quorum:
         return effects
 
     def propose(self, node_id: int, body: bytes = b"data", records: int = 1) -> int:
-        """Append one batch at a leader; returns the offset after it."""
+        """Append one batch at a leader; return the offset after it."""
         node = self.nodes[node_id]
         end = node.log.end_offset + records
         self.step(node_id, Propose(body, end))
@@ -272,7 +274,7 @@ class Quorum:
         return self.step(node_id, ReadRequested(token))
 
     def run(self, duration_ms: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Advance time until `until` holds (True) or the duration is over (False)."""
+        """Advance time until `until` holds, at most by `duration_ms`; return whether it holds."""
         end = self.now + duration_ms
         while not until():
             due = min((n.engine.deadline for n in self.nodes.values() if n.up), default=inf)
@@ -290,7 +292,7 @@ class Quorum:
         return True
 
     def run_to_leader(self, duration_ms: float = 30_000) -> int:
-        """Run until a majority follows a leader of the newest epoch; returns its id."""
+        """Run until a majority follows a leader; return its id."""
         assert self.run(duration_ms, lambda: self.leader() is not None), f"no leader: {self}"
         leader = self.leader()
         assert leader is not None
@@ -307,7 +309,7 @@ class Quorum:
         return None
 
     def leader_of_voters(self) -> int | None:
-        """The leader of the newest epoch that has committed in it, for any voters."""
+        """Return the leader of the newest epoch that has committed in its epoch, whatever the voters are."""
         leading = [
             n for n in self.nodes.values() if n.up and n.engine.is_leader and n.engine.high_watermark >= 0
         ]

@@ -1,4 +1,4 @@
-"""A single engine: events in, effects out, and an in-memory log that follows them."""
+"""A single engine, with a log in memory to which its effects are applied."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ ME = key(1)
 
 
 class EngineHarness:
-    """Node `me` of voters 1 to 3, whose log has records of `epochs`, the first of them the voter record.
+    """Node `me` of voters 1 to 3, whose log has records of `epochs`, beginning with the voter record.
 
-    `randrange` returns 0 by default: random timeouts are minimal.
+    By default `randrange` returns 0, so that random timeouts are minimal.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class EngineHarness:
 
     @classmethod
     def restarted(cls, before: EngineHarness) -> EngineHarness:
-        """The same replica after a restart."""
+        """Return the same replica after a restart."""
         after = cls((), before.state, before.me, settings=before.settings, founders=())
         after.founders = before.founders
         after.log, after.history = before.log, before.history
@@ -99,7 +99,7 @@ class EngineHarness:
         return self.effects
 
     def deliver(self, request: Request, reply: Any = "reply") -> Any:
-        """Send a request to the engine; returns its response, or None while it is delayed."""
+        """Send a request to the engine; return its response, None while it is delayed."""
         return self.response_to(reply, self.step(RequestReceived(reply, request)))
 
     def respond(self, peer: int, response: Response) -> Effects:
@@ -143,7 +143,7 @@ class EngineHarness:
         return None
 
     def requests(self, kind: type[Any]) -> dict[int, Any]:
-        """Requests of one type sent by the last step, by peer."""
+        """Return the requests of one type that the last step sent, by peer."""
         messages = [*self.effects.send, *self.effects.send_after_flush]
         return {m.peer: m.request for m in messages if isinstance(m, Send) and isinstance(m.request, kind)}
 
@@ -214,7 +214,7 @@ class EngineHarness:
         return state.token if isinstance(state, Leader) else NO_TOKEN
 
     def fetch_of(self, peer: int, offset: int | None = None, wait: int = 500, **fields: Any) -> FetchRequest:
-        """A fetch of a voter that has the log up to `offset`, by default all of it."""
+        """Build a fetch of a voter that has the log up to `offset`, by default the whole log."""
         offset = self.log.end_offset if offset is None else offset
         fields = {"replica": key(peer), "epoch": self.engine.epoch, "max_bytes": 1000} | fields
         fields.setdefault("token", self.token)
@@ -243,7 +243,7 @@ def refused(epoch: int, leader: int = NO_NODE) -> VoteResponse:
 def vote(
     epoch: int, last: tuple[int, int], candidate: int = 2, me: ReplicaKey = ME, pre: bool = False
 ) -> VoteRequest:
-    """`last`: (end offset, epoch of the last record) of the candidate."""
+    """Build a request for a vote. `last` is the candidate's log end offset, and the epoch of its last record."""
     return VoteRequest(epoch, key(candidate), me, OffsetAndEpoch(*last), pre)
 
 

@@ -41,13 +41,13 @@ from tests.support.scenarios.words import (
 )
 
 MAX_STEPS = 2000
-"""More events in one moment mean that nodes exchange messages endlessly."""
+"""More events than this at one time mean that nodes exchange messages endlessly."""
 
 Link = tuple[int, int]
 
 
 class ScenarioNode(Node):
-    """`rank` 0 draws the shortest random timeouts of all nodes, the last rank the longest."""
+    """A node whose random timeouts depend on its rank: rank 0 draws the shortest, the last rank the longest."""
 
     def __init__(self, key: ReplicaKey, settings: RaftSettings, ranks: dict[int, int]) -> None:
         super().__init__(key, settings, seed=0)
@@ -69,7 +69,7 @@ class ScenarioNode(Node):
 
 @dataclass
 class InFlightMessage:
-    """A message in flight. `fate` is the reason if it is lost; `arrive` delivers it."""
+    """A message in flight. `fate` returns why it has no effect, "" if it has one; `arrive` delivers it."""
 
     link: Link
     text: str
@@ -79,7 +79,7 @@ class InFlightMessage:
 
 @dataclass
 class Transcript:
-    """The events of one command, each line once."""
+    """The lines of one command, without repetitions."""
 
     lines: list[str] = field(default_factory=list)
     began: float = 0.0
@@ -102,7 +102,7 @@ class Transcript:
 
 
 class ScenarioQuorum(Quorum):
-    """Nodes 1..voters are voters, the others observers. Nothing starts by itself."""
+    """Nodes 1..voters are voters, the others observers. No node starts by itself."""
 
     def __init__(self, voters: int, observers: int = 0) -> None:
         super().__init__(voters, observers)
@@ -165,7 +165,7 @@ class ScenarioQuorum(Quorum):
     # Time
 
     def settle(self) -> None:
-        """Run every event of this moment."""
+        """Run every event that is due now."""
         for _ in range(MAX_STEPS):
             if self.in_flight:
                 message_in_flight = self.in_flight.popleft()
@@ -174,7 +174,7 @@ class ScenarioQuorum(Quorum):
                 heappop(self._heap)[2]()
             elif not self.fire_timers():
                 return
-        raise AssertionError("endless talk:\n" + "\n".join(self.transcript.lines[-20:]))
+        raise AssertionError("endless exchange of messages:\n" + "\n".join(self.transcript.lines[-20:]))
 
     def fire_timers(self) -> bool:
         due = [node for node in self.nodes.values() if node.up and node.engine.deadline <= self.now]
@@ -311,14 +311,14 @@ class ScenarioQuorum(Quorum):
             self.truncate(node, effects.truncate_to)
         refused = node.full and effects.append is not None
         if refused:
-            words.append("has no room for what came")
+            words.append("has no free space for the records")
         elif effects.append is not None:
             words.append(f"appends {records(node.log.end_offset, effects.append_end_offset)}")
             self.append(node, effects)
         if effects.new_high_watermark is not None and effects.new_high_watermark > node.committed:
             node.committed = min(effects.new_high_watermark, node.log.end_offset)
             words.append(f"high watermark {node.committed}")
-        words += [f"answers read {ready.token} at {ready.offset}" for ready in effects.reads_ready]
+        words += [f"completes read {ready.token} at {ready.offset}" for ready in effects.reads_ready]
         words += [f"fails read {token}" for token in effects.reads_failed]
         self.record(node.id, "; ".join(words))
         node.gate.release_after(effects.send)

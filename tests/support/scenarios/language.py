@@ -11,13 +11,13 @@ transcript, other lines comments. `replay` runs the commands and returns the exp
     advance 500ms | 2s              let time pass
     propose 1 a [b ...]             leader 1 appends records with these names, one per batch
     read 1 r                        request a linearizable read, named r, from node 1
-    crash 1 / wipe 1 / stop 1       lose what is not flushed / and the disk with it / leave gracefully
+    crash 1 / wipe 1 / stop 1       lose unflushed records / lose the whole disk / shut down gracefully
     cut 1->2 / partition 1|2,3 / heal   messages are lost
-    hold 1->2 / deliver 1->2 [1] / drop 1->2 / release 1->2   messages are kept back; `*` is every other node
+    hold 1->2 / deliver 1->2 [1] / drop 1->2 / release 1->2   messages are held back; `*` is every other node
     hold disk 2 / flush 2 / release disk 2   nothing becomes durable unless flushed
-    full 1 / free 1                 the disk stops taking records / takes them again
-    status [1 2]                    role, log (behind the bar: not durable yet), high watermark
-    quietly ...                     any of these without transcript
+    full 1 / free 1                 the disk is full / has free space again
+    status [1 2]                    role, log (after the bar: not durable yet), high watermark
+    quietly ...                     any of these commands, without transcript
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class ScenarioError(QuorumdError):
 
 
 def replay(name: str, text: str) -> str:
-    """The scenario with the transcript of its commands. Raises ScenarioError with file and line."""
+    """Return the scenario with the transcript of its commands. Raises ScenarioError with file and line."""
     if not text.startswith("#"):
-        raise ScenarioError(f"{name}:1: begin with a comment that says which claim is shown")
+        raise ScenarioError(f"{name}:1: begin with a comment that states the claim")
     scenario = Scenario()
     result = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -74,11 +74,11 @@ class Scenario:
         }
 
     def run(self, words: list[str]) -> list[str]:
-        """The events caused by one command."""
+        """Run one command; return its transcript."""
         quiet = words[0] == "quietly"
         command, *arguments = words[1:] if quiet else words
         if command not in self.commands:
-            raise ValueError(f"no such command; there are {', '.join(sorted(self.commands))}")
+            raise ValueError(f"no such command; the commands are {', '.join(sorted(self.commands))}")
         self.quorum.transcript.begin(self.quorum.now)
         self.commands[command](arguments)
         if command not in ("cluster", "given"):
@@ -170,7 +170,7 @@ class Scenario:
     # Network and disks
 
     def links(self, word: str) -> Iterator[Link]:
-        """`1->2`, `1->*` or `*->2`."""
+        """Yield the links of `1->2`, `1->*` or `*->2`."""
         source, target = word.split("->")
         ends = [[*self.quorum.nodes] if end == "*" else [int(end)] for end in (source, target)]
         return ((one, other) for one in ends[0] for other in ends[1] if one != other)

@@ -1,7 +1,7 @@
-"""The transcript of a scenario: what engines do and send to each other.
+"""The wording of a transcript, which describes the actions and messages of engines.
 
-3@1         a log position: the log ends at offset 3, its last record is of epoch 1
-2 -> 1      a message, shown when it arrives; (held), (lost) and (too late) when it does not, or not in time
+3@1         a log position: the log ends at offset 3, and its last record is of epoch 1
+2 -> 1      a message, shown when it arrives; with (held), (lost) or (too late) if it does not arrive in time
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def describe_request(request: Request) -> str:
 
 
 def describe_response(request: Request, response: Response) -> str:
-    """The content of a response; empty for a mere acknowledgement."""
+    """Describe the content of a response, "" for a mere acknowledgement."""
     words = []
     if response.error is not ErrorCode.NONE:
         leader = f"{response.leader_id} leads" if response.leader_id != NO_NODE else "no leader known"
@@ -104,7 +104,7 @@ def describe_state(state: QuorumState) -> str:
 
 
 def describe_log(log: MemoryLog, durable: int) -> str:
-    """One word per record, `epoch:what`; records behind the bar are not durable yet."""
+    """Describe a log with a word `epoch:content` per record; records after the bar are not durable yet."""
     words = []
     for batch in log.batches:
         if batch.base == durable:

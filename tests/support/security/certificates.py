@@ -1,4 +1,4 @@
-"""A certificate authority of the test, and PEM files that it signs."""
+"""A certificate authority for tests, and the PEM files of the certificates that it issues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 
 class Certificates:
-    """Files in a directory: `ca.pem`, and `NAME.pem` with key and chain of everything that was issued."""
+    """Files in a directory: `ca.pem`, and a `NAME.pem` with key and chain of every issued certificate."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -25,7 +25,7 @@ class Certificates:
         self.authority.cert_pem.write_to_path(self.trusted)
 
     def issue(self, name: str, *hosts: str, expires: datetime | None = None) -> Path:
-        """Issue a certificate with CN=`name` for these hosts, those of loopback if there are none."""
+        """Issue a certificate with CN=`name` for these hosts, by default the hosts of loopback."""
         identities = hosts or ("127.0.0.1", "localhost")
         issued = self.authority.issue_cert(
             *identities,
@@ -44,19 +44,19 @@ class Certificates:
         return path
 
     def properties(self, name: str, prefix: str = "") -> str:
-        """The properties of a listener or client with the certificate of that name."""
+        """Return the properties of a listener or client with the certificate of that name."""
         return (
             f"{prefix}ssl.keystore.location={self.directory / name}.pem\n"
             f"{prefix}ssl.truststore.location={self.trusted}\n"
         )
 
     def client_file(self, name: str, extra: str = "") -> Path:
-        """Client properties: TLS with the certificate of that name."""
+        """Write client properties for TLS with the certificate of that name."""
         path = self.directory / f"{name}.properties"
         path.write_text(f"security.protocol=SSL\n{self.properties(name)}{extra}")
         return path
 
 
 def _pkcs8(key: bytes) -> bytes:
-    """The private key in the only PEM format that Java reads."""
+    """Convert a private key to PKCS #8, the only PEM format that Java reads."""
     return load_pem_private_key(key, None).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

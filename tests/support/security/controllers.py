@@ -1,4 +1,4 @@
-"""A controller whose results are applied to its image at once, for requests about access."""
+"""A controller whose results are applied to its image immediately, for requests about security."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 
 
 class Committed(NamedTuple):
-    """A response without its static type, as tests read it."""
+    """A response, without its static type."""
 
     response: Any
 
 
 class SecurityController:
-    """`now_ms`: Unix time. New UUIDs are 1, 2, 3 and so on."""
+    """A controller with an image. New UUIDs are 1, 2, 3 and so on."""
 
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 1_000_000
+        """Unix time."""
         self._uuids = 0
         self.controller = Controller(
             ControllerSettings(**settings),
@@ -41,14 +42,14 @@ class SecurityController:
         return KafkaUuid(self._uuids.to_bytes(16, "big"))
 
     def repeat_uuid(self) -> None:
-        """Begin with the first UUID again."""
+        """Start again with the first UUID."""
         self._uuids = 0
 
     def finalize(self, metadata_version: int) -> None:
         self.image.apply(FeatureLevelRecord("metadata.version", metadata_version), [])
 
     def commit(self, result: ControllerResult) -> Committed:
-        """Apply the records of a result."""
+        """Apply the records of a result, and return its response."""
         for record in result.records:
             self.image.apply(record, [])
         return Committed(result.response)

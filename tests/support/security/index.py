@@ -1,4 +1,4 @@
-"""Indexes of ACLs, made as the image makes them: from records."""
+"""Indexes of ACLs, built from records like the index of an image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quorumd.security.acls import Acl, AclIndex
 
 
 def acl_record(acl: Acl, number: int) -> AccessControlEntryRecord:
-    """The record of an ACL with an id of its own."""
+    """Return the record of an ACL with the id `number`."""
     return AccessControlEntryRecord(
         KafkaUuid(number.to_bytes(16, "big")),
         acl.resource_type,
@@ -25,7 +25,7 @@ def acl_record(acl: Acl, number: int) -> AccessControlEntryRecord:
 
 
 def index_of(acls: Iterable[Acl]) -> AclIndex:
-    """The index of these ACLs."""
+    """Return the index of these ACLs."""
     state = SecurityState()
     for number, acl in enumerate(acls, 1):
         state.apply(acl_record(acl, number), [])

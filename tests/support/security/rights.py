@@ -1,4 +1,4 @@
-"""Authorizers and checks of requests for tests of rights."""
+"""Authorizers, ACLs and requests for tests of rights."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ ALICE = "User:alice"
 
 
 def allow(operation: int, kind: int, name: str) -> Acl:
-    """An ACL that allows something to alice."""
+    """Return an ACL that allows alice an operation on a resource."""
     return Acl(kind, PatternType.LITERAL, name, ALICE, "*", operation, Permission.ALLOW)
 
 
 def on_cluster(operation: int) -> Acl:
-    """The same for an operation on the cluster."""
+    """Return an ACL that allows alice an operation on the cluster."""
     return allow(operation, ResourceType.CLUSTER, "kafka-cluster")
 
 
 def authorizer_of(acls: Iterable[Acl] = (), supers: Iterable[str] = ()) -> Authorizer:
-    """An authorizer with these ACLs."""
+    """Return an authorizer with these ACLs."""
     index = index_of(acls)
     return Authorizer(AuthorizerSettings(frozenset(supers)), lambda: index, lambda: True, lambda: 0.0)
 
 
 def received(message: Message, version: int) -> Request[Message]:
-    """A request as a node receives it in this version."""
+    """Return a request as a node receives it in this version."""
     assert message.API_KEY is not None
     copy = decode(type(message), version, encode(message, version))
     return Request(message.API_KEY, version, 1, "client", copy, b"", 0)
@@ -42,6 +42,6 @@ def received(message: Message, version: int) -> Request[Message]:
 def check(
     message: Message, version: int, acls: Iterable[Acl] = (), image: ClusterImage | None = None
 ) -> Check:
-    """A request of alice that is to be checked."""
+    """Return a check of a request of alice."""
     access = Access(authorizer_of(acls), Client(ALICE, "10.0.0.1", message.NAME))
     return Check(access, image or ClusterImage(), received(message, version))

@@ -1,4 +1,4 @@
-"""StandardAuthorizer as a loop over all ACLs: slow, and independent of the indexes of `quorumd.security`."""
+"""Kafka's StandardAuthorizer as a loop over all ACLs: slow, and independent of the index in `quorumd.security`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ OPERATIONS = tuple(range(2, 16))
 
 
 class Question(NamedTuple):
+    """A request of a principal from a host, which is either allowed or denied."""
+
     principal: str
     host: str
     operation: int
@@ -36,7 +38,7 @@ class Cluster(NamedTuple):
 
 
 def random_cluster(random: Random, *, with_ranges: bool = True) -> Cluster:
-    """A few ACLs over few names, so that most questions meet some of them."""
+    """Draw a few ACLs with few names, so that most questions concern some of them."""
     hosts = HOSTS + RANGES if with_ranges else HOSTS
     kinds = random.sample(KINDS, random.randint(1, 3))
     operations = random.sample(OPERATIONS, random.randint(2, 6))
@@ -57,7 +59,7 @@ def random_cluster(random: Random, *, with_ranges: bool = True) -> Cluster:
 
 
 def random_question(random: Random, cluster: Cluster) -> Question:
-    """A question about a resource that some ACL is likely to be about."""
+    """Draw a question about a resource that an ACL probably concerns."""
     near = random.choice(cluster.acls) if cluster.acls and random.random() < 0.9 else None
     name = random.choice(NAMES)
     if near is not None and random.random() < 0.6:
@@ -74,7 +76,7 @@ def random_question(random: Random, cluster: Cluster) -> Question:
 
 
 def allows(cluster: Cluster, question: Question) -> bool:
-    """Whether StandardAuthorizer allows it."""
+    """Whether StandardAuthorizer allows the operation on the resource."""
     if question.principal in cluster.super_users:
         return True
     about = [acl for acl in cluster.acls if _is_about(acl, question)]
@@ -85,7 +87,7 @@ def allows(cluster: Cluster, question: Question) -> bool:
 
 
 def allows_any(cluster: Cluster, question: Question) -> bool:
-    """Whether it allows the operation with any resource of the kind."""
+    """Whether StandardAuthorizer allows the operation on any resource of the kind."""
     if allows(cluster, question._replace(name="hardcode")):
         return True
     relevant = [

@@ -1,4 +1,4 @@
-"""Views of brokers for their checkers, built by hand."""
+"""Cluster views for tests of the checkers of brokers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WHERE = PartitionId(TOPIC, 0)
 NAME = "orders"
 
 
-class Around:
-    """The broker of a replica that gets no requests."""
+class IdleContext:
+    """A `ReplicaContext` for a replica without requests."""
 
     def min_isr(self, where: PartitionId) -> int:
         return 2
@@ -30,20 +30,20 @@ class Around:
         return lambda *arguments: None
 
 
-def broker(broker_id: int, *, epoch: int | None = None, incarnation: int = 1, **as_tuple: Any) -> Broker:
-    given = {"is_fenced": False, "in_controlled_shutdown": False} | as_tuple
+def broker(broker_id: int, *, epoch: int | None = None, incarnation: int = 1, **fields: Any) -> Broker:
+    given = {"is_fenced": False, "in_controlled_shutdown": False} | fields
     return Broker(
         broker_id, broker_id * 10 if epoch is None else epoch, KafkaUuid(bytes([incarnation]) * 16), (), (), None,
         directories=(), **given,
     )  # fmt: skip
 
 
-def row(isr: tuple[int, ...] = (1, 2), leader: int = 1, **as_tuple: Any) -> Partition:
-    return Partition(as_tuple.pop("replicas", (1, 2, 3)), isr, leader, **as_tuple)
+def row(isr: tuple[int, ...] = (1, 2), leader: int = 1, **fields: Any) -> Partition:
+    return Partition(fields.pop("replicas", (1, 2, 3)), isr, leader, **fields)
 
 
 def view_with(partition: Partition | None = None, *brokers: Broker, least: str = "2") -> ClusterView:
-    """A topic with this partition, and three active brokers."""
+    """Return a view with a topic that has this partition, and with these brokers, by default three active ones."""
     view = ClusterView()
     topic = Topic(NAME, TOPIC)
     view.image.topics[TOPIC] = topic
@@ -67,8 +67,8 @@ def commit(view: ClusterView, count: int) -> list[Record]:
 def host(
     view: ClusterView, broker_id: int, *values: int, known: Partition | None = None, leads: bool = False
 ) -> Replica:
-    """A replica with these values in its log."""
-    replica = Replica(WHERE, broker_id, Around(), DataLog(Record(0, value) for value in values))  # type: ignore[arg-type]  # has any attribute
+    """Add a replica with these values in its log to a broker."""
+    replica = Replica(WHERE, broker_id, IdleContext(), DataLog(Record(0, value) for value in values))  # type: ignore[arg-type]  # has any attribute
     replica.known = known if known is not None else view.row(WHERE)
     if leads:
         replica.leadership = Leadership(replica.leader_epoch, 0)
@@ -85,7 +85,7 @@ def breaks(look: Callable[..., None], *arguments: Any) -> bool:
 
 
 def batch(checker: BrokerChecker, partition: Partition, *brokers: Broker, least: str = "2") -> bool:
-    """Whether a committed batch with this row violates the invariant."""
+    """Whether a committed batch that leads to this partition violates the invariant."""
     return breaks(checker.batch_committed, view_with(partition, *brokers, least=least), [WHERE])
 
 

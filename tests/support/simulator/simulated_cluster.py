@@ -1,4 +1,4 @@
-"""Clusters of the simulator without clients, checkers and random faults, for tests that inject faults."""
+"""Simulated clusters without clients, checkers and random faults, for tests that inject faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NullWatcher:
 
 
 def make_cluster(voters: int = 3, observers: int = 0, seed: int = 1, **more: object) -> Cluster:
-    """A cluster with all machines booted at virtual time 0."""
+    """Create a cluster, and boot all machines at virtual time 0."""
     options = SimulationOptions(voters=voters, observers=observers, **more)  # type: ignore[arg-type]  # mixed values
     cluster = Cluster(EventHeap(), Streams(seed), options, NullWatcher())
     for node_id in cluster.machines:
@@ -35,7 +35,7 @@ def make_cluster(voters: int = 3, observers: int = 0, seed: int = 1, **more: obj
 
 
 def run(cluster: Cluster, duration_ms: float, until: Callable[[], bool] = lambda: False) -> None:
-    """Advance virtual time, at most until a condition holds."""
+    """Advance virtual time by `duration_ms`, or until a condition holds."""
     end = cluster.heap.now_ms + duration_ms
     is_over = False
     while not is_over and not until():
@@ -50,7 +50,7 @@ def run(cluster: Cluster, duration_ms: float, until: Callable[[], bool] = lambda
 
 
 def leader_of(cluster: Cluster) -> Machine | None:
-    """The leader of the highest epoch."""
+    """Return the leader of the highest epoch, None without one."""
     leaders = [
         machine
         for machine in cluster.running()
@@ -60,7 +60,7 @@ def leader_of(cluster: Cluster) -> Machine | None:
 
 
 def elect(cluster: Cluster) -> Machine:
-    """Run until a leader has committed."""
+    """Run until a leader has committed, and return it."""
     run(
         cluster,
         10_000.0,

@@ -22,7 +22,7 @@ from quorumd.security.credentials import NoCredentials
 from quorumd.security.sasl.settings import ClientSasl, ListenerSasl, ServerSasl
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.node.parts import NodeParts
-from tests.support.node.session_harness import LISTENER, SPOKEN, SessionHarness
+from tests.support.node.session_harness import LISTENER, SUPPORTED_VERSIONS, SessionHarness
 
 USERS = {"alice": "secret"}
 SERVER = ServerSasl(("PLAIN", "SCRAM-SHA-256"), USERS)
@@ -61,7 +61,7 @@ def test_nonces_differ(harness: AuthenticatorHarness) -> None:
 
 
 def test_clients_may_negotiate_versions_before_they_authenticate() -> None:
-    assert set(versions_before_authentication(SPOKEN)) == {
+    assert set(versions_before_authentication(SUPPORTED_VERSIONS)) == {
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SASL_AUTHENTICATE,
