@@ -14,7 +14,7 @@ only to its own directories, and changes a cluster only through the admin client
     audit/      compares all replicas and locates their differences
     plan/       partition reassignments with the fewest moves
     report/     one HTML page about all of these
-    user_cache  the directory in which the pipeline caches what takes long to make
+    user_cache  the directory in which the pipeline caches files that take long to create
 
 Imports between packages have no cycles. PySpark, pyarrow, numpy, pandas and Altair are imported nowhere else in
 quorumd, and not at the top of modules that the command line imports before it knows the pipeline command
@@ -23,7 +23,7 @@ comparisons, plans) need no Spark: they are functions of arrays and Arrow batche
 shuffles and joins the data.
 
 The levels of the source
-    records     a row per record, including control records; an unknown type or version has its bytes in `raw`
+    records     a row per record, including control records; `raw` has the bytes of unknown types and versions
     batches     a row per batch: header and computed CRC; records are not decoded
     audit       a few rows per segment: digests of offset ranges, and faults (schemas.AUDIT)
     snapshot    a row per record of the snapshots

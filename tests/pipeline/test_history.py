@@ -150,7 +150,7 @@ def test_damaged_copy_is_skipped_and_reported(spark: SparkSession, tmp_path: Pat
     assert (summary.records, summary.end) == (120, log[-1].offset + 1)
     (warning,) = reported
     assert warning.startswith(
-        f"the copy of node 1 is damaged, that of node 2 is read, to offset {summary.end}: "
+        f"the copy of node 1 is damaged; the copy of node 2 is read instead, up to offset {summary.end}: "
     )
     write(tmp_path / "expected", log)
     found, expected = content(tmp_path / "history"), content(tmp_path / "expected")

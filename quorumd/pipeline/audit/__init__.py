@@ -2,12 +2,12 @@
 
     audit            the audit: `audit` reads the logs with Spark, `audit_here` without; both return an AuditReport
     copies           a node's copy of the log, from rows of the level `audit`, with the place of each batch
-    matching         where two copies differ: first buckets, by their digests, then batches
+    matching         where two copies differ, first by the digests of buckets, then by batches
     rereading        reads buckets and batches from the files again
     commitment       what is provably committed, and in which copy
     continuity       faults within one copy
     compare          differences between copies
-    sidecar_files    the small files of a node
+    sidecar_files    meta.properties, quorum-state and the high-watermark checkpoint of a node
     control_batches  leaders and voters in the log
     quorum_states    whether votes and leaders are consistent
     derived_files    leader-epoch-checkpoint, partition.metadata and indexes, checked against the log

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from quorumd.pipeline.spark.session import SparkSession
 
 FOLD_RECORDS = 2_000_000
-"""Default limit of the records decoded, and of those applied to compare snapshots with the log; takes about 20
-seconds."""
+"""Default limit of the records to decode, and of the records to apply when snapshots are compared with the log.
+Reaching it takes about 20 seconds."""
 
 
 class NodeSummary(TypedDict):

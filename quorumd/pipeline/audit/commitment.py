@@ -31,8 +31,8 @@ class Pair(NamedTuple):
     def parts_at(self) -> int:
         """The offset from which the copies differ up to the end.
 
-        The end of the shorter copy if they agree there, 0 if they have no common offsets. Damage in between does not
-        count. Records below `start` are equal if any record above is (log matching).
+        It is the end of the shorter copy if they agree there, and 0 if they have no common offsets. Damage in between
+        does not count. Records below `start` are equal if any record above is (log matching).
         """
         if self.start >= self.end:
             return 0
@@ -75,7 +75,10 @@ class Commitment:
 def majority_claim(
     copies: Mapping[int, Copy], voters: Sequence[int], pairs: Mapping[tuple[int, int], Pair]
 ) -> Claim | None:
-    """Return the records that a majority of the voters holds; None without copies of a majority."""
+    """Return the claim for the records that a majority of the voters holds.
+
+    None if the copies are not those of a majority of the voters.
+    """
     given = [copies[voter] for voter in voters if voter in copies]
     needed = len(voters) // 2 + 1
     if len(given) < needed:
@@ -110,5 +113,5 @@ def _below_rivals(
 
 
 def epoch_below(copy: Copy, offset: int) -> int:
-    """The epoch of the last batch below an offset; -1 for none."""
+    """Return the epoch of the last batch below an offset; -1 if there is none."""
     return max((mark.epoch for mark in copy.epoch_starts if mark.offset < offset), default=-1)

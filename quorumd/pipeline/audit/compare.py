@@ -60,8 +60,7 @@ def findings_of_pairs(
             reference = groups[0][0]
             difference = _covering(pairs[reference, node].differences, offset)
             if difference is None:
-                # The batches of these copies have different bounds: report the difference at the offset where these
-                # two differ.
+                # The batches of these two have other bounds: they differ at another offset, where that is reported.
                 continue
             reported[node].append(difference)
             is_outvoted = len(groups[0]) > 1
@@ -135,5 +134,5 @@ def _judge(
 
 def _epochs_text(epochs: list[int]) -> str:
     if not epochs:
-        return "the same offsets"
+        return "unknown epoch"
     return f"epoch {epochs[0]}" if len(set(epochs)) == 1 else f"epochs {min(epochs)} and {max(epochs)}"

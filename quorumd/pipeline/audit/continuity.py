@@ -80,7 +80,9 @@ def findings_of_copy(
         )  # fmt: skip
     beyond = max(snapshot_ends, default=0)
     if beyond > end:
-        detail = f"a snapshot ends at offset {beyond}, but the log at {end}: its records before that are lost"
+        detail = (
+            f"a snapshot ends at offset {beyond}, but the log ends at {end}: it lost the records in between"
+        )
         yield Finding(
             Severity.WARNING,
             "SNAPSHOT_BEYOND_LOG",

@@ -56,7 +56,7 @@ def _partition_metadata(directory: CopyDirectory) -> Iterator[Finding]:
         yield Finding(Severity.WARNING, "PARTITION_METADATA_CONTRADICTS", str(error), directory.node)
         return
     if topic_id not in (None, METADATA_TOPIC_ID):
-        detail = f"{PARTITION} has topic id {topic_id}, and that of the metadata log is {METADATA_TOPIC_ID}"
+        detail = f"{PARTITION} has topic id {topic_id}, but the metadata log has {METADATA_TOPIC_ID}"
         yield Finding(Severity.WARNING, "PARTITION_METADATA_CONTRADICTS", detail, directory.node)
 
 
@@ -66,7 +66,7 @@ def _leader_epochs(directory: CopyDirectory, copy: Copy) -> Iterator[Finding]:
         return
     found = _wrong_epoch(path.read_text("utf-8", "replace"), copy)
     if found is not None:
-        detail = f"{EPOCHS}: {found.text}; remove the file, it is rebuilt at startup"
+        detail = f"{EPOCHS}: {found.text}; remove the file, which is rebuilt at startup"
         yield Finding(
             Severity.WARNING, "EPOCHS_CONTRADICT_LOG", detail, directory.node, segment=EPOCHS,
             offset_lo=found.offset, offset_hi=found.offset,
@@ -89,10 +89,10 @@ def _wrong_epoch(text: str, copy: Copy) -> _Place | None:
     starts = {mark.epoch: mark.offset for mark in reversed(copy.epoch_starts)}
     for number, (epoch, start) in enumerate(epochs.items()):
         if not copy.start_offset < start < copy.end_offset or copy.damage_at(start):
-            # The first epoch may begin before the log does; later entries are those of a truncated end.
+            # The first epoch may begin before the log does; entries beyond its end are of a truncated end.
             continue
         if number == 0 and epoch in (_epoch_at(copy, start - 1), _epoch_at(copy, start)):
-            # The start of a log whose first segment begins before it.
+            # The log starts at this offset, within its first segment.
             continue
         if epoch not in starts:
             return _Place(start, f"epoch {epoch} begins at offset {start}, but the log has no such epoch")
@@ -113,7 +113,7 @@ def _indexes(segment: SegmentFile, end: int, copy: Copy) -> Iterator[Finding]:
             continue
         found = wrong(path.read_bytes(), segment, end)
         if found is not None:
-            detail = f"{found.text}; remove the file, it is rebuilt at startup"
+            detail = f"{found.text}; remove the file, which is rebuilt at startup"
             yield Finding(
                 Severity.WARNING, "INDEX_CONTRADICTS_LOG", detail, segment.node, segment=path.name,
                 offset_lo=found.offset, offset_hi=found.offset,
@@ -121,7 +121,7 @@ def _indexes(segment: SegmentFile, end: int, copy: Copy) -> Iterator[Finding]:
 
 
 def _wrong_position(data: bytes, segment: SegmentFile, end: int) -> _Place | None:
-    """Return the first entry whose position is not that of a batch at or below its offset."""
+    """Return the first entry at whose position no batch begins, or one above the offset of the entry."""
     with open(segment.path, "rb") as log:
         for relative, position in _OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
             if relative == position == 0:
@@ -129,7 +129,7 @@ def _wrong_position(data: bytes, segment: SegmentFile, end: int) -> _Place | Non
                 return None
             offset = segment.base_offset + relative
             if offset >= end:
-                # The entry is of the truncated end of the log: indexes are not flushed with it.
+                # The entry is of a truncated end of the log: indexes are not flushed with the log.
                 return None
             log.seek(position)
             header = log.read(HEADER_SIZE)
@@ -139,19 +139,19 @@ def _wrong_position(data: bytes, segment: SegmentFile, end: int) -> _Place | Non
                     f"no batch begins at position {position}, where the index looks for offset {offset}",
                 )
             if COUNTS(header)[0] > offset:
-                return _Place(offset, f"the batch at position {position} is of offset {COUNTS(header)[0]}, "
-                              f"above offset {offset}")  # fmt: skip
+                return _Place(offset, f"the batch at position {position} begins at offset {COUNTS(header)[0]}, "
+                              f"above offset {offset} of the entry")  # fmt: skip
     return None
 
 
 def _wrong_timestamp(data: bytes, segment: SegmentFile, end: int) -> _Place | None:
-    """Return the first entry that is not after the one before it."""
+    """Return the first entry that is not later than the previous entry."""
     before = (-1, -1)
     for timestamp, relative in _TIME_ENTRY.iter_unpack(data[: len(data) // 12 * 12]):
         offset = segment.base_offset + relative
         if timestamp == relative == 0 or offset >= end:
             return None
         if timestamp <= before[0] or relative < before[1]:
-            return _Place(offset, f"the entry of offset {offset} is not after the previous one")
+            return _Place(offset, f"the entry of offset {offset} is not later than the previous entry")
         before = (timestamp, relative)
     return None

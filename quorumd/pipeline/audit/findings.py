@@ -17,11 +17,11 @@ Codes of the sidecar files
     VOTE_CONTRADICTION      a node's quorum-state contradicts the votes that the leader of that epoch recorded
     STATE_BEHIND_LOG        the epoch of quorum-state is below that of the log: this node could vote twice
     EPOCHS_CONTRADICT_LOG, INDEX_CONTRADICTS_LOG, PARTITION_METADATA_CONTRADICTS
-                            leader-epoch-checkpoint, an index or partition.metadata is not that of the log
+                            leader-epoch-checkpoint, an index or partition.metadata does not match the log
     STATE_UNREADABLE        meta.properties, quorum-state or the high watermark's checkpoint is invalid
     NO_STATE                there is no quorum-state, so the vote is not checked
     VOTERS_DIFFER           quorum-state has other voters than the last VotersRecord that it covers
-    WRONG_DIRECTORY         the node id in meta.properties is that of another node
+    WRONG_DIRECTORY         meta.properties has the node id of another node
     OTHER_CLUSTER           the cluster id in meta.properties differs from that of another node
     SNAPSHOT_DAMAGED        a snapshot has a damaged batch or an invalid record
     SNAPSHOT_DIFFERS        the records of a snapshot differ from those of another node or from the log

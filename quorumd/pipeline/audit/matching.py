@@ -18,13 +18,13 @@ from quorumd.pipeline.scan.batches import Batches
 from quorumd.pipeline.scan.digests import BUCKET_BITS
 
 Reread: TypeAlias = Callable[[Copy, int], Iterable[Batches]]
-"""The batches of a copy that begin in a bucket."""
+"""Returns the batches of a copy that begin in a bucket."""
 
 _MOST_READ_OF_A_RUN: Final = 8
 """In a longer run of differing buckets, only the first and the last one are read."""
 _MOST_RUNS_READ: Final = 64
 """After this number of runs, differences are reported per bucket."""
-_NOT_THERE: Final = -1
+_NO_EPOCH: Final = -1
 
 
 class Difference(NamedTuple):
@@ -85,13 +85,13 @@ def _runs(buckets: npt.NDArray[np.int64]) -> list[list[int]]:
 def _of_bucket(one: Copy, two: Copy, bucket: int, start: int, end: int, reread: Reread) -> list[Difference]:
     ours, theirs = (_batches(reread(copy, bucket), start, end) for copy in (one, two))
     return [
-        *(Difference(batch[0], batch[1], (batch[2], _NOT_THERE), False) for batch in ours - theirs),
-        *(Difference(batch[0], batch[1], (_NOT_THERE, batch[2]), False) for batch in theirs - ours),
+        *(Difference(batch[0], batch[1], (batch[2], _NO_EPOCH), False) for batch in ours - theirs),
+        *(Difference(batch[0], batch[1], (_NO_EPOCH, batch[2]), False) for batch in theirs - ours),
     ]
 
 
 def _whole_bucket(bucket: int) -> Difference:
-    return Difference(bucket << BUCKET_BITS, (bucket + 1) << BUCKET_BITS, (_NOT_THERE, _NOT_THERE), False)
+    return Difference(bucket << BUCKET_BITS, (bucket + 1) << BUCKET_BITS, (_NO_EPOCH, _NO_EPOCH), False)
 
 
 def _batches(pieces: Iterable[Batches], start: int, end: int) -> set[tuple[int, ...]]:

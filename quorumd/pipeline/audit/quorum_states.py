@@ -22,7 +22,7 @@ def findings_of_states(
         yield from files.findings
         if files.state is None:
             if not files.findings:
-                detail = "there is no quorum-state, so its vote is not checked"
+                detail = "there is no quorum-state, so the vote of the node is not checked"
                 yield Finding(Severity.INFO, "NO_STATE", detail, node)
             continue
         yield from _epoch(copies[node], files.state.leader_epoch, controls[node])
@@ -40,7 +40,7 @@ def _epoch(copy: Copy, epoch: int, controls: Controls) -> Iterator[Finding]:
         return
     first = next((each for each in controls.leaderships if each.epoch > epoch), None)
     is_beginning = first is not None and first.leader == copy.node and first.offset + 1 == copy.end_offset
-    detail = f"quorum-state is of epoch {epoch}, the log of epoch {last_epoch}"
+    detail = f"quorum-state has epoch {epoch}, but the log has epoch {last_epoch}"
     detail += ", whose leader is about to save it" if is_beginning else ": this node could vote twice"
     severity = Severity.INFO if is_beginning else Severity.CRITICAL
     yield Finding(severity, "STATE_BEHIND_LOG", detail, copy.node, epoch_lo=epoch, epoch_hi=last_epoch)
@@ -60,7 +60,9 @@ def _directories(sidecar_files: Mapping[int, SidecarFiles]) -> Iterator[Finding]
             other = clusters.setdefault(meta.cluster_id, node)
             first = next(iter(clusters))
             if meta.cluster_id != first and other == node:
-                detail = f"cluster.id={meta.cluster_id}, and node {clusters[first]} belongs to {first}"
+                detail = (
+                    f"cluster.id={meta.cluster_id}, but node {clusters[first]} belongs to cluster {first}"
+                )
                 yield Finding(Severity.CRITICAL, "OTHER_CLUSTER", detail, node, clusters[first])
 
 

@@ -21,7 +21,7 @@ class DirectoryReader:
         }
 
     def bucket(self, copy: Copy, bucket: int) -> list[Batches]:
-        """The batches of a copy that begin in a bucket, damaged ones as they are."""
+        """Return the batches of a copy that begin in a bucket, including damaged ones."""
         found = []
         for segment, position, size in copy.stretches.get(bucket, ()):
             # A damaged stretch also has bytes that belong to no batch.

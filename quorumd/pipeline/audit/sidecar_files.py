@@ -20,13 +20,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SidecarFiles:
-    """The content of the files; None or 0 for a missing file. `findings` has the files that cannot be read."""
+    """The content of the files; None or 0 for a missing or invalid file."""
 
     node: int
     meta: MetaProperties | None = None
     state: SavedState | None = None
     high_watermark: int = 0
     findings: list[Finding] = field(default_factory=list)
+    """A finding per invalid file."""
 
 
 def read_sidecar_files(directory: CopyDirectory) -> SidecarFiles:

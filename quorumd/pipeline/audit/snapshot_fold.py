@@ -29,7 +29,8 @@ from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.record_batch import BatchHeader, values
 
-_PARTS = ("configs", "features", "brokers", "topics", "producer ids", "records kept for others")
+_PARTS = ("configs", "features", "brokers", "topics", "producer ids", "opaque records")
+"""The parts of `ClusterImage.fingerprint`."""
 
 
 Config = tuple[tuple[int, str], str, str]
@@ -44,7 +45,7 @@ class Log(NamedTuple):
     pairs: Mapping[tuple[int, int], Pair]
 
     def holder(self, snapshot: SoundSnapshot, start: int) -> Copy | None:
-        """Return an undamaged copy equal to that of the snapshot's node from `start` to the snapshot's end."""
+        """Return an undamaged copy equal to the copy of the snapshot's node from `start` to the snapshot's end."""
         node, end = snapshot.file.node, snapshot.file.end_offset
         own = self.copies[node]
         for copy in sorted(self.copies.values(), key=lambda copy: (copy.node != node, copy.node)):
@@ -57,7 +58,7 @@ class Log(NamedTuple):
 
 
 class _Image:
-    """The image of the log below `end`; empty at first."""
+    """The image of the log below offset `end`; empty at first."""
 
     def __init__(self) -> None:
         self.image = ClusterImage()
@@ -95,7 +96,7 @@ class _Image:
         }
 
     def stale_configs(self, of_removed_topics: set[Config]) -> set[Config]:
-        """Return the configs of topics that do not exist, and those that an earlier topic of the same name had."""
+        """Return the configs of topics that do not exist, and the configs of earlier topics of the same name."""
         return {
             config
             for config in self.configs()
@@ -109,13 +110,12 @@ def fold_snapshots(
 ) -> Iterator[Finding]:
     """Compare snapshots with the log, applying at most `most_records`.
 
-    Snapshots that could not be compared are reported as INFO. The paths of those that match the log, but for stale
-    configs, are added to `explained`.
+    Snapshots that could not be compared are reported as INFO. The paths of snapshots that match the log, except for
+    stale configs, are added to `explained`.
     """
     by_id: dict[OffsetAndEpoch, list[SoundSnapshot]] = {}
     for snapshot in snapshots:
-        # The snapshot at offset 0 is the one that stock Kafka formats a node with; the first leader writes its
-        # records to the log.
+        # Stock Kafka formats a node with a snapshot at offset 0; the first leader writes its records to the log.
         if snapshot.id.offset:
             by_id.setdefault(snapshot.id, []).append(snapshot)
     before: SoundSnapshot | None = None
@@ -182,9 +182,9 @@ def _compare(image: _Image, snapshot: SoundSnapshot, holder: Copy, start: int) -
 
 def _stale_configs(snapshot: SoundSnapshot, loaded: _Image, stale: set[Config]) -> Iterator[Finding]:
     names = sorted({name for (_, name), _, _ in stale})
-    misled = [name for name in names if name in loaded.image.topic_ids]
-    if misled:
-        detail = f"topics have configs of removed topics of the same name on this node: {', '.join(misled)}"
+    reused = [name for name in names if name in loaded.image.topic_ids]
+    if reused:
+        detail = f"topics have configs of removed topics of the same name on this node: {', '.join(reused)}"
         yield _about(snapshot, Severity.WARNING, "STALE_CONFIGS", detail, 0)
     elif names:
         detail = f"configs of removed topics, which stock Kafka may keep: {', '.join(names)}"

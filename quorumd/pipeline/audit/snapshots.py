@@ -54,7 +54,7 @@ def compare_snapshots(
 ) -> Iterator[Finding]:
     """Check that snapshots with the same id hold the same records, in any order and any batches.
 
-    Those with a path in `explained` match the log, so that their differences are known.
+    Snapshots whose paths are in `explained` match the log except for differences that are already reported.
     """
     by_id: defaultdict[OffsetAndEpoch, list[SoundSnapshot]] = defaultdict(list)
     for snapshot in snapshots:

@@ -53,8 +53,8 @@ class AuditMetrics(Collector):
         for name, help_text, values in (
             ("log_start_offset", "The first offset of the node's copy.", [c.start_offset for c in copies]),
             ("log_end_offset", "The end offset of the node's copy.", [c.end_offset for c in copies]),
-            ("read_records", "Records read of the node's copy.", [c.records for c in copies]),
-            ("read_bytes", "Bytes read of the node's segments.", [c.bytes for c in copies]),
+            ("read_records", "Records read from the node's copy.", [c.records for c in copies]),
+            ("read_bytes", "Bytes read from the node's segments.", [c.bytes for c in copies]),
         ):
             family = GaugeMetricFamily(f"quorumd_audit_{name}", help_text, labels=("node",))
             for copy, value in zip(copies, values, strict=True):
@@ -63,7 +63,7 @@ class AuditMetrics(Collector):
 
 
 def write_textfile(path: Path, report: AuditReport, seconds: float, ended_at: float) -> None:
-    """Replace the file atomically: a collector reads either the previous audit or this one. Raises OSError."""
+    """Replace the file atomically: a collector reads either the previous or the new audit. Raises OSError."""
     registry = CollectorRegistry()
     registry.register(AuditMetrics(report, seconds, ended_at))
     write_output(path, generate_latest(registry))

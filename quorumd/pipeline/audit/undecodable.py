@@ -54,7 +54,7 @@ def undecodable_records(
 
 
 def _is_equal(copy: Copy, peer: Copy, pairs: Mapping[tuple[int, int], Pair]) -> bool:
-    """Whether `peer` has all batches of `copy`."""
+    """Return True if `peer` has all batches of `copy`, and neither copy is damaged."""
     pair = pairs[copy.node, peer.node]
     return (
         not copy.damages
@@ -65,7 +65,7 @@ def _is_equal(copy: Copy, peer: Copy, pairs: Mapping[tuple[int, int], Pair]) -> 
 
 
 def _bad_records(directory: CopyDirectory) -> Iterator[_BadRecord]:
-    # Imported here: it is only needed for an audit, and takes as long to import as the rest of it.
+    # Imported on first use: the decoder takes as long to import as the rest of the audit.
     from quorumd.pipeline.decode.records import decode_records
 
     for segment in directory.segments:

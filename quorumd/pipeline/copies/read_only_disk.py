@@ -17,7 +17,7 @@ def _refuse(path: str) -> NoReturn:
 
 
 class ReadOnlyFile:
-    """An open file."""
+    """A file opened for reading; modifications raise OSError (EROFS)."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -19,7 +19,7 @@ The row of a record holds all of its fields, either in their own columns or in `
 
     record_walk  the position and the shape of each record
     shapes       the positions of fields, shared by records with the same lengths, counts and tags
-    layouts      the frequent types: their fields and the columns of these
+    layouts      the fields of frequent types, and the column of each field
     configs      ConfigRecords, which have no columns, as JSON
     gather       numbers at many places of a buffer at once
     cells        Arrow columns, from records of all shapes

@@ -74,11 +74,11 @@ class Cells:
         self._slices: dict[str, _Slices] = {}
 
     def put_slices(self, name: str, rows: Positions, start: Positions, count: Positions) -> None:
-        """Set lists, strings or bytes of some rows by position and number of elements. Once per column."""
+        """Set lists, strings or bytes of some rows by position and number of elements; at most once per column."""
         self._slices[name] = _Slices(rows, start, count)
 
     def put_row(self, row: int, values: Mapping[str, object]) -> None:
-        """Set the cells of a row decoded by `plain`; they take precedence over those of its shape."""
+        """Set the cells of a row decoded by `plain`; they take precedence over the cells of its shape."""
         for name, value in values.items():
             if name in self.wanted:
                 rows, put = self._extra.setdefault(name, ([], []))
@@ -95,7 +95,7 @@ class Cells:
         return self._of_slices(name, kind)
 
     def numbers(self, name: str, values: npt.NDArray[np.integer], is_valid: Mask | None) -> pa.Array:
-        """Return a column of these numbers with the rows of `put_row`; `is_valid` None: all are valid."""
+        """Return a column of these numbers with the rows of `put_row`; `is_valid` is None if all are valid."""
         rows, put = self._extra.get(name, ([], []))
         if rows:
             values[rows] = put

@@ -1,4 +1,4 @@
-"""Decodes ConfigRecords, which are frequent and have no columns of their own, to JSON, many at a time."""
+"""Decodes ConfigRecords, which are frequent and have no separate columns, to JSON, many at a time."""
 
 from __future__ import annotations
 

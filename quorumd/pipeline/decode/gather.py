@@ -67,8 +67,8 @@ class Gather:
         return place
 
     def short_uvarint(self, at: Positions) -> tuple[Positions, Positions, Mask | None]:
-        """Read unsigned varints of one or two bytes: values, ends, and a mask of longer ones (None: no longer
-        ones)."""
+        """Read unsigned varints of one or two bytes: values, ends, and a mask of longer varints, None if there are
+        none."""
         first = self.bytes[at]
         if first.size == 0 or first.max() < WIDE:
             return first.astype(np.int64), at + 1, None
@@ -87,8 +87,8 @@ class Gather:
         return value, end, is_longer
 
     def varint(self, at: Positions) -> tuple[Positions, Positions, Mask | None]:
-        """Read zigzag varints of at most five bytes: values, ends, and a mask of longer ones (None: no longer
-        ones)."""
+        """Read zigzag varints of at most five bytes: values, ends, and a mask of longer varints, None if there are
+        none."""
         first = self.bytes[at]
         if first.size == 0 or first.max() < WIDE:
             # All have one byte: byte arithmetic is fastest.

@@ -49,25 +49,27 @@ class Field(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """A tagged field of versions from `since` on. `default` is the column's value without the tag; `null` is the
-    field's value that stands for null."""
+    """A tagged field of versions from `since` on."""
 
     number: int
     column: str
     kind: Kind
     since: int = 0
     default: int | None = None
+    """The value of the column without the tag."""
     null: int | None = None
+    """The value of the field that stands for null."""
 
 
 class Layout(NamedTuple):
-    """All versions up to `max_version`. `constants` are columns with one value for the type."""
+    """The fields of a record type in all versions up to `max_version`."""
 
     name: str
     max_version: int
     fields: tuple[Field, ...]
     tags: tuple[Tag, ...] = ()
     constants: tuple[tuple[str, int], ...] = ()
+    """Columns with the same value for all records of the type."""
 
 
 _BROKER = (Field("broker_id", Kind.INT32), Field("broker_epoch", Kind.INT64))

@@ -136,7 +136,7 @@ def _chain(
         begins[place : place + len(found)] = found
     ended = np.empty_like(at)
     ended[order] = at
-    # It may have reached the end before its last record.
+    # A chain may reach the end of its batch before the last record.
     return begins, (ended == ends) & (begins[first + counts - 1] < ends)
 
 
@@ -196,7 +196,7 @@ class _Found:
         self.shapes = [ODD_BATCH]
         self.rows = [np.empty(0, np.int64)]
         self.rounds_left = 64 + records // 16
-        """If hardly any two records are alike, the search for shapes does not pay off."""
+        """The number of shapes still to find: if hardly any two records are alike, the search does not pay off."""
 
     def note(self, shape: Shape, rows: Positions, words: Words) -> Mask:
         """Add a shape; return the mask of the records that have it."""

@@ -57,14 +57,17 @@ class _WordCheck(NamedTuple):
 
 @dataclass(slots=True)
 class Shape:
-    """`api_key` and `version` are -1 if the value does not begin with a known frame."""
+    """The positions of the parts of a record of this shape, relative to the record."""
 
     reads: Reads
     timestamp: int = 0
-    """The positions of the varints of timestamp delta and offset delta."""
+    """The position of the timestamp delta, a varint."""
     offset: int = 0
+    """The position of the offset delta, a varint."""
     value: int = 0
+    """The position of the value."""
     api_key: int = -1
+    """-1 if the value does not begin with a known frame, like `version`."""
     version: int = -1
     places: dict[str, CellPlace] = field(default_factory=dict)
     """By column."""
@@ -78,7 +81,7 @@ class Shape:
     _no_values: tuple[_NoValue, ...] = ()
 
     def is_of(self, record: int) -> bool:
-        """Whether a record of this size, as a little-endian number, has this shape."""
+        """Return True if a record of this size, as a little-endian number, has this shape."""
         return record & self._mask == self._value
 
     def are_of(self, words: Words) -> Mask:

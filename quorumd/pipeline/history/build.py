@@ -71,8 +71,8 @@ def build(
 
     With `follow`, continue until SIGINT, or until `stop` is set. If records were deleted before they were
     read, the history continues with the next snapshot; the gap is recorded in the table gaps and passed to `report`.
-    A damaged copy is reported too, and an intact one read instead; so is a cluster without a leader, for which a
-    build waits up to the timeout of the source. `source` has `path` or `bootstrap`, and other options of the source.
+    A damaged copy is also reported, and an intact one is read instead. If the cluster has no leader, this is reported
+    once, and the build waits up to the timeout of the source. `source` has `path` or `bootstrap` and other options.
 
     Raises InputIncomplete if the log is incomplete, RequestFailed if the cluster does not respond, ConfigError if the
     history belongs to another cluster or another build is writing it.
@@ -112,10 +112,11 @@ def build(
 
 
 def _check_cluster(directory: Path, manifest: Manifest, cluster_id: str | None) -> None:
-    """Record the cluster id in a new history; raise ConfigError if that of the history is another one."""
+    """Record the cluster id in a new history; raise ConfigError if the history has another cluster id."""
     if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
         raise ConfigError(
-            f"{directory} has the history of cluster {manifest.cluster_id}, but this log is of cluster {cluster_id}"
+            f"{directory} has the history of cluster {manifest.cluster_id}, but the log belongs to cluster "
+            f"{cluster_id}; build its history in another directory"
         )
     manifest.cluster_id = manifest.cluster_id or cluster_id
 
@@ -189,29 +190,29 @@ def _stream(
         raise KeyboardInterrupt
 
 
-def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, reported: threading.Event) -> bool:
+def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, stop: threading.Event) -> bool:
     """Wait until the stream ends, or until a signal requests the end; the current micro-batch is completed.
 
-    The signal only sets a flag, since it must not interrupt a call to Java. Raises KeyboardInterrupt if it ended
-    Java.
+    The signal only sets a flag, since it must not interrupt a call to Java. Raises KeyboardInterrupt if the signal
+    ended Java.
     """
     signals: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         del frame
         signals.append(number)
-        reported.set()
+        stop.set()
 
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, end) if is_main else None
     try:
-        while query.isActive and not reported.wait(_LOOK_S):
+        while query.isActive and not stop.wait(_LOOK_S):
             pass
         with adding:
             query.stop()
         # Raises the exception that failed the stream.
         query.awaitTermination()
-        return not reported.is_set()
+        return not stop.is_set()
     except (PySparkException, Py4JError, ConnectionError):
         if signals:
             raise KeyboardInterrupt from None

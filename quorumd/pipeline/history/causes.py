@@ -12,7 +12,7 @@ leader              the leader changed or was lost, whatever happened to the ISR
 isr_shrink          a replica left the ISR
 isr_expand          a replica joined the ISR
 elr                 the eligible leader replicas changed (KIP-966)
-min_isr             a change of min.insync.replicas put the partition under it, or no longer; no partition record
+min_isr             a change of min.insync.replicas put the partition under it or above it, without a partition record
 other               anything else: directories, the order of replicas, the end of a recovery
 
 A reassignment that is replaced by one that completes immediately (to fewer replicas, all in sync) counts as
@@ -48,13 +48,14 @@ CAUSES = (
 
 @dataclass(slots=True)
 class Transitions:
-    """Rows and the state that is valid at each of them, see `partition_fold`; `reported` are rows of `lists`."""
+    """Rows and the state that is valid at each of them, see `partition_fold`."""
 
     rows: Rows
     first: Flags
     leader: npt.NDArray[np.int32]
     recovering: npt.NDArray[np.int32]
     reported: dict[str, Ints]
+    """By name of a list, the row of `lists` that is valid at each row."""
     lists: dict[str, PackedLists]
     snapshot_offset: int | None
 
@@ -65,12 +66,12 @@ class Transitions:
         return shifted
 
     def moved(self, name: str) -> Ints:
-        """Return the rows whose list may differ from that of the previous row of the same partition."""
+        """Return the rows whose list may differ from the list of the previous row of the same partition."""
         reported = self.reported[name]
         return np.nonzero((reported[1:] != reported[:-1]) & ~self.first[1:])[0] + 1
 
     def changed(self, name: str) -> Flags:
-        """Return True where a list differs from that of the previous row."""
+        """Return True where a list differs from the list of the previous row."""
         reported, rows = self.reported[name], self.moved(name)
         flags = np.zeros(len(reported), np.bool_)
         flags[rows] = self.lists[name].differ(reported[rows], reported[rows - 1])
@@ -89,7 +90,7 @@ class Causes:
 
 
 def causes_of(t: Transitions) -> Causes:
-    """Return the causes; those of previous states are undefined."""
+    """Return the cause of each state; the causes of previous states are undefined."""
     leader_before = t.before(t.leader, NO_LEADER)
     left, joined = _isr_moves(t)
     reassigning = (t.lists["adding"].lengths[t.reported["adding"]] > 0) | (

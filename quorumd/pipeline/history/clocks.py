@@ -34,7 +34,10 @@ TIMES: Final[dict[str, dict[str, str]]] = {
 
 
 class Clocks:
-    """`begins` are the first offsets of epochs, ascending; `shifts_us` the corrections of their times."""
+    """The corrections of record times, by epoch.
+
+    `begins` has the first offsets of epochs, ascending, `shifts_us` their corrections in microseconds.
+    """
 
     __slots__ = ("begins", "shifts_us")
 
@@ -47,7 +50,7 @@ class Clocks:
         """The number of epochs with corrected times."""
         return int(np.count_nonzero(self.shifts_us))
 
-    def right(self, times: pa.ChunkedArray, offsets: pa.ChunkedArray) -> pa.ChunkedArray:
+    def corrected(self, times: pa.ChunkedArray, offsets: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return the corrected times of the records at these offsets; both may be null."""
         if not self.moved:
             return times
@@ -60,7 +63,7 @@ class Clocks:
         return int(self.shifts_us[_epoch_at(self.begins, np.array([offset]))][0]) if self.moved else 0
 
     def sql(self, time: str, offset: str) -> str:
-        """Return `right` as a Spark SQL expression on the columns with these names."""
+        """Return `corrected` as a Spark SQL expression on the columns with these names."""
         ends = [*self.begins[1:].tolist(), np.iinfo(np.int64).max]
         epochs = zip([-1, *self.begins[1:].tolist()], ends, self.shifts_us.tolist(), strict=True)
         cases = (
@@ -97,13 +100,13 @@ def shifts(begins: Integers, starts_us: Integers, offsets: Integers, times_us: I
     ends_us = starts_us.copy()
     within = offsets >= begins[0]
     np.maximum.at(ends_us, _epoch_at(begins, offsets[within]), times_us[within])
-    believed = _longest_in_order(starts_us)
-    first = believed[0]
+    trusted = _longest_in_order(starts_us)
+    first = trusted[0]
     reached = int(starts_us[first] - (ends_us - starts_us)[:first].sum())
-    is_believed = np.zeros(len(begins), np.bool_)
-    is_believed[believed] = True
+    is_trusted = np.zeros(len(begins), np.bool_)
+    is_trusted[trusted] = True
     for i in range(len(begins)):
-        if not is_believed[i]:
+        if not is_trusted[i]:
             found[i] = reached - starts_us[i]
         reached = max(reached, int(ends_us[i] + found[i]))
     return found

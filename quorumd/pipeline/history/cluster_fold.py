@@ -90,7 +90,7 @@ class ClusterState:
     def apply(self, rows: Iterable[Row], context: ReplicaContext, snapshot: bool = False) -> None:
         """Fold records, and add their effects on partitions to `context`.
 
-        `snapshot`: the records are from a snapshot, and describe older events.
+        With `snapshot`, the records are from a snapshot, and describe older events.
         """
         for row in rows:
             if row["control"]:
@@ -300,8 +300,8 @@ def _min_isr_of(config: Row) -> str | None:
     """Return the topic of a min.insync.replicas config, "" for the cluster default; None for other configs."""
     name: str = config.get("resourceName", "")
     wanted = ConfigResourceType.TOPIC if name else ConfigResourceType.BROKER
-    is_it = config.get("name") == MIN_INSYNC_REPLICAS and config.get("resourceType") == wanted
-    return name if is_it else None
+    matches = config.get("name") == MIN_INSYNC_REPLICAS and config.get("resourceType") == wanted
+    return name if matches else None
 
 
 def _min_isr(value: str | None) -> int | None:

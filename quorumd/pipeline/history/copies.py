@@ -47,7 +47,7 @@ def without_damaged(source: Mapping[str, str], known: int, report: Report) -> di
     next_best = most_up_to_date(reached[node] for node in whole)
     for node, text in damaged.items():
         report(
-            f"the copy of node {node} is damaged, that of node {next_best.node} is read, to offset "
+            f"the copy of node {node} is damaged; the copy of node {next_best.node} is read instead, up to offset "
             f"{next_best.offset}: {text}"
         )
     return dict(source) | {"path": ",".join(f"{node}={path}" for node, path in whole.items())}

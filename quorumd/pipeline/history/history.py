@@ -81,7 +81,7 @@ class History:
         times: pc.Expression | None = None,
         bucket: int | None = None,
     ) -> pa.Table:
-        """Return ended and current states, as `read` does; only those of `bucket` if given."""
+        """Return ended and current states, as `read` does; only the states of `bucket` if it is given."""
         paths = self.manifest.paths("partition_states") + self.manifest.paths("partition_current")
         if bucket is not None:
             paths = [path for path in paths if path.endswith(f"bucket-{bucket:02d}.parquet")]
@@ -104,7 +104,7 @@ class History:
         rows = read_files(self.directory, paths, table, needed, filters)
         for time, offset in moments.items():
             place = rows.column_names.index(time)
-            rows = rows.set_column(place, time, self.clocks.right(rows[time], rows[offset]))
+            rows = rows.set_column(place, time, self.clocks.corrected(rows[time], rows[offset]))
         return (rows if times is None else rows.filter(times)).select(wanted)
 
 

@@ -23,11 +23,14 @@ CONTEXT = "context"
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """The directory of the history, the staging directory, and the first offset of the micro-batch."""
+    """The place of a micro-batch in a history."""
 
     directory: Path
+    """The directory of the history."""
     staging: Path
+    """The staging directory."""
     low: int
+    """The first offset of the micro-batch."""
     cluster_id: str | None
 
 
@@ -42,23 +45,25 @@ class EventsJob:
 
 @dataclass(frozen=True, slots=True)
 class FoldJob:
-    """Fold a bucket: its current states (file `current`, "" for none) and its records, as batch numbers in staged
-    files."""
+    """Fold the records of a bucket onto its current states."""
 
     micro_batch: MicroBatch
     parts: list[tuple[Path, list[int]]]
+    """Staged files, and the numbers of the batches with records of the bucket."""
     bucket: int
     current: str
+    """The file with the current states; "" if there are none."""
 
 
 @dataclass(slots=True)
 class Done:
-    """The written files. `current` is None if the bucket's file is unchanged, "" if it has no partitions left."""
+    """The files that a job has written."""
 
     table: str
     path: str = ""
     bucket: int = -1
     current: str | None = None
+    """The new file of current states: None if the old one is unchanged, "" if the bucket has no partitions left."""
     orphans: int = 0
     partition_counts: dict[bytes, int] = field(default_factory=dict)
     """See partition_fold.Folded."""

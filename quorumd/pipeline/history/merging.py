@@ -25,10 +25,10 @@ def merge_small(directory: Path, table: str, paths: list[str], low: int) -> tupl
     for path in paths:
         match = _BUCKET.search(path)
         by_bucket.setdefault(match[0] if match else "all", []).append(path)
-    for bucket, all_of_it in by_bucket.items():
-        if len(all_of_it) < MANY:
+    for bucket, in_bucket in by_bucket.items():
+        if len(in_bucket) < MANY:
             continue
-        small = [path for path in all_of_it if (directory / path).stat().st_size < SMALL_BYTES]
+        small = [path for path in in_bucket if (directory / path).stat().st_size < SMALL_BYTES]
         if len(small) < MANY:
             continue
         target = path_in(table, low, f"merged-{bucket}")

@@ -112,7 +112,7 @@ class _Timeline:
         return source[_filled(reported)]
 
     def under_min_isr(self, isr: Ints, replicas: Ints) -> Flags:
-        """Compare with min.insync.replicas, capped by the number of replicas as the leader does."""
+        """Return True where the ISR is below min.insync.replicas, capped by the number of replicas as leaders do."""
         replica_count = self.lists["replicas"].lengths[replicas]
         required = np.minimum(min_isr(self.rows, self.context), replica_count)
         return self.lists["isr"].lengths[isr] < required
@@ -173,7 +173,7 @@ class _Timeline:
         source = rows.source[known]
 
         def kept(name: str, computed: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-            """Replace the values of previous states, which are already known."""
+            """Keep the values that previous states have recorded."""
             computed[known] = before[name].to_numpy()[source]
             return computed
 

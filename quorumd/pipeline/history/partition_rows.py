@@ -1,7 +1,7 @@
 """The input of the fold of partitions, ordered by partition and offset.
 
-Rows are previous states, records, and changes that affect many partitions at once: a removed topic, a cleared ELR,
-another min.insync.replicas.
+Rows are previous states, records, and changes that affect many partitions at once: a removed topic, a cleared ELR, a
+change of min.insync.replicas.
 """
 
 from __future__ import annotations
@@ -59,11 +59,7 @@ RECORD_COLUMNS: Final = pa.schema(
 
 @dataclass(slots=True)
 class BulkChanges:
-    """Changes that affect many partitions, in columns because there may be very many, and they are sent to
-    workers.
-
-    Topic id None stands for all partitions.
-    """
+    """Changes that affect many partitions, in columns: there may be very many, and they are sent to workers."""
 
     kind: list[int] = field(default_factory=list)
     """CLEAR_ELR, MIN_ISR or REMOVE."""
@@ -71,6 +67,7 @@ class BulkChanges:
     ts_us: list[int] = field(default_factory=list)
     epoch: list[int] = field(default_factory=list)
     topic_id: list[bytes | None] = field(default_factory=list)
+    """None for all topics."""
 
     def add(self, kind: int, offset: int, ts_us: int, epoch: int, topic_id: bytes | None) -> None:
         self.kind.append(kind)
@@ -189,7 +186,7 @@ def without_aborted(records: pa.Table, context: ReplicaContext) -> pa.Table:
 
 
 def arrange(states: pa.Table, records: pa.Table, context: ReplicaContext) -> Rows:
-    """Order states, records and bulk changes, without those of partitions that do not exist at that offset.
+    """Order states, records and bulk changes, and omit changes of partitions that do not exist at that offset.
 
     `states` has the previous states (schemas.PARTITION_STATES, packed), `records` the columns RECORD_COLUMNS.
     """
@@ -256,25 +253,25 @@ def _with_bulk_changes(rows: Rows, bulk_changes: BulkChanges) -> Rows:
     number = pc.index_in(pa.array(bulk_changes.topic_id, pa.binary()), rows.topic_ids)
     number = number.fill_null(-1).to_numpy().astype(np.int64)
     of_all = np.array([topic_id is None for topic_id in bulk_changes.topic_id])
-    befallen_topics = np.zeros(len(rows.topic_ids), np.bool_)
-    befallen_topics[number[number >= 0]] = True
-    keys = np.unique(rows.key if of_all.any() else rows.key[befallen_topics[rows.topic]])
+    affected_topics = np.zeros(len(rows.topic_ids), np.bool_)
+    affected_topics[number[number >= 0]] = True
+    keys = np.unique(rows.key if of_all.any() else rows.key[affected_topics[rows.topic]])
     low = np.where(of_all, 0, np.searchsorted(keys, number << 32))
     high = np.where(of_all, len(keys), np.searchsorted(keys, (number + 1) << 32))
     sizes = np.where(of_all | (number >= 0), high - low, 0)
     # The keys low[0], low[0] + 1, ... high[0] - 1, low[1], ...
-    befallen = np.arange(sizes.sum()) + np.repeat(low - np.cumsum(sizes) + sizes, sizes)
+    affected = np.arange(sizes.sum()) + np.repeat(low - np.cumsum(sizes) + sizes, sizes)
 
     def spread(values: list[int], dtype: type[_Integer]) -> npt.NDArray[_Integer]:
         return np.repeat(np.array(values, dtype), sizes)
 
     return Rows(
-        np.concatenate([rows.key, keys[befallen]]),
+        np.concatenate([rows.key, keys[affected]]),
         np.concatenate([rows.offset, spread(bulk_changes.offset, np.int64)]),
         np.concatenate([rows.ts, spread(bulk_changes.ts_us, np.int64)]),
         np.concatenate([rows.epoch, spread(bulk_changes.epoch, np.int32)]),
         np.concatenate([rows.kind, spread(bulk_changes.kind, np.int8)]),
-        np.concatenate([rows.source, np.full(len(befallen), -1, np.int64)]),
+        np.concatenate([rows.source, np.full(len(affected), -1, np.int64)]),
         rows.inputs,
         rows.topic_ids,
         rows.names,
@@ -282,8 +279,11 @@ def _with_bulk_changes(rows: Rows, bulk_changes: BulkChanges) -> Rows:
 
 
 def _in_order(key: Ints, offset: Ints, inputs: int) -> Ints:
-    """Return the order of rows by key and offset. The rows of `inputs` ascend after the states, which come first;
-    the others ascend as well."""
+    """Return the order of rows by key and offset.
+
+    The first `inputs` rows are states, followed by records with ascending offsets; the offsets of the remaining rows
+    ascend as well.
+    """
     by_time = np.arange(inputs)
     if inputs < len(key):
         places = np.searchsorted(offset[:inputs], offset[inputs:], side="right")

@@ -37,9 +37,9 @@ _KEY = ["topic", "partition", "topic_id"]
 def partition_rows(
     history: History, topic: str | None, partition: int | None, since: datetime | None, until: datetime | None
 ) -> list[Row]:
-    """Return the states that overlap [since, until), ordered by topic, partition and offset; `lasted` is text.
+    """Return the states that overlap [since, until), ordered by topic, partition and offset.
 
-    Raises ConfigError for a topic or partition that never existed.
+    The column `lasted` has the duration as text. Raises ConfigError for a topic or partition that never existed.
     """
     wanted, bucket = None, None
     if topic is not None:
@@ -80,7 +80,7 @@ _ORDER_AND_END = {
 
 
 def table_rows(history: History, table: str, since: datetime | None) -> list[Row]:
-    """Return the rows of a small table in order, without those that ended before `since`."""
+    """Return the rows of a small table in order, without rows that ended before `since`."""
     order, end = _ORDER_AND_END[table]
     rows: list[Row] = history.read(table).drop_columns(["cluster_id"]).sort_by(order).to_pylist()
     if since is None:

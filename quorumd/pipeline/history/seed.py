@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A snapshot of the records below offset `end`; `ts` is the timestamp of the last one."""
+    """A snapshot of the records below offset `end`."""
 
     end: int
     epoch: int
     ts: datetime
+    """The timestamp of the last of these records."""
 
 
 def find_seed(
@@ -114,9 +115,9 @@ def _observer(source: Mapping[str, str], report: Callable[[str], None]) -> Obser
 
 
 def cluster_id_of(source: Mapping[str, str], report: Callable[[str], None]) -> str | None:
-    """Return the cluster id in meta.properties, or that of a live cluster; None if there is none, as for a log that
-    was copied without that file.
+    """Return the cluster id, from meta.properties or from a live cluster.
 
+    None if there is none, as for a log that was copied without meta.properties.
     Raises ConfigError, InputIncomplete, RequestFailed.
     """
     if "path" not in source:

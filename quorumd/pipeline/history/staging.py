@@ -223,7 +223,7 @@ def _cluster_rows(chunk: pa.Table, types: npt.NDArray[np.int16], control: npt.ND
         control, np.isin(types, CONTROL_TYPES), np.isin(types, METADATA_TYPES + TRANSACTION_TYPES)
     )
     found = chunk.select(COLUMNS).filter(pa.array(wanted))
-    # Only one config matters, and there may be very many.
+    # Only min.insync.replicas matters, and there may be very many configs.
     is_config = pc.and_not(pc.equal(found["type"], CONFIG), found["control"])
     other = pc.invert(pc.match_substring(pc.fill_null(found["data"], ""), MIN_INSYNC_REPLICAS))
     rows: list[Row] = found.filter(pc.invert(pc.and_(is_config, other))).to_pylist()
@@ -238,7 +238,7 @@ def _count_epochs(chunk: pa.Table, offsets: npt.NDArray[np.int64], staged: Stage
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         batches = 1 + int(np.count_nonzero(np.diff(bases[start:end])))
         if start == 0 and bases[0] < offsets[0]:
-            # This batch was counted with its first record.
+            # This batch began in the previous chunk, where it was counted.
             batches -= 1
         first = {"offset": int(offsets[start]), "ts": chunk["ts"][start].as_py()}
         staged.epochs.append(EpochPart(int(epochs[start]), first, end - start, batches))

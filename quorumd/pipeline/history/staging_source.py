@@ -32,17 +32,19 @@ RECORD_COLUMNS = tuple(name for name in EVENTS.names if name != "cluster_id")
 
 
 class Staging(NamedTuple):
-    """Where to stage records from offset `start` on. `epoch` is that of the record before `start`, -1 if unknown;
-    `seed` is the snapshot of a batch read."""
+    """The directory to stage records in, and the records."""
 
     directory: Path
     start: int = 0
+    """The first offset."""
     epoch: int = -1
+    """The epoch of the record before `start`; -1 if unknown."""
     seed: Seed | None = None
+    """The snapshot to stage in a batch read."""
 
 
 def staging_options(staging: Staging) -> dict[str, str]:
-    """Return options for this source, in addition to those of the source `quorumd`."""
+    """Return options for this source, in addition to the options of the source `quorumd`."""
     directory, start, epoch, seed = staging
     found = {"stagingDirectory": str(directory), "stagingStart": str(start), "stagingEpoch": str(epoch)}
     if seed is not None:

@@ -71,7 +71,7 @@ class Manifest:
     end_epoch: int = -1
     """The epoch of the record before `end`; a log with another epoch there is a different log."""
     files: dict[str, list[str]] = field(default_factory=dict)
-    """Paths relative to the directory, by table; those of partition_current by bucket."""
+    """Paths relative to the directory, by table; paths of partition_current are in the order of buckets."""
     obsolete: list[str] = field(default_factory=list)
     """Files that only the previous manifest listed; a reader may still have them open."""
 
@@ -93,8 +93,8 @@ def read_manifest(directory: Path) -> Manifest | None:
         version = document.pop("format")
         if version != FORMAT:
             raise ConfigError(
-                f"{directory / MANIFEST} has format {version}, only {FORMAT} is supported; build the history again "
-                "in another directory"
+                f"{directory / MANIFEST} has format {version}, but only format {FORMAT} is supported; build the "
+                "history again in another directory"
             )
         return Manifest(**document)
     except FileNotFoundError:
@@ -138,7 +138,9 @@ def only_writer(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"{directory} is being written by another `history build`") from None
+            raise ConfigError(
+                f"{directory} is being written by another `quorumd pipeline history build`"
+            ) from None
         yield
 
 

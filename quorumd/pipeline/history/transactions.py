@@ -16,15 +16,14 @@ TRANSACTION_TYPES: Final = (BEGIN, END, ABORT)
 
 
 class Settled(NamedTuple):
-    """The records that count, without transaction markers.
-
-    `aborted` has the offsets [begin, abort) of aborted transactions, `open` the begin offset of a transaction
-    without an end.
-    """
+    """Records after their transactions are resolved."""
 
     rows: list[Row]
+    """The records that are in effect, without transaction markers."""
     aborted: list[tuple[int, int]]
+    """The offsets [begin, abort) of aborted transactions."""
     open: int | None
+    """The begin offset of a transaction without an end; None if there is none."""
 
 
 def settle(rows: list[Row]) -> Settled:

@@ -6,8 +6,8 @@
 
 It sends the requests of stock observers and admin clients (Fetch, FetchSnapshot, DescribeQuorum, DescribeCluster,
 ApiVersions) to quorumd and to stock controllers alike, and by default reads only below the high watermark. It fetches
-with a consumer's replica id (-1), which leaves no state at the leader; only for data reserved to replicas (the newest
-snapshot, uncommitted records) does it use a replica id of its own.
+with a consumer's replica id (-1), which leaves no state at the leader. It uses its own replica id only for data that
+is only sent to replicas: the newest snapshot and uncommitted records.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ DEFAULT_TIMEOUT_S = 30.0
 _ATTEMPT_TIMEOUT_S = 10.0
 _RECEIVE_BYTES = 1024 * 1024
 _REPORTED_FAILURE = 6
-"""The failure that is reported: most elections are over before it, after one to two seconds."""
+"""The number of the failure that is reported; most elections end before it, within one to two seconds."""
 _SNAPSHOT_ATTEMPTS = 10
 _TOPIC_ID_VERSION = 13
 _REPLICA_STATE_VERSION = 15
@@ -182,7 +182,7 @@ class Observer:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """The bootstrap addresses, and those of the voters in the last response."""
+        """The bootstrap addresses, and the addresses of the voters in the last response."""
         return self._discovery.addresses
 
     def __enter__(self) -> Self:
@@ -209,7 +209,7 @@ class Observer:
         return Extent(fetched.log_start, end, fetched.node)
 
     def fetch(self, offset: int, max_bytes: int = FETCH_BYTES) -> Fetched:
-        """Fetch batches from the one with `offset`. Raises InputIncomplete if the log begins above it."""
+        """Fetch batches from the batch with `offset`. Raises InputIncomplete if the log begins above it."""
         return self._retried(f"fetching records from offset {offset}", lambda: self._fetch(offset, max_bytes))
 
     def read(self, start: int, end: int) -> Iterator[Fetched]:
@@ -223,10 +223,10 @@ class Observer:
                 offset = fetched.end_offset
                 deadline = time.monotonic() + self._timeout_s
             elif time.monotonic() > deadline:
-                # The high watermark of a new leader can be below that of the previous leader for a moment.
+                # The high watermark of a new leader can be below the previous leader's for a moment.
                 raise RequestFailed(
-                    f"node {fetched.node} has no committed records from offset {offset}, where the cluster had some "
-                    f"up to {end}; waited {self._timeout_s:g} s"
+                    f"node {fetched.node} has no committed records from offset {offset}, although the cluster had "
+                    f"committed records up to offset {end}; waited {self._timeout_s:g} s"
                 )
             else:
                 time.sleep(RETRY_BACKOFF_MS / 1000)
@@ -238,8 +238,8 @@ class Observer:
     def copy_snapshot(self, file: BinaryIO) -> OffsetAndEpoch | None:
         """Write the leader's newest snapshot to `file`, and return its end offset and epoch; None if there is none.
 
-        Begins again with the newest one if the snapshot is deleted meanwhile, or if another node leads: each node
-        has snapshots of its own.
+        Starts over with the newest snapshot if this snapshot is deleted before it is complete, or if another node
+        leads: each node builds its own snapshots.
         """
         for _ in range(_SNAPSHOT_ATTEMPTS):
             snapshot = self.newest_snapshot()
@@ -354,7 +354,7 @@ class Observer:
             raise _Deleted
         self._check(partition.error_code, "FetchSnapshot")
         if not partition.unaligned_records:
-            raise _Moved("an empty piece of a snapshot")
+            raise _Moved("the response has no data of the snapshot")
         return partition.unaligned_records, partition.size
 
     def _fetched(
@@ -381,7 +381,7 @@ class Observer:
         assert isinstance(response, fetch_response.FetchResponse)
         self._check(response.error_code, "Fetch")
         if not response.responses or not response.responses[0].partitions:
-            raise _Moved("an empty response")
+            raise _Moved("the response has no partition")
         found = response.responses[0].partitions[0]
         leader = found.current_leader
         if found.error_code in _MOVED:

@@ -69,7 +69,7 @@ def not_in(these: Rows, those: Rows) -> Mask:
 
 
 def any_in_row(mask: Mask) -> Mask:
-    """Return whether a column is set, per row."""
+    """Return True for rows in which any column is set."""
     found = np.zeros(len(mask), bool)
     for column in mask.T:
         found |= column
@@ -77,12 +77,12 @@ def any_in_row(mask: Mask) -> Mask:
 
 
 def all_in_row(mask: Mask) -> Mask:
-    """Return whether all columns are set, per row."""
+    """Return True for rows in which all columns are set."""
     return ~any_in_row(~mask)
 
 
 def sum_of_row(values: npt.NDArray[np.integer] | Mask) -> Ints:
-    """Return the sum of the columns, or the number of those that are set, per row."""
+    """Return the sum of each row; of a mask, the number of its set columns."""
     found = np.zeros(len(values), np.int64)
     for column in values.T:
         found += column
@@ -90,7 +90,7 @@ def sum_of_row(values: npt.NDArray[np.integer] | Mask) -> Ints:
 
 
 def least_of_row(values: Ints) -> Ints:
-    """Return the least value of the columns, of which there is at least one, per row."""
+    """Return the least value of each row. There must be at least one column."""
     found = values[:, 0].copy()
     for column in values.T[1:]:
         np.minimum(found, column, out=found)

@@ -43,8 +43,8 @@ def lower_bound(placement: Placement, within: Bands) -> int:
 
 
 def _of_partitions(placement: Placement) -> tuple[Ints, int, Ints, Ints]:
-    """Return the replicas that may stay per rack, the missing ones, those of them that cannot enter each rack, and
-    those that must enter it."""
+    """Return the weights of replicas that may stay in each rack, of all missing replicas, of missing replicas that
+    cannot enter each rack, and of replicas that must enter each rack."""
     may_stay = np.zeros(placement.racks, np.int64)
     crowded = np.zeros(placement.racks, np.int64)
     must_enter = np.zeros(placement.racks, np.int64)
@@ -80,7 +80,7 @@ def priced_bound(placement: Placement, within: Bands, prices: Ints) -> int:
 
 
 def _cheapest_places(placement: Placement, prices: Ints, part: Ints) -> Ints:
-    """Return the cost of each partition: the minimum of places in each rack, then the cheapest places overall."""
+    """Return the cost of each partition: the required places in each rack, then the cheapest of the other places."""
     rows, wanted = placement.rows[part], placement.wanted[part]
     fewest, most = placement.rules.fewest[wanted], placement.rules.most[wanted]
     deepest = int(most.max(initial=0))

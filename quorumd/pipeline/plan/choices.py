@@ -56,7 +56,7 @@ def _pass_on(
     going = going[np.argsort(mixed(going, turn), kind="stable")]
     padded = np.r_[distance, _FAR]
     away = padded[options[going]]
-    # Among equally close brokers, choose the one with the most room.
+    # Among equally close brokers, choose the broker with the most room.
     slack = np.clip(np.r_[-excess, NONE], -(1 << 15), (1 << 15) - 1)[options[going]]
     column = np.argmin(away * (1 << 17) - slack, axis=1)
     pick = np.arange(len(going))

@@ -1,4 +1,4 @@
-"""Compares a state with a plan: how far each partition is, and which replicas a broker still has."""
+"""Compares a state with a plan: the progress of each partition, and the replicas that are still on a broker."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ not begun: on the replicas before the plan; superseded: on or moving to other re
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`verdicts` are indexes of VERDICTS, one per row of `moves`; `now` are the current replicas, or those of the
-    reassignment in progress."""
+    """The progress of the moves of a plan."""
 
     moves: pa.Table
     verdicts: npt.NDArray[np.int8]
+    """An index of VERDICTS per row of `moves`."""
     now: list[list[int] | None]
+    """The current replicas per row, or the target of the reassignment in progress; None for a missing partition."""
 
     @property
     def is_done(self) -> bool:

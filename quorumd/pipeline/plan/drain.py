@@ -31,7 +31,7 @@ def release(placement: Placement, targets: Ints) -> None:
 
 
 def _surplus(placement: Placement, partitions: Ints) -> Mask:
-    """Mask of the replicas of which one has to move, per partition: (partitions, columns)."""
+    """Return a mask of the replicas of each partition of which one has to move: (partitions, columns)."""
     rows = placement.rows[partitions]
     here = rows >= 0
     counts = placement.rack_counts(partitions)

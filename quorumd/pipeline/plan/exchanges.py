@@ -46,7 +46,7 @@ class Exchanges:
         self._within = within
         self._alive = placement.rack_of >= 0
         self._outside = placement.brokers
-        """An index after all brokers for the room within bands."""
+        """The index after the last broker, which stands for the room within bands."""
         self._costs = np.zeros((0, 0), np.int32)
         self._places = np.zeros(0, np.int64)
         """The places of all replicas when the costs were computed, by broker."""
@@ -91,8 +91,8 @@ class Exchanges:
         return int(self._placement.loads[broker] - self._within.high[broker])
 
     def save_moves(self) -> Ints:
-        """Carry out all cycles that save moves, within a time limit; return the price of a place on each broker,
-        in moves.
+        """Carry out cycles that save moves, up to a limit of work; return the price of a place on each broker, in
+        moves.
 
         Loads stay in their bands, and racks within their bounds.
         """
@@ -137,7 +137,7 @@ class Exchanges:
         self._update_room()
 
     def _update_room(self) -> None:
-        """Let paths end at brokers with room in their bands, first at those that lack replicas."""
+        """Let paths end at brokers with room in their bands, first at brokers that lack replicas."""
         loads, low, high = self._placement.loads, self._within.low, self._within.high
         self._costs[:-1, self._outside] = np.where(
             self._alive & (loads < low), -_LONGEST, np.where(self._alive & (loads < high), 0, _FAR)
@@ -210,8 +210,8 @@ class Exchanges:
         return count
 
     def _cheapest(self, source: int, target: int, count: int) -> tuple[Ints, Ints, int]:
-        """Return the places of up to `count` replicas that are cheapest to pass on, and the cost of each; none and
-        _FAR if no replica can be. Replicas that came since the costs were computed stay."""
+        """Return the places of up to `count` replicas that are cheapest to pass on, and the cost of each; no places
+        and _FAR if no replica can be passed on. Replicas that arrived since the costs were computed are left out."""
         places = self._places[self._place_bounds[source] : self._place_bounds[source + 1]]
         partitions, columns = np.divmod(places, self._placement.rows.shape[1])
         here = self._placement.rows[partitions, columns] == source

@@ -3,7 +3,7 @@
 plan.json               the origin of the plan, and its figures
 moves.parquet           schemas.PLAN_MOVES
 brokers.parquet         schemas.PLAN_BROKERS
-sizes.parquet           topic, partition, bytes: what was balanced, in a plan by bytes
+sizes.parquet           topic, partition, bytes: the sizes that a plan by bytes balanced
 waves/0001.json ...     Kafka's reassignment JSON, to be executed in order
 rollback/0001.json ...  the previous replicas of the same partitions: undoes wave 0001
 """
@@ -38,7 +38,7 @@ SUMMARY, MOVES, BROKERS, SIZES, WAVES, ROLLBACK = (
 
 
 class Figures(TypedDict):
-    """The amount of moves of a plan, and the balance before and after."""
+    """The number and size of the moves of a plan, and the balance before and after."""
 
     partitions: int
     topics: int
@@ -74,14 +74,16 @@ class _Summary(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan. `figures` is the result of tables.figures, `made_from` the input of the plan; `sizes` is that of a new
-    plan by bytes."""
+    """A partition reassignment plan."""
 
     moves: pa.Table
     brokers: pa.Table
     figures: Figures
+    """The result of `tables.figures`."""
     made_from: dict[str, object]
+    """The input of the plan."""
     sizes: pa.Table | None = None
+    """The balanced sizes of a new plan by bytes; None for other plans and plans read from files."""
 
     @property
     def waves(self) -> int:
@@ -132,7 +134,7 @@ def read_plan_directory(directory: Path) -> Plan:
         brokers = pq.read_table(directory / BROKERS, schema=PLAN_BROKERS.arrow())
     except FileNotFoundError as error:
         raise InputIncomplete(
-            f"{error.filename or directory}: no such file: {directory} is not a plan of `quorumd pipeline plan make`"
+            f"{error.filename or directory}: no such file; make the plan with `quorumd pipeline plan make`"
         ) from None
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False)[0]

@@ -23,7 +23,7 @@ def evened(options: Rows, chosen: Ints, may_lead: Mask) -> Ints:
     """
     chosen = _chosen_of(options, chosen, may_lead)
     counts = np.bincount(options[np.arange(len(options)), chosen], minlength=len(may_lead))
-    # Brokers from the one that leads most; one without a path never gets one by the paths of others.
+    # Start with the broker that leads most; a broker without a path never gets one by the paths of other brokers.
     waiting = sorted(np.flatnonzero(may_lead).tolist(), key=lambda broker: -counts[broker])
     for broker in waiting:
         while counts[broker] > counts[may_lead].min() + 1:

@@ -1,8 +1,8 @@
 """Evens out the loads of brokers whose replicas have different weights.
 
-Few large replicas cannot be placed within the bands: then no broker has room for one, although moving it would still
-leave the fullest broker with less. Every step moves one replica, or exchanges two, such that the sum of the squared
-loads decreases the most; it ends when all brokers are within their bands, or no step decreases it.
+If there are few large replicas, no broker may have room for one within its band, although moving it would still leave
+the fullest broker with less. Every step moves one replica, or exchanges two, such that the sum of the squared loads
+decreases the most. Leveling ends when all brokers are within their bands, or no step decreases the sum.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _next_pair(
 
 
 def _held(placement: Placement, broker: int, other: int) -> tuple[Ints, Ints]:
-    """Return the places of replicas on a broker of partitions without one on the other, the heaviest first."""
+    """Return the places of a broker's replicas whose partitions have none on the other broker, heaviest first."""
     rows, columns = np.nonzero(placement.rows == broker)
     free = ~any_in_row(placement.rows[rows] == other)
     rows, columns = rows[free], columns[free]
@@ -68,12 +68,12 @@ def _held(placement: Placement, broker: int, other: int) -> tuple[Ints, Ints]:
 
 
 def _may_take(placement: Placement, rows: Ints, columns: Ints, broker: int) -> Mask:
-    """Whether the rack of a broker may take the replica at each place."""
+    """Return True for places whose replica the rack of the broker may take."""
     return np.asarray(placement.allowed_racks(rows, columns)[:, placement.rack_of[broker]])
 
 
 def _move(placement: Placement, giver: int, taker: int) -> bool:
-    """Move the replica whose weight is nearest to half of the difference."""
+    """Move the replica whose weight is nearest to half of the difference between the brokers' loads."""
     rows, columns = _held(placement, giver, taker)
     topics = placement.topics[rows]
     has_room = placement.of_topic[topics * placement.brokers + taker] < placement.limits[topics]
@@ -87,7 +87,7 @@ def _move(placement: Placement, giver: int, taker: int) -> bool:
 
 
 def _exchange(placement: Placement, giver: int, taker: int) -> bool:
-    """Exchange the two replicas whose difference is nearest to half of that of the brokers."""
+    """Exchange the replicas whose difference in weight is nearest to half of the difference between the loads."""
     rows, columns = _held(placement, giver, taker)
     others, places = _held(placement, taker, giver)
     fits, theirs = _may_take(placement, rows, columns, taker), _may_take(placement, others, places, giver)
@@ -116,5 +116,5 @@ def _exchange(placement: Placement, giver: int, taker: int) -> bool:
 
 
 def _gains(placement: Placement, giver: int, taker: int, weights: Ints) -> Ints:
-    """Return half of what moving these weights takes from the sum of squared loads."""
+    """Return half of the decrease of the sum of squared loads if these weights are moved."""
     return np.asarray(weights * (placement.loads[giver] - placement.loads[taker] - weights))

@@ -27,16 +27,17 @@ ReplicaSizes = dict[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The sizes by broker, and the failures: brokers or log directories without sizes, a line each."""
+    """The sizes that brokers report."""
 
     by_broker: Mapping[int, ReplicaSizes]
     failures: tuple[str, ...] = ()
+    """A line per broker or log directory that reports no sizes."""
 
 
 async def request_sizes(
     admin: AdminClient, brokers: Iterable[int], show: Callable[[str], None] = lambda text: None
 ) -> Reported:
-    """Request the sizes of their replicas from these brokers. Raises RequestFailed if they cannot be found."""
+    """Request the sizes of these brokers' replicas. Raises RequestFailed if the brokers cannot be listed."""
     cluster = await admin.describe_brokers()
     addresses = {broker.broker_id: broker_address(broker) for broker in cluster.brokers}
     limit, by_broker = asyncio.Semaphore(_REQUESTS_AT_ONCE), dict[int, ReplicaSizes]()
@@ -60,8 +61,8 @@ async def request_sizes(
 
 
 def _sizes_of(results: Iterable[DescribeLogDirsResult]) -> ReplicaSizes:
-    """Return the sizes of the current logs: a log that AlterReplicaLogDirs is moving has two, and its future one is
-    omitted."""
+    """Return the sizes of the current logs. A log that AlterReplicaLogDirs is moving also has a future log, which is
+    left out."""
     return {
         (topic.name, partition.partition_index): partition.partition_size
         for result in results

@@ -59,7 +59,7 @@ def state_of_tables(partitions: pa.Table, brokers: pa.Table) -> ClusterState:
     assigned = replicas = _rows(partitions["replicas"])
     adding, removing = _rows(partitions["adding"]), _rows(partitions["removing"])
     if removing.shape[1]:
-        replicas = _heading_for(replicas, adding, removing)
+        replicas = _without_removing(replicas, adding, removing)
     is_moving = np.zeros(len(assigned), bool)
     for changing in (adding, removing):
         is_moving |= any_in_row(changing >= 0)
@@ -93,15 +93,15 @@ def _rows(column: pa.ChunkedArray) -> Rows:
 
 
 def _all_in_sync(replicas: Rows, isr: Rows) -> npt.NDArray[np.bool_]:
-    """Whether each replica of a partition is in its ISR."""
+    """Return True for partitions whose replicas are all in the ISR."""
     found = replicas < 0
     for column in range(isr.shape[1]):
         found |= replicas == isr[:, column : column + 1]
     return np.asarray(all_in_row(found))
 
 
-def _heading_for(replicas: Rows, adding: Rows, removing: Rows) -> Rows:
-    """Return replicas without those that ongoing reassignments remove; order and width are unchanged."""
+def _without_removing(replicas: Rows, adding: Rows, removing: Rows) -> Rows:
+    """Return replicas without the replicas that ongoing reassignments remove; order and width are unchanged."""
     kept = replicas >= 0
     for column in range(removing.shape[1]):
         kept &= (replicas != removing[:, column : column + 1]) | (replicas < 0)
@@ -148,7 +148,7 @@ def _values(directory: CopyDirectory) -> Iterator[tuple[bytes, str]]:
     if segments and segments[0].expected_offset > start:
         raise InputIncomplete(
             f"{directory.path} starts at offset {segments[0].expected_offset}, "
-            "and there is no snapshot of older records"
+            "but there is no snapshot of the records before it"
         )
     for segment in segments:
         yield from _values_of_file(segment, start)
@@ -206,7 +206,7 @@ async def state_of_cluster(admin: AdminClient) -> ClusterState:
                 move.adding_replicas if move else (),
                 move.removing_replicas if move else (),
             )
-    # The response also has nodes of the quorum, without an epoch; a stock node reports neither.
+    # quorumd also lists nodes of the quorum, without an epoch; a stock node lists only brokers, all without epochs.
     registered = [broker for broker in cluster.brokers if broker.broker_epoch >= 0] or cluster.brokers
     brokers = [
         BrokerState(b.broker_id, b.rack, b.is_fenced, cordoned=await _is_cordoned(admin, b.broker_id))

@@ -95,7 +95,7 @@ def _round(
 
 
 def _candidates(placement: Placement, surplus: Ints, salt: int) -> list[Ints]:
-    """Return the places of replicas on brokers with a surplus, and these brokers, in order of preference."""
+    """Return the places of replicas on brokers with a surplus, and the broker of each, in order of preference."""
     rows = placement.rows
     wanted = np.r_[surplus > 0, False]
     partitions, columns = np.nonzero(wanted[rows])

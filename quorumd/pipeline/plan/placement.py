@@ -26,7 +26,7 @@ _BLOCK_CELLS = 8_000_000
 
 
 class Placement:
-    """`rows` is changed in place by `put`, which updates everything else.
+    """The replicas of partitions, with the resulting loads of brokers; `put` changes `rows` in place.
 
     `wanted` is the target replication factor of each partition, `weights` the weight of a replica of each (1, or its
     bytes), `topics` the index of its topic, from 0 without gaps. `rack_of` is the rack of each broker, NONE for a
@@ -161,7 +161,7 @@ class Placement:
             edges = np.cumsum(room[brokers])
             total = int(edges[-1])
             step = max(total / len(going), 1.0)
-            # From another position each time: otherwise, a single replica would always get the same broker.
+            # Start at another position each time; otherwise, a single replica would always get the same broker.
             start = float(fractions(np.array([rack]), salt + 1)[0]) * total
             spots = (start + np.arange(len(going)) * step).astype(np.int64) % total
             found[going] = brokers[np.searchsorted(edges, spots, side="right")]

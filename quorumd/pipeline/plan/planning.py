@@ -55,12 +55,14 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class BrokerIndex:
-    """The brokers of a plan by index. `rack_of` is NONE for those to drain."""
+    """The brokers of a plan by index."""
 
     ids: Ints
     racks: tuple[str | None, ...]
     rack_of: Ints
+    """The index of the rack; NONE for brokers to drain."""
     successors: Mapping[int, int]
+    """The replacement of each replaced broker."""
 
     @property
     def alive(self) -> Ints:
@@ -230,25 +232,25 @@ def _check_brokers(
         raise ConfigError(
             f"broker {unknown[0]} cannot be removed, since it does not exist; known brokers are {_listed(registered)}"
         )
-    back = sorted(leaving & (changes.add.keys() | set(changes.replace.values())))
-    if back:
-        raise ConfigError(f"broker {back[0]} cannot be both removed and added")
-    there = sorted(changes.add.keys() & registered)
-    if there:
+    both = sorted(leaving & (changes.add.keys() | set(changes.replace.values())))
+    if both:
+        raise ConfigError(f"broker {both[0]} cannot be both removed and added")
+    existing = sorted(changes.add.keys() & registered)
+    if existing:
         raise ConfigError(
-            f"broker {there[0]} cannot be added, since it exists; use --rack to change its rack"
+            f"broker {existing[0]} cannot be added, since it exists; use --rack to change its rack"
         )
-    nowhere = sorted(changes.racks.keys() - registered - changes.add.keys() - set(changes.replace.values()))
-    if nowhere:
+    unknown = sorted(changes.racks.keys() - registered - changes.add.keys() - set(changes.replace.values()))
+    if unknown:
         raise ConfigError(
-            f"broker {nowhere[0]} cannot get a rack, since it does not exist; known brokers are {_listed(registered)}"
+            f"broker {unknown[0]} cannot get a rack, since it does not exist; known brokers are {_listed(registered)}"
         )
     if not (registered | changes.add.keys() | set(changes.replace.values())) - leaving:
         raise ConfigError("no broker that can hold a replica remains")
 
 
 def _check_racks(ids: Ints, racks: Sequence[str | None]) -> None:
-    """Raise ConfigError if only some of the brokers have a rack: those without would be one more rack."""
+    """Raise ConfigError if only some of the brokers have a rack: the others would count as one more rack."""
     without = [int(id) for id, rack in zip(ids, racks, strict=True) if rack is None]
     if without and len(without) < len(ids):
         raise ConfigError(

@@ -96,8 +96,8 @@ class Repair:
                     break
 
     def _taken_back(self, partition: int, column: int, home: int) -> bool:
-        """Return a replica to its original broker if that moves no broker further out of its band; otherwise return
-        False without changes."""
+        """Move a replica back to its original broker if no broker gets further out of its band. Return False without
+        changes otherwise."""
         placement = self._placement
         away = int(placement.rows[partition, column])
         hop = Hop(partition, column, home)
@@ -151,7 +151,7 @@ class Repair:
     def _pass(self, sources: Sequence[int], targets: Sequence[int], ways: tuple[bool, ...]) -> bool:
         """Let one of the sources give to one of the targets, through a chain if necessary.
 
-        `ways`: which replicas chains may use, only moved ones (True) or any (False), tried in order.
+        `ways` has the replicas that chains may use, tried in order: only moved replicas (True) or any (False).
         """
         for only_moved in ways:
             held = {source: _places(self._placement.rows == source) for source in sources}
@@ -174,8 +174,8 @@ class Repair:
     ) -> list[Hop]:
         """Return the shortest chain from the source; empty if there is none.
 
-        `held` are places by source: replicas of a broker, or with NONE empty places. `is_free`: the replica of the
-        source must not cost a move either.
+        `held` are places by source: the replicas of a broker, or empty places if the source is NONE. With `is_free`,
+        the replica of the source must not cost a move either.
         """
         onward: dict[int, Hop | None] = dict.fromkeys(targets)
         reached = list(targets)
@@ -240,7 +240,7 @@ class Repair:
         return np.asarray(allowed & ~any_in_row(self._placement.rows[partitions] == target))
 
     def _bearable(self, source: int, weights: Ints, target: int, following: list[Hop]) -> Mask:
-        """Return the weights that the source can give without moving a broker further out of its band."""
+        """Return True for weights that the source can give without moving a broker further out of its band."""
         loads, low, high = self._placement.loads, self._within.low, self._within.high
         given = [int(self._placement.weights[hop.partition]) for hop in following]
         if len({hop.partition for hop in following}) < len(following):

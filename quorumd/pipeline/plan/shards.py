@@ -23,10 +23,10 @@ from quorumd.pipeline.plan.targets import RackRules
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Some topics, and the surplus and room of brokers for them. Arrays as in Placement; `index` are its
-    partitions."""
+    """The partitions of some topics, and the surplus and room of brokers for them. Arrays are as in Placement."""
 
     index: Ints
+    """The indexes of its partitions."""
     rows: Rows
     wanted: Ints
     weights: Ints
@@ -39,7 +39,7 @@ class Shard:
 
 
 Runner: TypeAlias = Callable[[Iterable[Shard]], Iterable[tuple[Ints, Rows]]]
-"""Plans shards and returns their new rows with the indexes of these, in any order."""
+"""Plans shards; returns the partitions of each shard and their new rows, in any order."""
 
 
 def in_process(shards: Iterable[Shard]) -> Iterable[tuple[Ints, Rows]]:

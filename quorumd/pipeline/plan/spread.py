@@ -55,7 +55,7 @@ def _count(placement: Placement, partitions: Ints, columns: Ints) -> Ints:
 
 
 def _trade(placement: Placement, partitions: Ints, columns: Ints, index: int) -> None:
-    """Swap the target of the replica at `index` with that of another moved replica."""
+    """Swap the target of the replica at `index` with the target of another moved replica."""
     one, column = partitions[[index]], columns[[index]]
     topic, here = int(placement.topics[one[0]]), int(placement.rows[one[0], column[0]])
     if placement.of_topic[topic * placement.brokers + here] <= placement.limits[topic]:

@@ -13,16 +13,16 @@ from quorumd.pipeline.plan.arrays import NONE, Ints, Rows
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """A broker. `rack` is None if it has none; an unregistered broker appears only in replicas.
-
-    `cordoned` means that all of its log directories are, so no reassignment may name it (KIP-1066).
-    """
+    """A broker of the state."""
 
     id: int
     rack: str | None = None
+    """None if the broker has no rack."""
     fenced: bool = False
     registered: bool = True
+    """False for a broker that appears only in replicas."""
     cordoned: bool = False
+    """All of its log directories are cordoned, so no reassignment may name it (KIP-1066)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ClusterState:
         rank[by_name] = np.arange(len(names))
         index = rank[topics]
         numbers = np.asarray(partitions, np.int64)
-        # One key, because a stable sort of one that is sorted already, as in a history, takes linear time.
+        # A single key: a stable sort takes linear time if the key is already sorted, as in a history.
         order = np.argsort(index * (1 + numbers.max(initial=0)) + numbers, kind="stable")
         known = {broker.id: broker for broker in brokers}
         for broker in np.unique(replicas[replicas >= 0]):

@@ -82,7 +82,7 @@ def sizes_table(outcome: Outcome) -> pa.Table | None:
 
 
 def figures(outcome: Outcome, moves: pa.Table) -> Figures:
-    """Return the amount of moves, and the balance before and after."""
+    """Return the number and size of the moves, and the balance before and after."""
     alive = outcome.broker_index.alive
     gets = not_in(outcome.new, outcome.old)
     found: Figures = {

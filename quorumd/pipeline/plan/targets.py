@@ -21,7 +21,7 @@ from quorumd.pipeline.plan.arrays import Floats, Ints
 _ROUNDS = 500
 _CLOSE = 1e-9
 _NEAR = 1e-6
-"""A share this close to an integer counts as that integer; shares are fractions of brokers, not of millions."""
+"""A share this close to an integer counts as that integer: shares are divided by far fewer than a million brokers."""
 
 
 def rack_bounds(sizes: Ints, replication_factor: int) -> tuple[Ints, Ints]:
@@ -81,7 +81,7 @@ def bands(
     """Compute the bands.
 
     `rack_of` is the rack of each broker, -1 for one to drain; `weight_by_factor` is the weight of one replica of
-    all partitions, by replication factor. `whole`: the weight of a replica is 1.
+    all partitions, by replication factor. With `whole`, the weight of a replica is 1.
     """
     racks = rules.most.shape[1]
     sizes = np.bincount(rack_of[rack_of >= 0], minlength=racks)
@@ -180,8 +180,11 @@ def targets(loads: Ints, rack_of: Ints, within: Bands) -> Ints:
 
 
 def settled(start: Ints, low: Ints, high: Ints, sizes: Ints, total: int) -> Ints:
-    """Change `start` to the sum `total` within [low, high]: lower the highest by size to one level, or raise the
-    lowest to one level, as far as the bounds allow."""
+    """Change `start` to the sum `total` within [low, high].
+
+    The highest values are lowered to one level in proportion to `sizes`, or the lowest ones raised to one level, as
+    far as the bounds allow.
+    """
     missing = total - int(start.sum())
     if not missing or not len(start):
         return start

@@ -1,8 +1,8 @@
 """Divides moves into consecutive waves, within the limits of Kafka and of brokers.
 
-A wave is one AlterPartitionReassignments request. In a wave, no broker receives more than `limit` replicas,
-removes more, or leads more partitions that are copied. Replicas of drained and unregistered brokers move first;
-partitions of which only the order of replicas changes come last, when all replicas are in place.
+A wave is one AlterPartitionReassignments request. Per wave and broker, `limit` bounds the received replicas, the
+removed replicas, and the copied partitions that the broker leads. Replicas of drained and unregistered brokers move
+first; partitions of which only the order of replicas changes come last, when all replicas are in place.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def waves(old: Rows, new: Rows, leaders: Ints, first: Mask, limit: int | None) -
         found[moving] = 1 + np.arange(len(moving)) // RECORDS_OF_A_REQUEST
     else:
         found[moving] = _first_fit(_touched(old, new, leaders, moving), limit)
-    turned = np.flatnonzero(~same & ~copied & ~lost)
-    found[turned] = 1 + int(found.max(initial=0)) + np.arange(len(turned)) // RECORDS_OF_A_REQUEST
+    reordered = np.flatnonzero(~same & ~copied & ~lost)
+    found[reordered] = 1 + int(found.max(initial=0)) + np.arange(len(reordered)) // RECORDS_OF_A_REQUEST
     return found
 
 

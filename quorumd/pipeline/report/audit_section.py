@@ -68,7 +68,7 @@ def audit_section(document: AuditDocument) -> tuple[list[Tile], list[Section]]:
         "good" if clean else "bad",
     )
     committed = document.committedUpTo or 0
-    lead = f"All copies of the log compared. Provably committed: offsets below {committed:,}."
+    lead = f"The copies of the log were compared. Offsets below {committed:,} are provably committed."
     parts = [*_nodes(document.nodes), *_pairs(document.pairs), *_findings(findings)]
     return [tile], [Section("audit", "Audit", lead, parts)]
 

@@ -71,16 +71,14 @@ def before_and_after(
     if racks:
         layers += _rack_layers()
     layers.append(_hover_layer(len(brokers), [name for name, _ in colors]))
-    merge_layers = alt.layer(*layers).properties(width="container", height=HEIGHT + 30)
-    spec = chart_spec(
-        merge_layers, f"{unit} per broker", rows=_rows(brokers, wide, format_value), racks=racks
-    )
+    layered = alt.layer(*layers).properties(width="container", height=HEIGHT + 30)
+    spec = chart_spec(layered, f"{unit} per broker", rows=_rows(brokers, wide, format_value), racks=racks)
     spec["params"].append({"name": "ids", "value": [broker.id for broker in brokers]})
     return spec
 
 
 def _hover_layer(count: int, states: Sequence[str]) -> alt.Chart:
-    """Tooltips over the whole height, so that a broker with an empty bar has one as well."""
+    """Return a layer of tooltips over the whole height, so that brokers with empty bars have tooltips too."""
     tooltip = [alt.Tooltip(f"{name}:N", title=name.capitalize()) for name in ("broker", "rack")]
     tooltip += [alt.Tooltip(f"{state} text:N", title=state.capitalize()) for state in states]
     chart: alt.Chart = (
@@ -131,7 +129,7 @@ def _position(name: str, count: int) -> alt.X:
 
 
 def _racks(brokers: Sequence[Broker]) -> Rows:
-    """Each rack with the range of its brokers; nothing if no broker has one."""
+    """Return a row per rack with the range of its brokers; no rows if no broker has a rack."""
     if not any(broker.rack for broker in brokers):
         return []
     rows: list[dict[str, object]] = []
@@ -144,7 +142,7 @@ def _racks(brokers: Sequence[Broker]) -> Rows:
 
 
 def _rack_layers() -> list[alt.Chart]:
-    """Names of racks above their brokers, and lines between racks."""
+    """Return layers with the names of racks above their brokers, and with lines between racks."""
     chart = alt.Chart(alt.NamedData("racks"))
     borders = chart.transform_filter("datum.start > 0").mark_rule(clip=True, color=css_color("muted"))
     names = chart.mark_text(clip=True, baseline="top", dy=4, fontWeight=600, color=css_color("muted"))

@@ -66,11 +66,14 @@ def css_color(name: str) -> alt.ExprRef:
 
 
 def zoomable(chart: alt.Chart) -> alt.Chart:
-    """Pan by dragging, zoom with Ctrl and the wheel, reset with a double click: the bare wheel scrolls the page."""
+    """Return a chart that pans by dragging, zooms with Ctrl and the wheel, and resets on a double click.
+
+    The wheel without Ctrl scrolls the page.
+    """
     zoom = alt.selection_interval(
         name="zoom", bind="scales", encodings=["x"], zoom="wheel![event.ctrlKey || event.metaKey]"
     )
-    # Altair numbers unnamed views over the life of a process; the same inputs are to give the same page.
+    # Altair numbers unnamed views per process, but the same inputs must give the same page.
     return chart.add_params(zoom).properties(name="marks")
 
 

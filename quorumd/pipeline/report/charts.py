@@ -32,7 +32,7 @@ LANE_HEIGHT = 24
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values of one name, one for each step of time."""
+    """A named series with a value per time step."""
 
     name: str
     color: str
@@ -41,23 +41,25 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A bar of a timeline, from one time to another in seconds. `details` are the lines of its tooltip."""
+    """A bar of a timeline."""
 
     lane: str
     start_s: float
     end_s: float
     kind: str
     details: Mapping[str, str] = field(default_factory=dict)
+    """The lines of its tooltip, by title."""
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line over time: (seconds, value) in order."""
+    """A line over time."""
 
     name: str
     color: str
     points: Sequence[tuple[float, float]]
+    """(seconds, value), ordered by time."""
 
 
 def counts_over_time(
@@ -109,7 +111,7 @@ def timeline(
     noun: str,
     colors: Sequence[tuple[str, str]],
 ) -> Spec:
-    """Draw a lane for each name with its segments over time; `noun` is what a name stands for."""
+    """Draw a lane per name in `lanes`, with its segments over time; `noun` is the noun for a lane, such as node."""
     if len(segments) > MAX_SEGMENTS:
         segments = merge_short(segments, (span_s[1] - span_s[0]) / MERGE_RESOLUTION)
     titles = list(dict.fromkeys(title for segment in segments for title in segment.details))
@@ -148,12 +150,12 @@ def timeline(
     layers = [zoomable(bars)]
     if any(segment.label for segment in segments):
         layers.append(_segment_labels(y))
-    merge_layers = alt.layer(*layers).properties(width="container", height={"step": LANE_HEIGHT})
-    return chart_spec(merge_layers, f"timeline of each {noun}", rows=rows)
+    layered = alt.layer(*layers).properties(width="container", height={"step": LANE_HEIGHT})
+    return chart_spec(layered, f"timeline of each {noun}", rows=rows)
 
 
 def _segment_labels(y: alt.Y) -> alt.Chart:
-    """Labels in the middle of those segments that are wide enough for them at the current zoom."""
+    """Return a layer of labels in the middle of segments that are wide enough at the current zoom."""
     width = "scale('x', datum.end) - scale('x', datum.start)"
     opacity = alt.ExprRef(f"{width} > 7 * length(datum.label) + 6 ? 1 : 0")
     chart: alt.Chart = (
@@ -165,9 +167,9 @@ def _segment_labels(y: alt.Y) -> alt.Chart:
 
 
 def merge_short(segments: Sequence[Segment], shortest_s: float) -> list[Segment]:
-    """Merge segments of a lane and kind that are shorter than `shortest_s` and less than that apart.
+    """Merge segments of a lane and kind that are shorter than `shortest_s` and less than `shortest_s` apart.
 
-    `segments` are in the order of their times, either in each lane or overall.
+    `segments` are ordered by time, overall or within each lane.
     """
     merged: list[Segment] = []
     counts: dict[int, tuple[int, float]] = {}

@@ -67,7 +67,7 @@ def history_sections(data: HistoryData) -> tuple[list[Tile], list[Section]]:
     """Return the tiles and the sections of a history."""
     span = span_of_history(data)
     if span is None:
-        reason = "This history is empty: nothing was read into it yet."
+        reason = "This history is empty: no records have been read yet."
         return [Tile("Records", "0")], [Section("history", "History", "", [empty(reason)])]
     churn = measures.churn(data.states, span)
     sections = [
@@ -137,7 +137,7 @@ def _tiles(data: HistoryData, churn: Churn) -> list[Tile]:
 
 
 def _churn_section(data: HistoryData, churn: Churn, span: tuple[float, float]) -> Section:
-    lead = "How often partitions changed their leader, and how often replicas left and joined the ISR."
+    lead = "Leader changes of partitions, and replicas that left and joined the ISR."
     if not data.states.num_rows:
         return Section("churn", "Leaders and ISRs", lead, [empty(NO_PARTITIONS)])
     leaders = [
@@ -194,7 +194,7 @@ def _degraded_section(data: HistoryData, span: tuple[float, float]) -> Section:
 
 def _epochs_section(data: HistoryData, span: tuple[float, float]) -> Section:
     segments = measures.epoch_segments(data.epochs, span[1])
-    lead = "Which node led the quorum when. Each bar is an epoch with its number."
+    lead = "The leader of the quorum over time. Each bar is an epoch with its number."
     if not segments:
         return Section("epochs", "Epochs", lead, [empty("This history has no epoch with a time.")])
     names = sorted({segment.lane for segment in segments}, key=int)
@@ -207,7 +207,7 @@ def _epochs_section(data: HistoryData, span: tuple[float, float]) -> Section:
 
 def _brokers_section(data: HistoryData, span: tuple[float, float]) -> Section:
     segments = measures.broker_segments(data.brokers, span[1])
-    lead = "When brokers were registered, fenced or shutting down."
+    lead = "The times at which brokers were registered, fenced or shutting down."
     if not segments:
         return Section("brokers", "Brokers", lead, [empty("No broker registered in this time.")])
     names = sorted({segment.lane for segment in segments}, key=int)
@@ -217,7 +217,7 @@ def _brokers_section(data: HistoryData, span: tuple[float, float]) -> Section:
         kept = sorted(troubled, key=lambda name: (-troubled[name], int(name)))[:MAX_LANES]
         left_out = pluralize(len(names) - len(kept), "other broker")
         names = sorted(kept, key=int)
-        parts.append(Note(f"The brokers that were fenced or shut down most often; {left_out} are not shown."))
+        parts.append(Note(f"The brokers that were fenced or shut down most often. Not shown: {left_out}."))
     if names:
         parts.append(Chart("", _broker_timeline(names, segments, span)))
     return Section("brokers", "Brokers", lead, parts)
@@ -231,7 +231,7 @@ def _broker_timeline(names: list[str], segments: list[Segment], span: tuple[floa
 
 def _lag_section(data: HistoryData) -> Section:
     rows, left_out = measures.lag_lines(data.lag)
-    lead = "Offsets each node was behind the leader, or behind the most advanced copy, when it was observed."
+    lead = "The offsets by which each node was behind the leader or the most up-to-date copy, at each observation."
     if not rows:
         reason = "This history has no lag: `quorumd pipeline history build` records it each time it runs."
         return Section("lag", "Lag", lead, [empty(reason)])
@@ -240,7 +240,7 @@ def _lag_section(data: HistoryData) -> Section:
     if len(moments) > 1:
         parts.append(Chart("", lines(rows, (min(moments), max(moments)), "offsets behind")))
     if left_out:
-        parts.append(Note(f"{pluralize(left_out, 'node')} that were less behind are not shown."))
+        parts.append(Note(f"Not shown: {pluralize(left_out, 'node')} with less lag."))
     parts.append(_lag_table(data.lag))
     return Section("lag", "Lag", lead, parts)
 

@@ -43,7 +43,7 @@ NO_CHANGE = ("created", "snapshot", "deleted")
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """Leader and ISR changes per step of time; steps begin at `starts_s`."""
+    """Leader and ISR changes per time step."""
 
     starts_s: list[float]
     step_s: float
@@ -56,7 +56,7 @@ class Churn:
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """The maximum of degraded partitions in each step of time: (seconds, partitions)."""
+    """The maximum number of degraded partitions in each time step, as (seconds, partitions)."""
 
     under_replicated: list[tuple[float, float]]
     under_min_isr: list[tuple[float, float]]
@@ -64,7 +64,7 @@ class Degraded:
 
 
 def seconds(column: pa.ChunkedArray, default: float = np.nan) -> Floats:
-    """Return times as seconds since 1970, `default` for those that are null."""
+    """Return times as seconds since 1970; `default` for null."""
     micros = pc.cast(pc.cast(column, pa.timestamp("us", "UTC")), pa.int64())
     filled: Floats = pc.cast(micros, pa.float64()).to_numpy() / 1e6
     return np.where(np.isnan(filled), default, filled)
@@ -182,7 +182,7 @@ def top_partitions(states: pa.Table, end_s: float, limit: int) -> list[Row]:
 
 
 def epoch_segments(epochs: pa.Table, end_s: float) -> list[Segment]:
-    """Return each epoch in the lane of its leader."""
+    """Return a segment per epoch, in the lane of its leader."""
     segments = []
     for row in epochs.sort_by("epoch").to_pylist():
         if row["start_ts"] is None:
@@ -204,7 +204,8 @@ def epoch_segments(epochs: pa.Table, end_s: float) -> list[Segment]:
 
 
 def broker_segments(brokers: pa.Table, end_s: float) -> list[Segment]:
-    """Return when each broker was registered, followed by when it was fenced or shutting down."""
+    """Return segments of the registrations of brokers, followed by segments in which they were fenced or shutting
+    down."""
     registered: list[Segment] = []
     degraded: list[Segment] = []
     for row in brokers.sort_by([("broker_id", "ascending"), ("from_offset", "ascending")]).to_pylist():
@@ -222,7 +223,7 @@ def broker_segments(brokers: pa.Table, end_s: float) -> list[Segment]:
 
 
 def _extend(segments: list[Segment], broker: str, start_s: float, end_s: float, kind: str) -> None:
-    """Append a segment, joined with the last one if that is of the same broker and kind and ends where it begins."""
+    """Append a segment; extend the last one instead if it has the same broker and kind and ends at its start."""
     last = segments[-1] if segments else None
     if last is not None and (last.lane, last.kind) == (broker, kind) and start_s - last.end_s < 1e-6:
         start_s = last.start_s

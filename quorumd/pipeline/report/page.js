@@ -1,5 +1,5 @@
 "use strict";
-// Charts: each is drawn from the specification in its element, in the colors of the page, again when the theme changes.
+// Draws each chart from the specification in its element, in the colors of the page, and again when the theme changes.
 const charts = [...document.querySelectorAll(".chart")].map((element) => ({
   element,
   spec: element.querySelector("script").textContent,
@@ -46,7 +46,7 @@ if (charts.length) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
 }
 
-// A click on a column's head sorts by it; numbers are compared by their value, in data-value.
+// A click on a column header sorts the table by that column; numbers are compared by data-value.
 for (const header of document.querySelectorAll("th[aria-sort]")) {
   header.addEventListener("click", () => {
     const body = header.closest("table").tBodies[0];

@@ -27,10 +27,11 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table: its text, and what it is sorted by if that differs."""
+    """A cell of a table."""
 
     text: str
     value: float | None = None
+    """The number to sort by; None to sort by the text."""
     style: str = ""
 
 
@@ -78,7 +79,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything on the page."""
+    """The content of the page."""
 
     title: str
     about: str
@@ -95,7 +96,7 @@ def number(value: float | None, text: str | None = None) -> Cell:
 
 
 def empty(reason: str, title: str = "") -> Note:
-    """Return the note in place of a chart or a table that has nothing to show."""
+    """Return the note that replaces a chart or a table without data."""
     return Note(reason, "empty", title)
 
 
@@ -110,7 +111,7 @@ def render(page: Page, vega_script: str) -> str:
     scripts = [vega_script, own_script] if has_charts else [own_script]
     html: str = environment.get_template("page.html").render(
         page=page,
-        # Rows of tiles are full where there is room for them.
+        # Up to six tiles are in one row, more in two.
         columns=len(page.tiles) if len(page.tiles) <= 6 else -(-len(page.tiles) // 2),
         scripts=[Markup(script) for script in scripts],
         script_sources=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
@@ -119,5 +120,5 @@ def render(page: Page, vega_script: str) -> str:
 
 
 def _digest(script: str) -> str:
-    """The hash by which the page's security policy allows this script; Vega itself needs eval."""
+    """Return the hash by which the page's Content-Security-Policy allows this script; Vega itself needs eval."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -69,7 +69,7 @@ def _brokers(brokers: pa.Table, column: str, target: str | None) -> list[Broker]
 
 
 def _balance_table(data: PlanData) -> Table:
-    """How even the brokers are before and after: ranges from the brokers, ratios from plan.json."""
+    """Return the balance of brokers before and after: ranges from the table of brokers, ratios from plan.json."""
     rows = []
     for name, column in (("Replicas per broker", "replicas"), ("Preferred leaders per broker", "leaders")):
         before, after = (_range(data.brokers, f"{column}_{when}") for when in ("before", "after"))

@@ -25,7 +25,7 @@ from quorumd.pipeline.report.vega import vega_script
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The data of a report; None for what was not given."""
+    """The data of a report; None for inputs that are not given."""
 
     history: HistoryData | None = None
     plan: PlanData | None = None
@@ -118,7 +118,7 @@ def read_audit(file: Path) -> AuditDocument:
         return AuditDocument.model_validate(document)
     except ValidationError as invalid:
         problem = invalid.errors(include_url=False)[0]
-        place = ".".join(map(str, problem["loc"])) or "all of it"
+        place = ".".join(map(str, problem["loc"])) or "the document"
         raise InputIncomplete(
             f"{file} is not a report of `quorumd pipeline audit --report`: {place}: {problem['msg']}"
         ) from None

@@ -30,7 +30,7 @@ def vega_script(environment: Mapping[str, str]) -> str:
 
 
 _END = "\n// end of Vega-Embed\n"
-"""A cached file without it was cut off."""
+"""The end of the script: a cached file without it is truncated."""
 
 
 def _save(path: Path, script: str) -> None:

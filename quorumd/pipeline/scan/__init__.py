@@ -4,5 +4,5 @@ batches  batches of a piece of a file, faults, and how to resume after a fault
 chain    starts of batches, from the lengths of the batches before them
 search   starts of batches after damage, from the content of headers
 crcs     the CRCs of many small batches in a few calls
-digests  a piece of a segment to rows of the level `audit` of the source
+digests  summaries of segments, as rows of the level `audit` of the source
 """

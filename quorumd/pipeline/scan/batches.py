@@ -123,54 +123,47 @@ class Batches:
 
 
 class Lost(NamedTuple):
-    """The chain of batches broke at `since`, and no later batch is found yet.
-
-    `announced_end` is the end of the broken batch if its length is correct, -1 for an impossible length.
-    `is_blank`: only zeros so far; preallocated space is a fault only if something follows. Both positions are
-    relative to the file.
-    """
+    """A break in the chain of batches, after which no later batch is found yet; positions are file positions."""
 
     since: int
+    """The position of the break."""
     announced_end: int = -1
+    """The end of the broken batch if its length is correct; -1 for an impossible length."""
     is_blank: bool = False
+    """Only zeros follow so far: preallocated space is a fault only if something follows it."""
 
 
 class Place(NamedTuple):
-    """The position in the file at which reading continues, and what to expect there.
-
-    `expected_offset` and `epoch` are the end offset and epoch of the previous batch; -1 if unknown. `is_aligned`
-    is False before the first batch of a range that begins anywhere: data before that batch belongs to the previous
-    range.
-    """
+    """The position in the file at which reading continues, and the batch expected there."""
 
     position: int = 0
     expected_offset: int = -1
+    """The end offset of the previous batch; -1 if unknown."""
     epoch: int = -1
+    """The epoch of the previous batch; -1 if unknown."""
     lost: Lost | None = None
     is_aligned: bool = True
+    """False before the first batch of a range that begins anywhere: data before it belongs to the previous range."""
 
 
 START: Final = Place()
 
 
 class Scanned(NamedTuple):
-    """The complete batches and faults of a piece, and the start of the next piece.
-
-    `end` is the start of the next piece within this one. If `end` is 0, a batch is larger than the piece: read a
-    larger one.
-    """
+    """The complete batches and faults of a piece, and the start of the next piece."""
 
     batches: Batches
     faults: list[Fault]
     end: int
+    """The start of the next piece within this piece; 0 if a batch is larger than the piece: read a larger piece."""
     next: Place
 
 
 def scan(data: Data, place: Place = START, is_last: bool = True, with_crc: bool = True) -> Scanned:
     """Find the batches of a piece that begins at `place` of its file; never raises for malformed bytes.
 
-    `is_last`: the file ends with the piece; otherwise, an incomplete batch at its end is left to the next piece.
-    Without `with_crc`, CRCs are not computed and count as matching: twice as fast, for a first look only.
+    With `is_last`, the file ends with the piece; otherwise, an incomplete batch at its end is left to the next piece.
+    Without `with_crc`, CRCs are not computed and count as matching, which takes half the time.
     """
     piece = _Piece(data, place, is_last, with_crc)
     while piece.continues():
@@ -211,7 +204,7 @@ def scan_stream(
 ) -> Iterator[tuple[bytes, int, Scanned]]:
     """Yield (data, its position, its content) of an unbuffered stream from `place` to its end.
 
-    `is_growing`: an incomplete batch at the end is not a fault.
+    If `is_growing`, an incomplete batch at the end is not a fault.
     """
     wanted = piece_bytes
     while True:
@@ -322,7 +315,7 @@ class _Piece:
         return len(batches)
 
     def _fits(self, at: int, offset: int) -> bool:
-        """Whether the batch at `at` can follow a damaged batch with end offset `offset`."""
+        """Return True if the batch at `at` can follow a damaged batch with end offset `offset`."""
         if self._size - at < HEADER_SIZE:
             return self._is_last and not any(self._view[at:])
         if not any(self._view[at : at + HEADER_SIZE]):
@@ -462,12 +455,12 @@ def _broken(lost: Lost, end: int, expected_offset: int, following: int) -> Fault
 
 
 def _faults_of(batches: Batches, index: int, position: int, expected: int, epoch: int) -> Iterator[Fault]:
-    """Yield the faults of a batch. `expected` (-1: any offset) and `epoch` are those of the previous batch."""
+    """Yield the faults of a batch, after a batch with end offset `expected` (-1 for any offset) and this `epoch`."""
     base_offset, end_offset = int(batches.base_offset[index]), int(batches.end_offset[index])
     stored, computed = int(batches.stored_crc[index]), int(batches.crc[index])
     end = max(end_offset, base_offset + 1)
     if stored != computed:
-        text = f"CRC {computed:#010x} over the bytes, {stored:#010x} is stored"
+        text = f"the computed CRC is {computed:#010x}, but {stored:#010x} is stored"
         yield Fault("BAD_CRC", position, base_offset, text, int(batches.size[index]), end)
     elif _is_impossible(batches)[index] or batches.count[index] != end_offset - base_offset:
         text = f"{batches.count[index]} records for offsets from {base_offset} to {end_offset}, exclusive"

@@ -64,7 +64,7 @@ def chain(view: memoryview, at: int, size: int, most: int) -> Positions:
 
 
 def _walk(view: memoryview, at: int, size: int, stop: int, most: int) -> list[int]:
-    """As `chain`, batch by batch, without batches that begin at or after `stop`."""
+    """Return bounds as `chain` does, batch by batch, without batches that begin at or after `stop`."""
     bounds = [at]
     stop = min(stop, size - HEADER_SIZE + 1)
     while at < stop and len(bounds) <= most:
@@ -96,7 +96,7 @@ def _starts(view: memoryview, at: int, end: int, mean: int) -> Positions:
 
 
 def _runs(view: memoryview, starts: Positions, size: int) -> list[Positions]:
-    """As `chain` for some of these starts in order: those that no previous walk reached."""
+    """Return bounds as `chain` does, for the starts that no previous walk has reached, in order."""
     begins, ends = _walks(view, starts, size)
     if not len(begins):
         return []

@@ -4,8 +4,8 @@ A CRC-32C call costs more than the CRC of a hundred bytes. CRCs of adjacent batc
 though: in a copy, each header is overwritten by bytes that take the CRC register from its value at the end of the
 previous batch, according to the stored CRC, to its initial value. If the register is right at the end of the last
 batch, all stored CRCs match. A single mismatch always shows, because every step is a bijection; several mismatches
-cancel out with probability 2^-32, as often as damage escapes a CRC anyway. If it is wrong, batches are verified
-one by one.
+cancel out with probability 2^-32, as often as damage escapes a CRC anyway. If the register is wrong, batches are
+verified one by one.
 """
 
 from __future__ import annotations

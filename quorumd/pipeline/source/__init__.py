@@ -10,12 +10,13 @@
     followed     the end offsets of growing directories
     pieces       bytes from files and nodes as requested batches and relevant faults
     rows         Arrow batches of a level
-    audit_rows   those of the level audit
+    audit_rows   the rows of the level audit
 
 A reader may run several times for the same range (retries, speculation, replays after a crash) and returns the same
 rows each time. For a growing log, the range must be fixed by a stream or by endingOffset; otherwise each task of a
 batch read sees the files as they are when it reads them. A stream reads one log: over directories of several nodes it
-follows the most up-to-date copy, as Raft compares logs; over a live cluster it ends at the high watermark.
+follows the most up-to-date copy, as Raft compares logs; over a live cluster it ends at the high watermark unless
+committedOnly is false.
 
 Spark pushes filters down if `spark.sql.python.filterPushdown.enabled` is on, but not columns: name the required ones
 with `.schema("offset BIGINT, type SMALLINT")`; the others are not decoded. On a cluster, the package must be

@@ -29,7 +29,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 def selection_of(filters: Iterable[pushed.Filter], by_base_offset: bool) -> Selection:
     """Return a part of the logs that contains every row that passes all `filters`.
 
-    `by_base_offset`: offsets in it are base offsets of batches, otherwise offsets of records.
+    With `by_base_offset`, its offsets are base offsets of batches, otherwise offsets of records.
     """
     selection = Selection()
     for each in filters:

@@ -41,8 +41,9 @@ class FollowedSegment:
         self.end_offset = self.file.expected_offset
         self.epoch = -1
         self._end = 0
-        """The end of the last sound batch in bytes; below, its start and its header."""
+        """The position of the end of the last sound batch."""
         self._last_at = 0
+        """The position of its start."""
         self._last_header = b""
         self._offsets: list[int] = []
         self._positions: list[int] = []

@@ -96,7 +96,7 @@ class SourceOptions:
     """The path of a file with Kafka's client properties; "" connects without TLS and SASL."""
 
     def security(self) -> ClientSecurity:
-        """The security of connections to a live cluster. Raises ConfigError, RequestFailed."""
+        """Read the security of connections to a live cluster. Raises ConfigError, RequestFailed."""
         return read_security(self.command_config)
 
     def observer(
@@ -138,7 +138,7 @@ class SourceOptions:
                 raise ConfigError(
                     f"level {self.level} has no column {name!r}; it has {', '.join(table.names)}"
                 )
-            # DDL has a blank after the colon in a struct's fields, Spark's short form has none.
+            # DDL has a blank after the colon in a struct's fields, unlike Spark's short form.
             if expected.lower().replace(" ", "") != type_.lower().replace(" ", ""):
                 raise ConfigError(
                     f"column {name} of level {self.level} is {expected}, not {type_.upper()}; "
@@ -214,14 +214,14 @@ def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
 def _choice(values: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
     value = values.get(name, choices[0]).lower()
     if value not in choices:
-        raise ConfigError(f"{name} is {values[name]!r}; it may be {', '.join(choices)}")
+        raise ConfigError(f"{name} is {values[name]!r}; it must be one of {', '.join(choices)}")
     return value
 
 
-def _number(values: Mapping[str, str], name: str, usual: int, least: int = 0) -> int:
+def _number(values: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
     text = values.get(name)
     if text is None:
-        return usual
+        return default
     try:
         value = int(text)
     except ValueError:

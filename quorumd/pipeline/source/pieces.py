@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
     pushed: Selection = Selection()
     part: Interval = EVERY_OFFSET
     by_base_offset: bool = False
-    """A batch belongs only to the range that has its base offset; else to every range it overlaps."""
+    """A batch belongs only to the range that has its base offset; otherwise to every range that it overlaps."""
     with_torn_tail: bool = False
     """Report data after the last complete batch of a copy as a fault."""
 
@@ -141,7 +141,7 @@ def _boundary_fault(file: File, place: Place) -> Fault | None:
     expected, following = place.expected_offset, file.next_offset
     if following is None or expected < 0 or expected == following:
         return None
-    text = f"the segment ends at offset {expected}, the next one begins at {following}"
+    text = f"the segment ends at offset {expected}, but the next one begins at {following}"
     code, first, end = "GAP", expected, following
     if following < expected:
         code, first, end = "OVERLAP", following, expected
@@ -176,7 +176,7 @@ def describe(origin: Origin, fault: Fault) -> str:
     """Describe a fault, its place and the remedy in one line."""
     return (
         f"{code_and_place(origin, fault)} (name the directory of another copy, which may be sound; the data source's "
-        "option onCorrupt=skip continues after it)"
+        "option onCorrupt=skip continues after the damage)"
     )
 
 

@@ -42,7 +42,7 @@ def record_rows(reads: Iterable[Read], shape: RowShape) -> Iterator[pa.RecordBat
     for read in reads:
         origin = read.origin
         yield from _fault_rows(read, read.faults, shape, schema)
-        # The others are already reported as faults.
+        # Other batches are already reported as faults.
         sound = read.batches.sound
         batches = read.batches if sound.all() else read.batches.select(sound)
         if not len(batches):

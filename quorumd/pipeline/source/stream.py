@@ -1,10 +1,11 @@
 """The streaming reader of the source, over growing directories or a live cluster.
 
-A stream reads one log, not several copies of it. Over a live cluster it ends at the high watermark. Over directories
-it follows the most up-to-date copy; only complete batches with a matching CRC count, data after the last of them is
-still being written. A node may truncate the uncommitted end of its copy. Each offset of the stream therefore has the
-epoch of the record before it: if a copy has another epoch there, streamed records were lost and the stream fails.
-Equal epochs at equal offsets mean equal logs up to there (Raft paper, section 5.3).
+A stream reads one log, not several copies of it. Over a live cluster it ends at the high watermark unless
+committedOnly is false. Over directories it follows the most up-to-date copy. Only complete batches with a matching
+CRC count: data after the last of them is still being written. A node may truncate the uncommitted end of its copy.
+Over directories, each offset of the stream therefore has the epoch of the record before it: if a copy has another
+epoch there, streamed records were lost and the stream fails. Equal epochs at equal offsets mean equal logs up to
+there (Raft paper, section 5.3).
 
 Offsets are JSON objects of integers with a fixed order of keys, because Spark compares them as text.
 """
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Offset = dict[str, int]
-"""`node`: owner of the copy, -1 if live; `offset`: exclusive; `epoch` of the record before it, -1 if unknown."""
+"""The keys node (the owner of the copy, -1 for a live cluster), offset (exclusive) and epoch (of the record before
+the offset, -1 if unknown)."""
 
 
 class StreamedLog(Protocol):
@@ -125,8 +127,8 @@ class StreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableN
             raise InputIncomplete(
                 f"the record before offset {began.offset} was of epoch {began.epoch} when it was streamed, and is of "
                 f"epoch {epoch} in the copy of node {reached.node}: it was not committed and is lost; start a "
-                "new stream, or build the history again in another directory; of a live cluster (bootstrap) only "
-                "committed records are streamed"
+                "new stream, or build the history again in another directory; from a live cluster (bootstrap), only "
+                "committed records are streamed by default"
             )
 
 
@@ -175,7 +177,7 @@ class DirectoryLog:
             if copy.epoch_before(end.offset) == end.epoch:
                 return copy
         raise InputIncomplete(
-            f"no directory has the record before offset {end.offset} in epoch {end.epoch} any longer: the log was "
+            f"no directory still has the record before offset {end.offset} in epoch {end.epoch}: the log was "
             "truncated, or a directory is missing; start a new stream"
         )
 
@@ -196,7 +198,7 @@ class LiveLog:
         return self._start
 
     def epoch_before(self, offset: int) -> int:
-        """Return -1: committed records are never truncated, so no check is needed."""
+        """Return -1: committed records are never truncated, and with committedOnly=false the caller accepts it."""
         return -1
 
     def tasks(self, start: Reached, end: Reached) -> list[InputPartition]:

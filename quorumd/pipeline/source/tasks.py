@@ -66,7 +66,8 @@ class OffsetIndex:
     def bounds(self, offsets: Interval, size: int) -> tuple[int, int]:
         """Return two positions of batches that enclose all batches with some of `offsets`.
 
-        The first is that of a batch with lower offsets, or 0; the second that of one with higher offsets, or `size`.
+        The first is the position of a batch with lower offsets, or 0; the second is the position of a batch with
+        higher offsets, or `size`.
         """
         first = bisect_left(self.last_offsets, offsets.low) - 1
         last = bisect_left(self.last_offsets, offsets.high) + 1
@@ -127,7 +128,7 @@ def read_index(data: bytes, base_offset: int, size: int) -> OffsetIndex:
 def largest_timestamp(data: bytes, base_offset: int, next_offset: int | None) -> int | None:
     """Return the largest timestamp in the `.timeindex` of a closed segment; None if the index is invalid.
 
-    Timestamps and offsets of entries ascend, and the last entry is that of the end.
+    Timestamps and offsets of entries ascend, so the last entry has the largest timestamp.
     """
     if next_offset is None or not data or len(data) % _TIME_ENTRY.size:
         return None

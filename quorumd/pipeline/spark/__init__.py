@@ -6,5 +6,6 @@ java                finds a Java that Spark supports, or reports what is missing
 failures            converts exceptions of Spark to one-line errors of quorumd
 remote_directories  directories on Hadoop file systems, copied to this machine
 progress            the progress of Spark's jobs
-class_archive       the class-data archive that halves the start of a session; `warm` makes it by a `rehearsal`
+class_archive       the class-data archive that halves the startup time of a session
+warm                makes the archive from the classes that a `rehearsal` of the pipeline loads
 """

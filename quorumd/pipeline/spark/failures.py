@@ -49,7 +49,7 @@ def failure_of(error: BaseException, log: Path | None, java_ended: bool = False)
 
 
 def raised_by_quorumd(lines: Iterable[str]) -> QuorumdError | None:
-    """Return the last error of quorumd in a text of Spark, such as `InputIncomplete: /srv/n1 holds no log`."""
+    """Return the last error of quorumd in Spark's output, such as `InputIncomplete: /srv/n1 holds no log`."""
     for line in reversed(list(lines)):
         match = _RAISED.match(line)
         kind = getattr(errors, match[1], None) if match else None
@@ -61,7 +61,7 @@ def raised_by_quorumd(lines: Iterable[str]) -> QuorumdError | None:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text of Spark, without stack traces of Python and Java."""
+    """Return the first line of a message of Spark, without stack traces of Python and Java."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if any(line.startswith("Traceback") for line in lines):
         raised = [line for line in lines if _RAISED.match(line) and not _TRACEBACK.match(line)]

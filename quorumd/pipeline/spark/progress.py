@@ -1,6 +1,6 @@
 """Reports the progress of Spark's jobs: polls the status tracker a few times per second from a thread.
 
-Works without Spark's web interface.
+It does not need Spark's web interface.
 """
 
 from __future__ import annotations

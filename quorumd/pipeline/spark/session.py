@@ -43,7 +43,7 @@ FORKED_S = 0.1
 """The time after which the Java process has been forked."""
 
 ENDING_S = 0.3
-"""The time after an error within which the end of the Java process is attributed to it."""
+"""If the Java process ends within this time after an error, its end is the cause of the error."""
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
     interrupt = signal.getsignal(signal.SIGINT)
     gateway: JavaGateway | None = None
     try:
-        with _interrupts_wait(), _importing(WANTED_LATER):
+        with _delayed_interrupts(), _importing(WANTED_LATER):
             gateway = _start_java(conf, sink)
         session = _start_session(gateway, conf)
         # PySpark's handler calls Java, which may be ending as well.
@@ -125,7 +125,7 @@ def _handle_interrupts(handler: Handler) -> None:
 
 
 def _ignore(server: object, request: object, client_address: object) -> None:
-    """Handle an error of a connection of accumulators, which Spark keeps only for its own figures."""
+    """Ignore an error on a connection of accumulators: only Spark's own metrics use them."""
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
@@ -141,18 +141,18 @@ def _start_java(conf: Mapping[str, str], sink: int) -> JavaGateway:
 
 
 @contextmanager
-def _interrupts_wait() -> Iterator[None]:
+def _delayed_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the block is done: a half-started Java process would have no owner and never end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    received: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if came:
+    if received:
         raise KeyboardInterrupt
 
 
@@ -213,7 +213,7 @@ def _spark_conf(conf: Mapping[str, str]) -> SparkConf:
 
 
 def _stop(gateway: JavaGateway) -> None:
-    """End the session and its Java process, whatever state they are in."""
+    """End the session and its Java process, in any state."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -1,7 +1,8 @@
 """Derives Spark's settings from the master, a profile and the user's settings. Pure.
 
 small   seconds of work: only the quick JIT compiler, the serial collector, two partitions per shuffle
-thin    any amount of work, done by Python workers: as small, and no code generation for the few rows they return
+thin    any amount of work, done by Python workers: only the quick JIT compiler, the serial collector, no code
+        generation for the few rows that workers return, four partitions per core
 big     minutes of work: all JIT compilers, four partitions per core
 """
 
@@ -26,7 +27,7 @@ ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # On loopback TCP, delayed acknowledgements slow Python tasks: 59 ms per task, 27 ms without TCP.
+    # On loopback TCP, delayed acknowledgements slow Python tasks down: 59 ms per task, 27 ms without TCP.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -34,7 +35,7 @@ ALWAYS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "4m",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
-    # Otherwise only tasks of queries have it, and jobs cannot reuse their workers: imports and memory twice.
+    # Otherwise only tasks of queries set it, and jobs cannot reuse their workers: modules are imported twice.
     "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
 }
 ON_LOOPBACK = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}

@@ -19,11 +19,13 @@ from quorumd.pipeline.user_cache import cache_directory
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """An archive, and how long Spark took to start without and with it."""
+    """A new archive, and the startup times of Spark."""
 
     archive: Path
     before_s: float
+    """Without the archive."""
     after_s: float
+    """With the archive."""
 
 
 def make_archive(report: Callable[[str], None]) -> Warmed:

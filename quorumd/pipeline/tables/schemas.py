@@ -25,7 +25,7 @@ _ENDPOINTS = "ARRAY<STRUCT<name: STRING, host: STRING, port: INT, security: SMAL
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `type` is Spark's DDL of a nullable type. Without `doc`, its meaning is the one in MEANINGS."""
+    """A column; `type` is Spark's DDL of a nullable type. Without `doc`, its meaning is in MEANINGS."""
 
     name: str
     type: str
@@ -103,9 +103,9 @@ def arrow_type(ddl: str) -> pa.DataType:
 
 
 _PLACE = (
-    Column("node", "INT", "the owner of the copy: the ID of the directory, or of the live node"),
+    Column("node", "INT", "id of the node that has the copy: the ID of the directory, or the live node"),
     Column("segment", "STRING", "name of the file; null for a live node"),
-    Column("position", "BIGINT", "of the batch in its file, in bytes; null for a live node"),
+    Column("position", "BIGINT", "position of the batch in its file, in bytes; null for a live node"),
 )
 _FAULT = Column("fault", "STRING", "the fault at this place, as CODE: text; null for sound rows")
 
@@ -115,32 +115,32 @@ RECORDS = Table(
     (
         *_PLACE,
         Column("offset", "BIGINT"),
-        Column("base_offset", "BIGINT", "of its batch"),
-        Column("epoch", "INT", "of its batch: the leader's"),
-        Column("ts", "TIMESTAMP", "when the leader appended it"),
-        Column("control", "BOOLEAN", "a control record"),
+        Column("base_offset", "BIGINT", "base offset of its batch"),
+        Column("epoch", "INT", "leader epoch of its batch"),
+        Column("ts", "TIMESTAMP", "time at which the leader appended the record"),
+        Column("control", "BOOLEAN", "whether it is a control record"),
         Column("type", "SMALLINT", "API key of the record, or its control type"),
         Column("type_name", "STRING", "as `log dump` prints it; null for an unknown type"),
         Column("version", "SMALLINT"),
-        Column("topic_id", "BINARY", "16 bytes"),
-        Column("topic", "STRING", "the name in a TopicRecord"),
+        Column("topic_id", "BINARY"),
+        Column("topic", "STRING", "topic name in a TopicRecord"),
         Column("partition", "INT"),
         Column("broker_id", "INT"),
         Column("broker_epoch", "BIGINT"),
-        Column("leader", "INT", "of a partition, or of the quorum (LeaderChange); -1 for none, null: unchanged"),
-        Column("leader_epoch", "INT", "PartitionRecord"),
-        Column("partition_epoch", "INT", "PartitionRecord"),
+        Column("leader", "INT", "leader of the partition, or of the quorum; -1 for none, null if unchanged"),
+        Column("leader_epoch", "INT", "leader epoch in a PartitionRecord"),
+        Column("partition_epoch", "INT", "partition epoch in a PartitionRecord"),
         Column("replicas", INTS),
         Column("isr", INTS),
         Column("elr", INTS),
         Column("last_known_elr", INTS),
         Column("adding", INTS),
         Column("removing", INTS),
-        Column("original_replicas", INTS, "before the ongoing reassignment"),
-        Column("recovering", "TINYINT", "leader recovery state: 1 after an unclean election, null: unchanged"),
-        Column("directories", "ARRAY<BINARY>", "log directory of each replica"),
-        Column("fenced", "TINYINT", "1 fenced, -1 unfenced, 0 unchanged: as in BrokerRegistrationChange"),
-        Column("in_controlled_shutdown", "TINYINT", "1 when it begins"),
+        Column("original_replicas", INTS, "replicas before the ongoing reassignment"),
+        Column("recovering", "TINYINT", "leader recovery state: 1 after an unclean election, null if unchanged"),
+        Column("directories", "ARRAY<BINARY>", "directory id of each replica"),
+        Column("fenced", "TINYINT", "1 if fenced, -1 if unfenced, 0 if unchanged"),
+        Column("in_controlled_shutdown", "TINYINT", "1 if a controlled shutdown begins"),
         Column("data", "STRING", "JSON of all fields as `log dump` prints them, for types without columns"),
         Column("raw", "BINARY", "the value if its type or version is unknown or it is malformed"),
         _FAULT,
@@ -152,16 +152,16 @@ BATCHES = Table(
     "A batch of the log.",
     (
         *_PLACE,
-        Column("size", "INT", "in bytes, header included"),
+        Column("size", "INT", "size in bytes, including the header"),
         Column("base_offset", "BIGINT"),
-        Column("end_offset", "BIGINT", "of the last record + 1"),
+        Column("end_offset", "BIGINT", "offset of the last record + 1"),
         Column("records", "INT", "the count in the header"),
         Column("epoch", "INT"),
-        Column("ts", "TIMESTAMP", "of the newest record"),
+        Column("ts", "TIMESTAMP", "timestamp of the newest record"),
         Column("control", "BOOLEAN"),
-        Column("compression", "TINYINT", "0 is none"),
+        Column("compression", "TINYINT", "compression type; 0 for none"),
         Column("stored_crc", "BIGINT"),
-        Column("crc", "BIGINT", "computed; compared between replicas"),
+        Column("crc", "BIGINT", "CRC computed over the bytes, which is compared between replicas"),
         _FAULT,
     ),
 )
@@ -174,10 +174,10 @@ AUDIT = Table(
         Column("node", "INT"),
         Column("segment", "STRING"),
         Column("kind", "STRING"),
-        Column("bucket", "BIGINT", "BUCKET: base offset / 65,536"),
-        Column("offset_lo", "BIGINT", "the first offset concerned"),
-        Column("offset_hi", "BIGINT", "the end of the offsets concerned, exclusive"),
-        Column("position", "BIGINT", "the position in the file, in bytes; of a bucket, that of its first batch"),
+        Column("bucket", "BIGINT", "base offset / 65,536 for kind BUCKET"),
+        Column("offset_lo", "BIGINT", "first offset"),
+        Column("offset_hi", "BIGINT", "end of the offsets, exclusive"),
+        Column("position", "BIGINT", "position in the file, in bytes; for kind BUCKET, of its first batch"),
         Column("batches", "BIGINT"),
         Column("records", "BIGINT"),
         Column("bytes", "BIGINT"),
@@ -224,7 +224,7 @@ EPOCHS = Table(
         Column("start_offset", "BIGINT"),
         Column("end_offset", "BIGINT", "exclusive; null for the current epoch"),
         Column("start_ts", "TIMESTAMP"),
-        Column("end_ts", "TIMESTAMP", "of the first record of the next epoch"),
+        Column("end_ts", "TIMESTAMP", "timestamp of the first record of the next epoch"),
         Column("records", "BIGINT"),
         Column("batches", "BIGINT"),
         Column("voters", INTS),
@@ -234,18 +234,18 @@ EPOCHS = Table(
 
 VOTERS = Table(
     "voters",
-    "Voter sets and their validity.",
+    "Voter sets and the offsets for which they are valid.",
     (
         _CLUSTER,
         Column("from_offset", "BIGINT"),
-        Column("to_offset", "BIGINT", "null for the current one"),
+        Column("to_offset", "BIGINT", "first offset of the next voter set; null for the current one"),
         Column("epoch", "INT"),
         Column("from_ts", "TIMESTAMP"),
         Column("kraft_version", "SMALLINT"),
         Column("change", "STRING", "added and removed voters, and the target of an ongoing change"),
         Column("voters", INTS),
-        Column("directories", "ARRAY<BINARY>", "of each voter"),
-        Column("endpoints", "ARRAY<STRING>", "NAME://host:port,... of each voter"),
+        Column("directories", "ARRAY<BINARY>", "directory id of each voter"),
+        Column("endpoints", "ARRAY<STRING>", "listeners of each voter, as NAME://host:port,..."),
     ),
 )
 
@@ -297,12 +297,12 @@ PARTITION_STATES = Table(
         *_PARTITION,
         Column("from_offset", "BIGINT"),
         Column("from_ts", "TIMESTAMP"),
-        Column("to_offset", "BIGINT", "null for a current state"),
+        Column("to_offset", "BIGINT"),
         Column("to_ts", "TIMESTAMP"),
-        Column("epoch", "INT", "of the quorum"),
+        Column("epoch", "INT"),
         Column("partition_epoch", "INT"),
         Column("leader_epoch", "INT"),
-        Column("leader", "INT", "-1 for none"),
+        Column("leader", "INT", "leader of the partition; -1 for none"),
         Column("replicas", INTS),
         Column("isr", INTS),
         Column("elr", INTS),
@@ -311,15 +311,15 @@ PARTITION_STATES = Table(
         Column("removing", INTS),
         Column("recovering", "BOOLEAN"),
         Column("cause", "STRING", "the effect of the record, see history.causes"),
-        Column("under_replicated", "BOOLEAN", "not all replicas are in sync"),
+        Column("under_replicated", "BOOLEAN", "whether some replicas are not in sync"),
         Column(
             "under_min_isr",
             "BOOLEAN",
-            "fewer in sync than min.insync.replicas of the topic at that time, capped by the number of replicas",
+            "whether the ISR is below min.insync.replicas at that time, capped by the number of replicas",
         ),
-        Column("leader_before", "INT", "the leader in the previous state; -1 for none"),
-        Column("isr_left", "INT", "the number of replicas that left the ISR"),
-        Column("isr_joined", "INT", "the number of replicas that joined the ISR"),
+        Column("leader_before", "INT", "leader in the previous state; -1 for none"),
+        Column("isr_left", "INT", "number of replicas that left the ISR"),
+        Column("isr_joined", "INT", "number of replicas that joined the ISR"),
     ),
 )  # fmt: skip
 
@@ -350,9 +350,9 @@ GAPS = Table(
     (
         _CLUSTER,
         Column("from_offset", "BIGINT"),
-        Column("to_offset", "BIGINT", "exclusive"),
-        Column("from_ts", "TIMESTAMP", "of the last record before the gap"),
-        Column("to_ts", "TIMESTAMP", "of the last record in the snapshot"),
+        Column("to_offset", "BIGINT", "end of the gap, exclusive"),
+        Column("from_ts", "TIMESTAMP", "timestamp of the last record before the gap"),
+        Column("to_ts", "TIMESTAMP", "timestamp of the last record in the snapshot"),
     ),
 )
 
@@ -366,11 +366,11 @@ AUDIT_FINDINGS = Table(
         Column("peer", "INT", "the other node of a comparison"),
         Column("segment", "STRING"),
         Column("position", "BIGINT"),
-        Column("offset_lo", "BIGINT", "the first different or damaged offset"),
-        Column("offset_hi", "BIGINT", "exclusive"),
+        Column("offset_lo", "BIGINT", "first different or damaged offset"),
+        Column("offset_hi", "BIGINT", "end of the different or damaged offsets, exclusive"),
         Column("epoch_lo", "INT"),
         Column("epoch_hi", "INT"),
-        Column("committed", "BOOLEAN", "offset_lo is provably committed; null if not applicable"),
+        Column("committed", "BOOLEAN", "whether offset_lo is provably committed; null if not applicable"),
         Column("detail", "STRING"),
     ),
 )
@@ -388,7 +388,7 @@ PLAN_MOVES = Table(
         Column("removes", INTS),
         Column("leader_old", "INT"),
         Column("leader_new", "INT"),
-        Column("bytes", "BIGINT", "to be copied; null without sizes"),
+        Column("bytes", "BIGINT", "bytes to be copied; null without sizes"),
         Column("reason", "STRING"),
     ),
 )

@@ -1,4 +1,4 @@
--- How often replicas left and joined the ISR of each partition.
+-- The number of ISR changes of each partition, and of replicas that left and joined.
 SELECT topic, partition, topic_id,
        count_if(isr_left + isr_joined > 0) AS changes,
        sum(isr_left) AS isr_left,

@@ -1,4 +1,4 @@
--- How often another broker came to lead each partition, or none did.
+-- The number of leader changes of each partition, including losses of the leader.
 SELECT topic, partition, topic_id,
        count(*) AS changes,
        count_if(leader = -1) AS lost,

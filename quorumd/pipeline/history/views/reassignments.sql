@@ -1,6 +1,7 @@
--- Each reassignment from its start to its end: done, cancelled (the replicas are not those that were to be; as a rule
--- they are what they were), replaced by another one, deleted with its topic, or still running. Whatever else a record
--- did, what counts is which replicas are added and removed from then on.
+-- Each reassignment from its start to its end, with its outcome: done, cancelled (it ended with other replicas than
+-- planned, usually the original ones), replaced by another reassignment, deleted with its topic, or still running. A
+-- reassignment begins and ends with records that change the replicas to be added or removed; other changes of the
+-- partition do not count.
 SELECT topic, partition, topic_id,
        from_offset, from_ts, end_ts AS to_ts,
        (unix_millis(coalesce(end_ts, history_end())) - unix_millis(from_ts)) / 1000 AS seconds,
@@ -14,7 +15,8 @@ SELECT topic, partition, topic_id,
        old AS replicas_before, adding, removing, end_replicas AS replicas_after
 FROM (
     SELECT *,
-           -- In their order. Of a reassignment that replaces another one only the set is known.
+           -- For a reassignment that replaces another one, only the set of the previous replicas is known, not their
+           -- order.
            coalesce(current_replicas, array_except(replicas, adding)) AS old,
            lead(cause) OVER steps AS end_cause,
            lead(is_moving) OVER steps AS ends_with_another,

@@ -1,4 +1,5 @@
--- Each spell in which a partition had fewer replicas in sync than min.insync.replicas: one row, however many states.
+-- The periods in which a partition had fewer in-sync replicas than min.insync.replicas: a row per period, which may
+-- span several states.
 SELECT topic, partition, topic_id,
        min(from_offset) AS from_offset,
        min(from_ts) AS from_ts,
@@ -7,7 +8,7 @@ SELECT topic, partition, topic_id,
        count_if(leader = -1) > 0 AS was_offline,
        min(size(isr)) AS least_in_sync
 FROM (
-    SELECT *, sum(IF(was_under, 0, 1)) OVER (PARTITION BY topic_id, partition ORDER BY from_offset) AS spell
+    SELECT *, sum(IF(was_under, 0, 1)) OVER (PARTITION BY topic_id, partition ORDER BY from_offset) AS period_number
     FROM (
         SELECT *, coalesce(lag(under_min_isr) OVER (PARTITION BY topic_id, partition ORDER BY from_offset), false)
                   AS was_under
@@ -15,4 +16,4 @@ FROM (
     )
     WHERE under_min_isr
 )
-GROUP BY topic, partition, topic_id, spell
+GROUP BY topic, partition, topic_id, period_number
