@@ -55,7 +55,7 @@ public class ConfigDefinitions {
                 String items = joined((List<?>) field(field(validator, "validString"), "validStrings"));
                 return (Boolean) field(validator, "isEmptyAllowed") ? "items=" + items : "some-items=" + items;
             case "LambdaValidator":
-                // The only one is the level of gzip: a range, or one value beside it.
+                // Only the level of gzip has one: a range, or one value outside of it.
                 String[] parts = validator.toString().split(" or ");
                 return parts[0].replaceAll("[\\[\\]]", "").replace(",...,", ":") + "|" + parts[1];
             case "ThrottledReplicaListValidator":

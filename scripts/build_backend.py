@@ -33,7 +33,7 @@ class SourceArchive(sdist):
 
 
 class ParallelCompiler(build_ext):
-    """Compiles as many files at a time as there are processors: mypyc makes one extension with a C file per
+    """Compiles as many files at a time as there are processors: mypyc makes one extension, with a C file per
     module."""
 
     def build_extensions(self) -> None:
@@ -52,11 +52,11 @@ class Backend(_BuildMetaBackend):
     """The backend of setuptools, with compiled modules in wheels."""
 
     _build_directory: str | None = None
-    """Initially empty build directory of a wheel: otherwise it could include modules of an earlier build."""
+    """The build directory of a wheel, empty at first: the wheel must not include modules of an earlier build."""
     _compiles = False
 
     def run_setup(self, setup_script: str = "setup.py") -> None:
-        """Called by setuptools with the command in `sys.argv`; there is no setup.py to run."""
+        """Run the command that setuptools has put in `sys.argv`; there is no setup.py to run."""
         directory = self._build_directory
         setuptools.setup(
             ext_modules=extensions(directory) if directory and self._compiles else [],
@@ -83,7 +83,7 @@ class Backend(_BuildMetaBackend):
 
 
 def why_interpreted() -> str | None:
-    """Return why modules are not compiled, None if they are."""
+    """Return the reason why modules are not compiled; None if they are."""
     if os.environ.get("QUORUMD_COMPILE") == "0":
         return "QUORUMD_COMPILE=0"
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]

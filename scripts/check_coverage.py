@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Check the coverage of raft, log, controller, protocol and broker that the last `make test` measured.
 
-Fails if less than LEAST_PERCENT of the lines and branches of a package are covered. Generated messages do not count.
-scripts/house/coverage-left.toml lists the functions that are not covered whole, each with its reason; functions that
-it lacks, and those that are covered now, are printed.
+It fails if less than LEAST_PERCENT of the lines and branches of a package are covered. Generated messages do not
+count. scripts/house/coverage-left.toml lists the functions that are not completely covered, each with its reason. The
+check prints functions that are missing from this list, and listed functions that are completely covered.
 
-    scripts/check_coverage.py [--missing]      --missing prints the lines of listed functions, too
+    scripts/check_coverage.py [--missing]      --missing also prints the uncovered lines of listed functions
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def main() -> int:
         elif "--missing" in sys.argv:
             print(f"{function}, lines {', '.join(lines)}: {reasons[function]}")
     for function in sorted(reasons.keys() - missing.keys()):
-        print(f"to be removed from {LEFT.relative_to(ROOT)}: {function}")
+        print(f"completely covered, remove it from {LEFT.relative_to(ROOT)}: {function}")
     return 0 if ok else 1
 
 
 def measured(package: str) -> dict[Path, dict[str, Any]]:
-    """The entries of the JSON report for all files of a package, also for those that no test imports."""
+    """Return the entries of the JSON report for all files of a package, including files that no test imports."""
     paths = [
         path for path in sorted((ROOT / "quorumd" / package).rglob("*.py")) if path.parent.name != "messages"
     ]
@@ -76,7 +76,7 @@ def measured(package: str) -> dict[Path, dict[str, Any]]:
 
 
 def missing_in(file: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Lines that are not executed, and branches that are not taken of those that are."""
+    """Yield lines that are not executed, and branches that are not taken between executed lines."""
     lines = set(file["missing_lines"])
     yield from ((line, str(line)) for line in sorted(lines))
     for origin, target in file["missing_branches"]:
@@ -85,7 +85,7 @@ def missing_in(file: dict[str, Any]) -> Iterator[tuple[int, str]]:
 
 
 def function_lines(path: Path) -> dict[int, str]:
-    """The innermost function of each line of a file, by dotted name."""
+    """Return the dotted name of the innermost function or class of each line of a file."""
     found: dict[int, str] = {}
 
     def visit(node: ast.AST, name: str) -> None:
@@ -102,7 +102,7 @@ def function_lines(path: Path) -> dict[int, str]:
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a module, a package's without `__init__`."""
+    """Return the dotted name of a module; for a package, without `__init__`."""
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 

@@ -9,8 +9,9 @@ name
 type       of Kafka's ConfigDef
 default    null, or = and the value
 rule       constraint of values: MIN:MAX (MAX may be missing), with |N for one value outside the range;
-           in=A,B or case-insensitive=A,B for one of several; items=A,B for a list without empty items, of these if
-           any are named, and some-items= if the list must not be empty; replicas, non-empty and offset-reset
+           in=A,B or case-insensitive=A,B for one of several; items=A,B for a list of these items, or of any
+           non-empty items if none is named, and some-items=A,B if the list must not be empty; replicas, non-empty
+           and offset-reset
 synonym    the broker config that is the default of this one
 internal   not described unless it is set
 """
@@ -39,7 +40,10 @@ DEFINITIONS: Final = """\\
 
 @click.command()
 @click.option(
-    "--jars", type=click.Path(exists=True, path_type=Path), required=True, help="Jars of Kafka's core."
+    "--jars",
+    type=click.Path(exists=True, path_type=Path),
+    required=True,
+    help="Read the jars in this directory.",
 )
 def main(jars: Path) -> None:
     """Regenerate the definitions of all configs."""
@@ -55,7 +59,7 @@ def main(jars: Path) -> None:
         raise click.ClickException(done.stderr.strip())
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     if any(len(row) != 7 or len(field.split()) != 1 for row in rows for field in row):
-        raise click.ClickException("a field of Kafka's definitions has a space in it")
+        raise click.ClickException("a field of Kafka's definitions contains a space")
     TARGET.write_text(HEAD.format(release=release) + "".join(f"{' '.join(row)}\n" for row in rows) + '"""\n')
     click.echo(f"{TARGET.relative_to(ROOT)}: {len(rows)} configs of Kafka {release}")
 

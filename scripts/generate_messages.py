@@ -53,7 +53,7 @@ def generate(messages: list[MessageSchema]) -> dict[str, str]:
 
 
 def differences(files: dict[str, str], package: Path) -> dict[str, str]:
-    """Compare `files` with those of `package`; return "stale", "missing" or "surplus" by file name."""
+    """Compare `files` with the files of `package`; return "stale", "missing" or "surplus" by file name."""
     existing = {path.name: path.read_text(encoding="utf-8") for path in package.glob("*.py")}
     found = {name: "missing" for name in files if name not in existing}
     found |= {name: "stale" for name, text in files.items() if existing.get(name, text) != text}

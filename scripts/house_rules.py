@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Project rules that no standard linter checks. `make check` runs it; every rule has a bad sample in
-tests/unit/test_house_rules.py.
+"""Project rules that no standard linter checks. `make check` runs this script; tests/unit/test_house_rules.py has a
+bad sample for every rule.
 
     file-length       a hand-written file has at most 500 lines
     function-length   a function has at most 50 lines
     leftover          no marker of unfinished work, no error class for unwritten code
     unexplained       an ignored type error or lint finding has a reason on the same line
-    unpacked          no literal is unpacked where its elements can be written; tests may
+    unpacked          no literal is unpacked where its elements can be written, except in tests
     print             only the command line prints
     sleep             unit and property tests never wait for real time; sleep(0) only yields
     pure              the pure packages do no I/O and call nothing that differs between runs
@@ -334,7 +334,7 @@ def _called_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Check the given tree (default: that of this script) and print the findings."""
+    """Check the given tree (default: the tree of this script) and print the findings."""
     found = check_tree(Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent)
     for finding in found:
         print(finding)

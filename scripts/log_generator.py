@@ -5,11 +5,11 @@
 
     python scripts/log_generator.py /tmp/log --records 100000000 --batch-records 32 --nodes 3
 
-The same shape gives the same bytes. A history starts with brokers, topics and partitions. Then partitions change
+The same shape gives the same bytes. A log starts with brokers, topics and partitions. Then partitions change
 (replicas leave and rejoin the ISR, leaders move, reassignments, unclean elections, ELR), brokers are fenced and
-unfenced, and topics are created and deleted. All changes of an epoch undo each other. So every epoch can reuse the
-bytes of the previous one, except offsets, epoch, timestamps, the ids and names of its topics, and CRCs: this makes a
-billion records a matter of minutes.
+unfenced, and topics are created and deleted. All changes of an epoch undo each other, so every epoch reuses the bytes
+of one template, except offsets, epoch, timestamps, the ids and names of its topics, and CRCs: generating a billion
+records takes minutes.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from quorumd.protocol.wire import Message
 
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 BATCH_MS = 5
-"""Between two batches."""
+"""The time per offset: the timestamp of a batch is the time of its base offset."""
 METADATA_LEVEL = 25
 CONTROLLERS = (1, 2, 3)
 TRANSIENT_PARTITIONS = 6
-"""Of a topic that comes and goes."""
+"""The number of partitions of a topic that is created and deleted within an epoch."""
 
 _TRANSIENT_ID = b"passing."
 _TRANSIENT_NAME = b"passing-"
@@ -65,13 +65,14 @@ _CRC, _BODY, _BASE_TIMESTAMP, _MAX_TIMESTAMP = 17, 21, 27, 35
 class LogShape:
     """The parameters of a log. It has at least `records`; the last batch is complete.
 
-    `batch_records` is a mean: 1, 32 and 1,000 are typical of a single writer, a busy cluster and a bulk change.
-    `segment_bytes` is that of node 1; each further node rolls 30% later, with the same batches.
+    The copies of all nodes have the same batches, in segments of different sizes.
     """
 
     records: int = 1_000_000
     batch_records: int = 32
+    """The mean: 1, 32 and 1,000 are typical of a single writer, a busy cluster and a bulk change."""
     segment_bytes: int = 64 << 20
+    """The maximum segment size of node 1; it grows by 30% of this value with each further node."""
     nodes: int = 1
     seed: int = 1
     brokers: int = 30
@@ -79,15 +80,16 @@ class LogShape:
     partitions: int = 20
     """Partitions per topic."""
     epoch_records: int = 100_000
-    """Records per epoch, each of which starts with a LeaderChange."""
+    """Records per epoch. Each epoch starts with a LeaderChangeMessage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Complete batches; `bounds` are their positions, and the end of the last one."""
+    """Some complete batches."""
 
     data: bytes
     bounds: npt.NDArray[np.int64]
+    """The positions of the batches, and the end of the last one."""
     base_offsets: npt.NDArray[np.int64]
     end_offset: int
     epoch: int
@@ -95,9 +97,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedLog:
-    """A generated log; `directories` are the data directories by node, each with the partition's directory."""
+    """A generated log."""
 
     directories: dict[int, Path]
+    """The data directories, by node; each contains the directory of the partition."""
     end_offset: int
     epoch: int
     size: int
@@ -106,8 +109,7 @@ class GeneratedLog:
 def generate(
     directory: Path, shape: LogShape, written: Callable[[int], None] = lambda end_offset: None
 ) -> GeneratedLog:
-    """Write the log of each node into a directory without a log, which is created. `written` is called with the end
-    offset after each epoch."""
+    """Write the log of each node to a new directory. `written` is called with the end offset after each epoch."""
     writers = {}
     for index in range(shape.nodes):
         data_directory = directory / f"node-{index + 1}"
@@ -127,7 +129,7 @@ def generate(
 
 
 def chunks(shape: LogShape) -> Iterator[Chunk]:
-    """Yield the bytes of the log in order: the creation of everything, then one epoch at a time."""
+    """Yield the log in order: the epoch that creates brokers, topics and partitions, then one epoch at a time."""
     rng = Random(shape.seed)
     cluster = _Cluster(shape, rng)
     epoch = 1
@@ -310,7 +312,7 @@ class _Cluster:
 
 
 class _Template:
-    """The batches of an epoch, stamped again for each."""
+    """The batches of an epoch without its offsets, epoch, timestamps and CRCs, which `stamped` sets."""
 
     def __init__(self, chunk: Chunk) -> None:
         self._chunk = chunk
@@ -319,7 +321,7 @@ class _Template:
         self._names = _positions(chunk.data, _TRANSIENT_NAME) + len(_TRANSIENT_NAME)
 
     def stamped(self, first_offset: int, epoch: int, records: int) -> Chunk | None:
-        """As much of it as makes `records` or more; None for none."""
+        """Return the batches of an epoch up to the batch that completes `records`, or None without records."""
         if records <= 0:
             return None
         template = self._chunk
@@ -459,11 +461,18 @@ class _SegmentWriter:
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--records", default=LogShape().records, show_default=True)
-@click.option("--batch-records", default=LogShape().batch_records, show_default=True, help="Mean of a batch.")
-@click.option("--segment-bytes", default=LogShape().segment_bytes, show_default=True)
-@click.option("--nodes", default=LogShape().nodes, show_default=True, help="Copies; each rolls elsewhere.")
-@click.option("--seed", default=LogShape().seed, show_default=True)
+@click.option("--records", default=LogShape().records, show_default=True, help="Minimum number of records.")
+@click.option(
+    "--batch-records",
+    default=LogShape().batch_records,
+    show_default=True,
+    help="Mean number of records per batch.",
+)
+@click.option(
+    "--segment-bytes", default=LogShape().segment_bytes, show_default=True, help="Segment size of node 1."
+)
+@click.option("--nodes", default=LogShape().nodes, show_default=True, help="Number of copies of the log.")
+@click.option("--seed", default=LogShape().seed, show_default=True, help="Seed of the records.")
 def main(
     directory: Path, records: int, batch_records: int, segment_bytes: int, nodes: int, seed: int
 ) -> None:

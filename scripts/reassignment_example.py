@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """`make reassignment-example`: the two worked examples of the replication description, on real processes under load.
 
-A controller (node 0) and brokers 1 to 5. Brokers are started and stopped so that the partition begins as in the
-description; then `quorumd partitions reassign` moves it while a producer writes with acks=all. Each row is a record
-of the metadata log: replicas, ISR, leader, leader epoch, partition epoch, added and removed replicas.
+The cluster has a controller (node 0) and brokers 1 to 5. Brokers are started and stopped so that the partition begins
+as in the description; then `quorumd partitions reassign` moves it while a producer writes with acks=all. The script
+prints a row per record of the metadata log: replicas, ISR, leader, leader epoch (le), partition epoch (pe), added and
+removed replicas.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ BASE_PORTS = range(19_000, 32_000, 10)
 PATIENCE_S = 120.0
 ADMIN: dict[str, Any] = {"log_level": 0, "reconnect.backoff.max.ms": 200}
 NO_CHANGE = -2
-"""The leader in a change that keeps it."""
+"""The leader in a PartitionChangeRecord that does not change it."""
 
 
 class State(NamedTuple):
@@ -73,7 +74,7 @@ EXAMPLES: dict[str, tuple[State, ...]] = {
         State((1, 2, 3), (1, 2), 1, 2, 5, (), ()),
     ),
 }
-"""States of the description, with the corrections that its rules require."""
+"""The states of the description, corrected where they contradict its rules."""
 
 
 class Nodes:
@@ -173,7 +174,8 @@ def _first(record: PartitionRecord) -> State:
 
 
 def _next(state: State, record: PartitionChangeRecord) -> State:
-    """Apply a change: absent fields stay; a leader that is named, even the same one, gets the next leader epoch."""
+    """Apply a change. Absent fields are unchanged; a leader in the record, even the same one, increments the leader
+    epoch."""
     is_named = record.leader != NO_CHANGE
     return State(
         _changed(state.replicas, record.replicas),
@@ -211,7 +213,7 @@ def wait_for(condition_name: str, condition: Callable[[], object]) -> None:
 
 @contextmanager
 def load(bootstrap: str, topic: str) -> Iterator[None]:
-    """Produce with acks=all while the block runs; then every acknowledged record must be at its offset."""
+    """Produce with acks=all while the block runs; then check that the log has every acknowledged record."""
     places: dict[int, bytes] = {}
     over = threading.Event()
 
@@ -239,8 +241,10 @@ def load(bootstrap: str, topic: str) -> Iterator[None]:
         thread.join()
     found = read(bootstrap, topic)
     if found != places or sorted(found.values(), key=int) != [found[offset] for offset in sorted(found)]:
-        sys.exit(f"{len(places)} records were acknowledged, {len(found)} are in the log, or others")
-    print(f"{len(found):,} records acknowledged meanwhile; each is in the log once, in order")
+        sys.exit(f"the {len(found)} records in the log are not the {len(places)} acknowledged ones in order")
+    print(
+        f"{len(found):,} records were acknowledged during the reassignment; each is in the log once, in order"
+    )
 
 
 def read(bootstrap: str, topic: str) -> dict[int, bytes]:
@@ -269,7 +273,7 @@ def create(nodes: Nodes, number: int, topic: str, replicas: Sequence[int]) -> No
 
 
 def reach(nodes: Nodes, topic: str, expected: State) -> None:
-    """Wait for a state, whose leader is as good as any member of the ISR."""
+    """Wait for a state; the leader may be another broker."""
 
     def is_reached() -> bool:
         newest = nodes.history(topic)[-1]
@@ -289,7 +293,10 @@ def reassign(nodes: Nodes, topic: str, replicas: Sequence[int]) -> None:
 
 
 def first_example(nodes: Nodes, states: Sequence[State]) -> None:
-    """Brokers 1 and 3 are down when the topic is created, so that 2 leads; then 1 returns and is elected."""
+    """Run the first example.
+
+    Brokers 1 and 3 are down when the topic is created, so broker 2 leads; then broker 1 restarts and is elected.
+    """
     nodes.start(1, 2, 3, 4)
     nodes.stop(1, 3)
     create(nodes, 2, "first", states[0].replicas)
@@ -303,7 +310,11 @@ def first_example(nodes: Nodes, states: Sequence[State]) -> None:
 
 
 def second_example(nodes: Nodes, states: Sequence[State]) -> None:
-    """Brokers 1 to 3 are down when the topic is created. A restart of 4 makes 5 the leader; 1 and 2 return later."""
+    """Run the second example.
+
+    Brokers 1 to 3 are down when the topic is created. A restart of broker 4 makes broker 5 the leader; brokers 1 and
+    2 are started during the reassignment.
+    """
     nodes.start(5)
     nodes.stop(1, 2)
     create(nodes, 4, "second", states[0].replicas)

@@ -38,7 +38,7 @@ KEY, VALUE = "consumer.session.timeout.ms", "45000"
 
 
 def main() -> int:
-    """Run the demonstration from the root of the checkout; returns the exit code."""
+    """Run the demonstration from the root of the checkout; return the exit code."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     try:
@@ -73,7 +73,7 @@ def fresh_cluster() -> LocalCluster:
         ports = [port for i in range(NODES) for port in (base_port + i, base_port + METRICS_PORT_OFFSET + i)]
         if all(is_free(port) for port in ports):
             if base_port != BASE_PORTS[0]:
-                click.echo(f"port {BASE_PORTS[0]} or one after it is in use; using {base_port} and up")
+                click.echo(f"a port from {BASE_PORTS[0]} on is in use; using ports from {base_port} on")
             cluster = LocalCluster.open_or_plan(DIRECTORY, NODES, base_port)
             cluster.create()
             return cluster
@@ -89,7 +89,7 @@ def show(cluster: LocalCluster) -> list[subprocess.Popen[bytes]]:
         started = {node.id: cluster.start(node) for node in cluster.nodes}
         leader = wait_for_leader(cluster, started, echo)
     click.echo(
-        f"{NODES} nodes run, node {leader} leads; {time.monotonic() - begun:.1f} s since the first start."
+        f"{NODES} nodes are running and node {leader} leads, {time.monotonic() - begun:.1f} s after the start."
     )
     server = cluster.bootstrap.partition(",")[0]
     show_command("cluster", "status", "--dir", str(DIRECTORY))
@@ -135,7 +135,7 @@ def show_commit(cluster: LocalCluster) -> None:
 
 
 def timed(call: Callable[[], T]) -> tuple[T, float]:
-    """Call REPETITIONS times; return the result and the median in milliseconds, as the first opens a connection."""
+    """Call REPETITIONS times; return the last result and the median in milliseconds. The first call may connect."""
     took_ms = []
     for _ in range(REPETITIONS):
         begun = time.perf_counter()

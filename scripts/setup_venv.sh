@@ -11,8 +11,8 @@ fail() {
     exit 1
 }
 
-# Builds of the same Python differ by half in speed (profile-guided or not, shared library or not): of several, the
-# fastest is used. PYTHON=... selects one.
+# Builds of the same Python differ in speed by half (profile-guided or not, shared library or not), so the fastest of
+# several is used. PYTHON=... selects one.
 milliseconds() {
     "$1" -c '
 import sys, time
@@ -65,7 +65,7 @@ import os
 from quorumd.pipeline.spark.java import why_no_spark
 print(why_no_spark(os.environ) or "")')
 if [ -n "$missing" ]; then
-    echo "setup: $missing. All but the data pipeline on Spark works without it."
+    echo "setup: $missing. Everything except the data pipeline on Spark works without it."
 fi
 touch .venv/.ready
 echo "setup: ready"

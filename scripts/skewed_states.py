@@ -1,4 +1,4 @@
-"""Unevenly grown cluster states, as input of reassignment plans; equal for equal seeds."""
+"""Unevenly grown cluster states, as the input of reassignment plans. Equal seeds give equal states."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def skewed_state(
     topics: int | None = None,
     heeds_racks: bool = True,
 ) -> ClusterState:
-    """Build a state with a broker per entry of `racks`, numbered from 0, some with far more replicas than others;
-    with `heeds_racks` the replicas of a partition are in different racks if there are enough."""
+    """Build a state with a broker per entry of `racks`, numbered from 0, some with far more replicas than others.
+
+    With `heeds_racks`, the replicas of a partition are in different racks if there are enough racks.
+    """
     random = np.random.default_rng(seed)
     count = len(racks)
     names = sorted({rack or "" for rack in racks})
@@ -29,11 +31,11 @@ def skewed_state(
     rows = np.full((partitions, replication_factor), -1, np.int32)
     for column in range(replication_factor):
         todo = np.arange(partitions)
-        # If the racks leave no choice, ignore them.
+        # Ignore the racks after 100 attempts: they may leave a partition no broker.
         for attempt in range(200):
             if not len(todo):
                 break
-            # The last eligible broker of a partition may be drawn too rarely if its weight is small.
+            # Ignore the weights after 150 attempts: the only eligible broker of a partition may have a small weight.
             drawn = random.choice(count, len(todo), p=likely / likely.sum() if attempt < 150 else None)
             ok = np.ones(len(todo), bool)
             for before in range(column):

@@ -5,24 +5,24 @@
     tls               committed writes of daemons with TLS between nodes, and without
     before            committed writes of this tree and of an earlier commit; only with --before or --only
     replacement       cost of replacing all voters for writes
-    snapshots         a snapshot of a million configs
-    controller        changes of partitions
-    kafka-controllers the controller's work beside stock controllers of Kafka
+    snapshots         cost of building, loading and fetching a snapshot of a million configs
+    controller        ISR changes and the creation of partitions
+    kafka-controllers quorumd's controllers compared with stock controllers of Kafka
     partitions        a million partitions on one node
-    million           a million partitions on three nodes, beside stock controllers of Kafka
+    million           a million partitions on three nodes, compared with stock controllers of Kafka
     large-log         a restart of all nodes with 300,000 partitions
-    brokers           producing and consuming, beside stock brokers of Kafka
-    pipeline-decode   decoding of a log by the data pipeline
-    pipeline-source   reading of a log through Spark
-    pipeline-audit    an audit
+    brokers           producing and consuming, compared with stock brokers of Kafka
+    pipeline-decode   decoding a log without Spark
+    pipeline-source   reading a log through Spark
+    pipeline-audit    auditing the copies of a log
     pipeline-history  writing the history of a log to Parquet
-    pipeline-plan     a plan for a million partitions
+    pipeline-plan     planning reassignments of a million partitions
     pipeline-million  commands on a log of a million partitions
     pipeline-start    time to the first result of a command
 
-One run uses one machine and one file system. Both clusters stay up and are loaded in turns (A B A B), with 1, 16, 64
-and 256 writes in flight, so that other load affects both, and ratios are of adjacent runs. The best number of
-connections is determined first, for each system and number of writes in flight.
+A run uses one machine and one file system. In the part commit, both clusters stay up and are loaded in turns
+(A B A B), with 1, 16, 64 and 256 writes in flight, so that other load affects both; ratios are those of adjacent
+runs. The best number of connections is determined first, for each system and number of writes in flight.
 """
 
 from __future__ import annotations
@@ -206,10 +206,14 @@ class Plan(NamedTuple):
 
 
 @click.command()
-@click.option("--seconds", default=10.0, show_default=True, help="Length of one run of one system.")
-@click.option("--rounds", default=5, show_default=True, help="Runs of each load; medians are reported.")
-@click.option("--only", type=click.Choice(PARTS), multiple=True, help="Measure this part; may be repeated.")
-@click.option("--before", metavar="COMMIT", help="The commit of the part before. [default: HEAD]")
+@click.option(
+    "--seconds", default=10.0, show_default=True, help="Run each load of each system for this time."
+)
+@click.option("--rounds", default=5, show_default=True, help="Run each load this often and report medians.")
+@click.option(
+    "--only", type=click.Choice(PARTS), multiple=True, help="Measure only this part; may be repeated."
+)
+@click.option("--before", metavar="COMMIT", help="Measure the part before with this commit. [default: HEAD]")
 @click.option("--require-targets", is_flag=True, help="Exit with 1 if a target was missed.")
 @click.option(
     "--interpreted", is_flag=True, help="Measure the sources instead of the output of `make compile`."
@@ -217,11 +221,11 @@ class Plan(NamedTuple):
 @click.option(
     "--audit-records",
     type=int,
-    help="Records of the audit at 32 per batch, such as 1000000000. [default: 45000000]",
+    help="Audit this number of records, at 32 per batch, such as 1000000000. [default: 45000000]",
 )
-@click.option("--audit-linked", is_flag=True, help="Audit five copies that are hard links to one.")
+@click.option("--audit-linked", is_flag=True, help="Audit five copies that are hard links to the same files.")
 @click.option(
-    "--short", is_flag=True, help="Check in seconds that a part works; its figures are meaningless."
+    "--short", is_flag=True, help="Check in seconds that the parts work; the figures are meaningless."
 )
 def main(
     seconds: float,
@@ -287,11 +291,9 @@ def measure_commits(
 
 
 def choose_package(directory: Path) -> str:
-    """Make all child processes import quorumd from `directory`; returns a description of it. Raises BenchError."""
+    """Make all child processes import quorumd from `directory`; return a description of it. Raises BenchError."""
     if not (directory / "quorumd").is_dir():
-        raise BenchError(
-            f"there is no quorumd in {directory}; `make compile` puts it there, --interpreted needs none"
-        )
+        raise BenchError(f"there is no quorumd in {directory}; run `make compile`, or use --interpreted")
     os.environ["PYTHONPATH"] = str(directory)
     # Otherwise the checkout in the working directory precedes any other directory.
     os.environ["PYTHONSAFEPATH"] = "1"
@@ -307,7 +309,7 @@ def choose_package(directory: Path) -> str:
 def measure(
     directory: Path, package: str, seconds: float, rounds: int, echo: Callable[[str], None]
 ) -> Report:
-    """Run the whole benchmark. Raises BenchError; all started processes are stopped in any case."""
+    """Measure the part commit. Raises BenchError; all started processes are stopped in any case."""
     echo("bare disk")
     disk = measure_appends(directory, min(seconds, 3))
     echo("cold starts")
@@ -345,7 +347,7 @@ def _measure_level(
 
 
 def _best_connections(run: RunOf, in_flight: int) -> int:
-    """The number of connections with the highest throughput, determined by short runs."""
+    """Return the number of connections with the highest throughput, determined by short runs."""
     choices = [count for count in CONNECTIONS if count <= in_flight]
     if len(choices) == 1:
         return choices[0]

@@ -1,4 +1,4 @@
-"""Committed writes of three daemons of this tree beside three of an earlier commit, which is built like this one.
+"""Committed writes of three daemons of this tree and of three daemons of an earlier commit, built in the same way.
 
 Both clusters are configured by this tree and loaded in turns by its client, so that only the daemons differ.
 """
@@ -41,7 +41,7 @@ def measure_before(
     environment = environment_of(compile_package(tree) if is_compiled else tree)
     if is_compiled_package(environment) is not is_compiled:
         raise BenchError(f"{commit} is {'not ' if is_compiled else ''}compiled, unlike this tree")
-    echo("starting three quorumd daemons of each")
+    echo(f"starting three quorumd daemons of {commit} and three of this tree")
     start = (
         lambda: QuorumdCluster(directory / "before", environment=environment),
         lambda: QuorumdCluster(directory / "now"),
@@ -74,12 +74,12 @@ def compile_package(tree: Path) -> Path:
 
 
 def environment_of(directory: Path) -> dict[str, str]:
-    """The environment in which child processes import quorumd from `directory`."""
+    """Return the environment in which child processes import quorumd from `directory`."""
     return {**os.environ, "PYTHONPATH": str(directory), "PYTHONSAFEPATH": "1"}
 
 
 def is_compiled_package(environment: Mapping[str, str]) -> bool:
-    """Whether quorumd is compiled in an environment. Raises BenchError if it does not start."""
+    """Return True if quorumd is compiled in an environment. Raises BenchError if it does not start."""
     command = [sys.executable, "-m", "quorumd", "--version"]
     version = subprocess.run(command, env=environment, capture_output=True, text=True)
     if version.returncode:

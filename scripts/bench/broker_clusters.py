@@ -20,7 +20,7 @@ from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools, ToolsMis
 KAFKA_VERSION = "4.3.1"
 JARS = Path("build/stock-tools")
 KAFKA_HEAP = ("-Xms256M", "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
-"""Kafka's own scripts give a broker 1 GiB; three of them have to fit beside everything else."""
+"""Kafka's scripts give a broker 1 GiB; here, three brokers share the memory with everything else."""
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 LOAD = Path(__file__).with_name("client_load.py")
 PATIENCE_S = 60.0
@@ -32,7 +32,7 @@ class BrokerCluster(Protocol):
     processes: list[Process]
     bootstrap: str
     started_at: float
-    """Of time.perf_counter(), when the nodes were started on formatted directories."""
+    """The value of time.perf_counter() when the nodes were started on formatted directories."""
 
     def stop(self) -> None: ...
 
@@ -59,7 +59,7 @@ class QuorumdBrokers:
 
 
 class KafkaBrokers:
-    """Nodes with Kafka's defaults but for their number of replicas of internal topics."""
+    """Nodes with Kafka's defaults, except for the number of replicas of the offsets topic."""
 
     def __init__(self, directory: Path, nodes: int, tools: StockTools) -> None:
         ports = free_ports(2 * nodes)
@@ -95,7 +95,7 @@ class KafkaBrokers:
 
 
 def kafka_tools() -> StockTools:
-    """Kafka's jars, downloaded if needed. Raises BenchError."""
+    """Return Kafka's jars, downloaded if needed. Raises BenchError."""
     try:
         return stock_tools(JARS, KAFKA_VERSION, KAFKA_VERSION)
     except ToolsMissing as missing:
@@ -125,13 +125,13 @@ def create_topic(cluster: BrokerCluster, topic: str, partitions: int, replicas: 
 
 
 def delete_topic(cluster: BrokerCluster, topic: str) -> None:
-    """Delete a topic, whose files would fill the disk."""
+    """Delete a topic, since its files would fill the disk."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.delete_topics([topic])[topic].result(PATIENCE_S)
 
 
 def run_client(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Run `client_load.py`, and return its result. Raises BenchError."""
+    """Run `client_load.py` and return its result. Raises BenchError."""
     done = subprocess.run([sys.executable, str(LOAD), json.dumps(job)], capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
     if "error" in found:
@@ -149,5 +149,5 @@ def _base_port(nodes: int) -> int:
 
 
 def cpu_seconds(processes: Sequence[Process]) -> float:
-    """User and system time of all processes so far."""
+    """Return the user and system time of all processes so far."""
     return sum(process.cpu_seconds() for process in processes)

@@ -1,4 +1,4 @@
-"""Minimal brokers for a controller: they register, send heartbeats and requests."""
+"""Minimal brokers for a controller: they register, and send heartbeats and other requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAR = 2**40
 
 
 class BrokerStub:
-    """One broker. `send` sends a request to the active controller."""
+    """A broker that sends requests to the active controller."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class BrokerStub:
         self.epoch = reply.broker_epoch
 
     async def heartbeat(self) -> bool:
-        """Send a heartbeat, and return whether the broker is fenced. Raises RequestFailed."""
+        """Send a heartbeat; return True if the broker is fenced. Raises RequestFailed."""
         request = BrokerHeartbeatRequest(self.id, self.epoch, FAR, False, False)
         reply = await self.send(request, BrokerHeartbeatResponse)
         raise_on_error(reply.error_code, None, f"heartbeat of broker {self.id}")
@@ -66,7 +66,7 @@ class BrokerStub:
 
 
 class Fleet:
-    """Many brokers, kept alive while the context is open."""
+    """Many brokers, whose heartbeats are sent until `close`."""
 
     def __init__(self, brokers: list[BrokerStub], connections: list[NodeConnection]) -> None:
         self.brokers = brokers
@@ -77,8 +77,8 @@ class Fleet:
     async def register(
         cls, host: str, port: int, cluster_id: str, count: int, first: int = FIRST_BROKER
     ) -> Fleet:
-        """Register `count` brokers at the leader, with ids from `first` on. Raises RequestFailed, or BenchError for a
-        broker that stays fenced."""
+        """Register `count` brokers with the leader, with ids from `first` on. Raises RequestFailed, or BenchError for
+        a broker that stays fenced."""
         ids = range(first, first + count)
         connections = [await NodeConnection.open(host, port, f"broker-{each}") for each in ids]
         brokers = [
@@ -91,7 +91,7 @@ class Fleet:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The node that they are connected to."""
+        """The address of the node that the brokers are connected to."""
         return self._connections[0].host, self._connections[0].port
 
     def close(self) -> None:

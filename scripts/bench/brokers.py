@@ -1,7 +1,8 @@
-"""Producing, consuming and catching up: nodes of quorumd and of stock Kafka in turns, with the same client.
+"""Producing, consuming and catching up: nodes of quorumd and of stock Kafka, alternately, with the same client.
 
-Both clusters have three nodes with both roles, stay up, and leave flushes to the page cache. The client is librdkafka
-in a process of its own. MB/s are of a client that sends as fast as it can; latencies of one with a fixed rate.
+Both clusters have three nodes with both roles, run all the time, and leave flushes to the operating system. The
+client is librdkafka in a separate process. Throughput is measured with a client that sends as fast as it can,
+latencies at a fixed rate.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ RATE = 500
 RATIO_AT_FULL_BATCHES, RATIO_AT_SINGLE_RECORDS = 1.0, 0.5
 FIRST_RECORD_TARGET_S = 1.0
 IDLE_PARTITIONS = 1000
-"""Partitions of three replicas on the idle nodes."""
+"""The number of partitions, with three replicas each, on the idle nodes."""
 SETTLE_S = 5.0
-"""From the creation of these partitions to the measurement."""
+"""The time between the creation of the idle partitions and the measurement."""
 IDLE_MIB, IDLE_CPU = 150.0, 0.02
 QUORUMD, KAFKA = "quorumd", "Kafka"
 
 
 class Case(NamedTuple):
-    """One load: `acks` 1 on topics with one replica, or all on topics with three."""
+    """One load. With `acks` 1 topics have one replica, with all they have three."""
 
     acks: str
     record_bytes: int
@@ -86,7 +87,7 @@ SHORT_CASES = (Case("all", 1024, 2),)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run of one system: rates in MB/s, CPU in seconds of all nodes per GB."""
+    """A run of a system. Rates are in MB/s; CPU times of all nodes are in seconds per GB."""
 
     produced: float
     p99_ms: float
@@ -96,10 +97,11 @@ class Sample:
 
 
 class Idle(NamedTuple):
-    """The largest node of a system with many partitions and no clients; `cpu`: of one core."""
+    """The largest node of a system with many partitions and no clients."""
 
     resident_mib: float
     cpu: float
+    """The used fraction of one core."""
 
 
 @dataclass(slots=True)
@@ -107,11 +109,11 @@ class BrokerReport:
     package: str
     cases: dict[Case, dict[str, list[Sample]]]
     memory_mib: dict[str, float] = field(default_factory=dict)
-    """Of the largest node after all loads."""
+    """The resident memory of the largest node after all loads, by system."""
     first_record_s: dict[str, list[float]] = field(default_factory=dict)
-    """From the start of a single node with an empty directory to its first acknowledged record."""
+    """The time from the start of a single node with an empty directory to its first acknowledged record."""
     caught_up: dict[str, list[float]] = field(default_factory=dict)
-    """MB/s of a new replica."""
+    """The rate at which a new replica catches up, in MB/s."""
     idle: dict[str, Idle] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -133,7 +135,7 @@ class BrokerReport:
         }
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         found = []
         for case, systems in self.cases.items():
             if KAFKA in systems:
@@ -263,7 +265,7 @@ def run_case(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
 
 
 def first_record(start: Start, directory: Path) -> float:
-    """Start a single node and produce one record; return the seconds that it took."""
+    """Start a single node and produce one record; return the seconds until it is acknowledged."""
     directory.mkdir(parents=True)
     cluster = start(directory, 1)
     try:

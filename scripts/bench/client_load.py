@@ -1,8 +1,8 @@
-"""A producer or consumer of the broker benchmark in a process of its own: librdkafka through confluent-kafka.
+"""A producer or consumer of the broker benchmark in a separate process: librdkafka through confluent-kafka.
 
     python client_load.py '{"bootstrap": "127.0.0.1:9092", "topic": "t", "action": "produce", ...}'
 
-Prints one JSON object. Imports nothing of quorumd, so that both systems have the same client.
+It prints one JSON object, and imports nothing of quorumd: both systems have the same client.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUEUED_MESSAGES, QUEUED_KIB = 200_000, 128 * 1024
 
 
 def produce(job: dict[str, Any]) -> dict[str, Any]:
-    """Produce for some seconds as fast as the brokers take records; the end of the flush counts."""
+    """Produce for some seconds as fast as the brokers accept records; the time includes the final flush."""
     producer = Producer(_producer_settings(job))
     errors: list[str] = []
     acknowledged = 0

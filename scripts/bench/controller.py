@@ -1,8 +1,8 @@
 """ISR changes per second that three daemons commit, and the time to create many partitions.
 
 Each leader has one AlterPartition request in flight, like a broker: the next one is sent when the previous one is
-committed. A request changes one partition, or a thousand. The peer of one change is one Put of etcd of about the size
-of the record, in the same minute.
+committed. A request changes one partition, or a thousand. Changes of one partition are compared with Puts to etcd of
+about the size of the record, in the same minute.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ IN_FLIGHT = (1, 16, 64, 256)
 BATCH = 1000
 BATCHES_IN_FLIGHT = 4
 RECORD_BYTES = 60
-"""Size of an ISR change with its framing, and of the peer's values."""
+"""The size of an ISR change with its framing, and of the values of etcd."""
 MANY_TOPICS, PARTITIONS_PER_TOPIC, TOPICS_PER_REQUEST = 100, 1000, 10
 
 
 @dataclass(slots=True)
 class IsrLevel:
-    """Load of `in_flight` requests with `partitions` each: changes per second of quorumd, Puts per second of etcd."""
+    """Runs with `in_flight` requests in flight, each of which changes `partitions` partitions."""
 
     in_flight: int
     partitions: int
     changes: list[Run] = field(default_factory=list)
+    """ISR changes of quorumd."""
     puts: list[Run] = field(default_factory=list)
+    """Puts of etcd; empty if a request changes more than one partition."""
 
     @property
     def ratios(self) -> list[float]:
@@ -62,10 +64,10 @@ class ControllerReport:
     levels: list[IsrLevel]
     created_partitions: int
     creation_s: list[float]
-    """Creation of this many partitions, one request after the other."""
+    """The time to create `created_partitions`, with one request after the other, in each round."""
 
     def missed(self) -> list[str]:
-        """Return no misses, since there is no target."""
+        """Return an empty list: this benchmark has no target."""
         return []
 
     def as_json(self) -> dict[str, Any]:
@@ -179,7 +181,7 @@ async def _measure(
 
 
 async def _create_many(admin: AdminClient, turn: int, echo: Callable[[str], None]) -> float:
-    """Create partitions; returns the seconds until all are committed."""
+    """Create partitions; return the seconds until all are committed."""
     began = time.perf_counter()
     for first in range(0, MANY_TOPICS, TOPICS_PER_REQUEST):
         topics = [

@@ -2,8 +2,8 @@
 
     python decode_pass.py '{"do": "headers" | "scan" | "decode" | "ids", "file": "...", "repeat": N}'
 
-`headers` does not check CRCs, `scan` does, `decode` decodes all columns of all records, `ids` four of them. Prints
-one JSON object with the times of the best pass. Imports only quorumd, so that any package can be measured.
+`headers` does not check CRCs, `scan` does, `decode` decodes all columns of all records, `ids` only four columns. It
+prints one JSON object with the times of the best pass, and imports only quorumd, so that any package can be measured.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS = {"decode": records_table().names, "ids": ("offset", "type", "topic_id"
 
 
 def read(file: str, do: str) -> tuple[int, int]:
-    """Run one pass; returns the numbers of batches and records."""
+    """Run one pass; return the numbers of batches and records."""
     batches = records = 0
     for data, position, scanned in read_pieces(file, with_crc=do != "headers"):
         if scanned.faults:

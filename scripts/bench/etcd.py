@@ -1,4 +1,4 @@
-"""The peer: a three-node etcd on loopback, driven by h2load on its gRPC Put."""
+"""The system to compare with: a three-node etcd on loopback, loaded with gRPC Puts by h2load."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def check_installed() -> None:
     """Check that the tools are installed. Raises BenchError with the missing ones."""
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if missing:
-        raise BenchError(f"the peer is not installed; on Debian: apt-get install {' '.join(missing)}")
+        raise BenchError(f"etcd or h2load is not installed; on Debian: apt-get install {' '.join(missing)}")
 
 
 def version() -> str:
-    """The first line of `etcd --version`."""
+    """Return the first line of `etcd --version`."""
     return subprocess.run(
         ["etcd", "--version"], capture_output=True, text=True, check=True
     ).stdout.splitlines()[0]
@@ -63,11 +63,11 @@ class EtcdCluster:
             process.stop()
 
     def run(self, value_bytes: int, in_flight: int, connections: int, seconds: float) -> Run:
-        """Put for `seconds` with `in_flight` requests over `connections`, at the leader.
+        """Send Puts to the leader for `seconds`, with `in_flight` requests over `connections`.
 
-        h2load counts HTTP responses, and gRPC errors are inside a 200. Therefore the store's revision, read
-        linearizably before and after, must have grown by every Put that h2load counts, and by those of its
-        warm-up, which is as long as that of quorumd's load.
+        h2load counts HTTP responses, but a response with status 200 may contain a gRPC error. Therefore the store's
+        revision, read linearizably before and after, must have grown by at least the Puts that h2load counts. The
+        warm-up is as long as that of quorumd's load.
         """
         body = self._directory / "put.body"
         body.write_bytes(put_request(KEY, b"v" * value_bytes))
@@ -127,7 +127,7 @@ def _varint(number: int) -> bytes:
 
 
 def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Send a request to etcd's JSON gateway, used for status and revision only, never in a measurement."""
+    """Send a request to etcd's JSON gateway; used only for status and revision, never within a measurement."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=5) as response:
         decoded: dict[str, Any] = json.load(response)

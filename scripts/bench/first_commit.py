@@ -16,7 +16,7 @@ TIMEOUT_S = 600.0
 ATTEMPT_MS = 1_000
 RETRY_S = 0.02
 NO_BROKERS = (ErrorCode.NONE, ErrorCode.INVALID_REPLICATION_FACTOR)
-"""The responses of a controller with an image; before the first broker is registered it has no place for a topic."""
+"""The error codes of a controller that has an image; before the first broker is registered, it can place no topic."""
 
 
 async def first_commit(

@@ -43,7 +43,7 @@ _PLACE = 0x5EA15EA1
 
 
 class Isr:
-    """One of the two ISRs that the partitions of a broker have in turns."""
+    """One of the two ISRs between which the partitions of a broker alternate."""
 
     def __init__(self, broker: BrokerStub, topic_id: KafkaUuid, partitions: int, members: list[int]) -> None:
         states = [BrokerState(member, -1) for member in members]
@@ -55,23 +55,23 @@ class Isr:
         self._response = _template(encode(altered.AlterPartitionResponse(0, 0, [topic]), VERSION), partitions)
 
     def request(self, epoch: int) -> bytes:
-        """The request that proposes this ISR, at a partition epoch."""
+        """Return the request that proposes this ISR at a partition epoch."""
         return _EPOCH.pack(epoch).join(self._request)
 
     def response(self, epoch: int) -> bytes:
-        """The response to it."""
+        """Return the expected response to that request."""
         return _EPOCH.pack(epoch + 1).join(self._response)
 
 
 def _template(message: bytes, partitions: int) -> list[bytes]:
-    """The parts of a message between its partition epochs."""
+    """Return the parts of a message between its partition epochs."""
     parts = message.split(_EPOCH.pack(_PLACE))
     assert len(parts) == partitions + 1
     return parts
 
 
 class IsrLeader(asyncio.Protocol):
-    """A broker on a connection of its own, which leads `count` partitions."""
+    """A broker with its own connection, which leads `count` partitions."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class IsrLeader(asyncio.Protocol):
 
     @property
     def changes(self) -> int:
-        """Requests that were accepted so far."""
+        """The number of accepted requests so far."""
         return self._epoch
 
     def close(self) -> None:
@@ -147,11 +147,11 @@ class IsrLeader(asyncio.Protocol):
 def _describe(response: bytes) -> str:
     reply = decode(altered.AlterPartitionResponse, VERSION, response)
     errors = {partition.error_code for topic in reply.topics for partition in topic.partitions}
-    return f"AlterPartition was rejected: error {reply.error_code}, of partitions {sorted(errors)}: {reply!r:.300}"
+    return f"AlterPartition was rejected: error {reply.error_code}, partition errors {sorted(errors)}: {reply!r:.300}"
 
 
 async def create_leaders(fleet: Fleet, admin: AdminClient, count: int, partitions: int) -> list[IsrLeader]:
-    """Create a topic for each of `count` brokers, which leads all its partitions."""
+    """Create a topic for each of `count` brokers, which leads all partitions of its topic."""
     brokers = fleet.brokers
     topics = []
     for number in range(count):
@@ -171,7 +171,7 @@ async def create_leaders(fleet: Fleet, admin: AdminClient, count: int, partition
 
 
 async def run_load(leaders: list[IsrLeader], seconds: float) -> Run:
-    """Measure with one request in flight per leader; changes acknowledged after the warm-up count."""
+    """Measure with one request in flight per leader; only changes acknowledged after the warm-up count."""
     begin = time.perf_counter() + WARM_UP_S
     runs = await asyncio.gather(*(leader.run(begin, begin + seconds) for leader in leaders))
     changes = sum(leader.count * len(took_ms) for leader, took_ms in zip(leaders, runs, strict=True))

@@ -1,7 +1,7 @@
-"""The controllers of quorumd beside those of Kafka: three nodes of each in turns, driven by the same clients.
+"""The controllers of quorumd compared with Kafka's: three nodes of each, alternately, with the same clients.
 
-In every round each system is started on empty directories, measured and stopped, so that an idle peer takes no CPU
-time from the other. The clients register stand-in brokers, as far as a controller can tell them from real ones.
+In every round each system is started on empty directories, measured and stopped, so that an idle system takes no CPU
+time from the other one. The clients register minimal brokers (`broker_fleet`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.interop.stock_tools.tools import KAFKA, STORAGE, StockTools
 
 NODES = 3
 TOPICS_PER_REQUEST = 5
-"""Kafka refuses requests that need more than 10,000 records, of which each partition takes one."""
+"""Kafka rejects requests that need more than 10,000 records: one per partition."""
 BATCHES_IN_FLIGHT = 4
 RECORD_BYTES = 60
 
@@ -50,14 +50,14 @@ class Case:
     topics: int = 100
     partitions_of_each: int = 1_000
     beating: int = 1_000
-    """Brokers that send heartbeats."""
+    """The number of brokers that send heartbeats."""
 
 
 SHORT_CASE = Case((1, 4), 20, 10, 20, 8)
 
 
 class KafkaMembers(Members):
-    """Three stock controllers. `properties` are in addition to Kafka's defaults."""
+    """Three stock controllers; `properties` override Kafka's defaults."""
 
     def __init__(
         self,
@@ -93,13 +93,14 @@ class KafkaMembers(Members):
 
 @dataclass(slots=True)
 class KafkaControllersReport:
-    """By figure and system, the value of each round."""
+    """The figures of all systems."""
 
     package: str
     figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """The value of each round, by figure and system."""
 
     def missed(self) -> list[str]:
-        """Return no misses, since there is no target."""
+        """Return an empty list: this benchmark has no target."""
         return []
 
     def add(self, system: str, name: str, value: float) -> None:
@@ -178,7 +179,7 @@ class _Measurement:
             members.launch(node_id)
         uvloop.run(first_commit(members.addresses, "start", NO_BROKERS))
         leader = members.processes[members.describe().leader_id]
-        # A virtual machine compiles what it has run for a while.
+        # Warm up: a Java virtual machine compiles code only after running it for a while.
         run_load(members.addresses, RECORD_BYTES, max(self._case.in_flight), 1, self._seconds)
         for in_flight in self._case.in_flight:
             connections = min(in_flight, 4)
@@ -231,14 +232,14 @@ class _Measurement:
             ]
             reply = await admin.send(creation.CreateTopicsRequest(topics, 60_000, False))
             assert isinstance(reply, CreateTopicsResponse)
-            # The client repeats a request that got no response in time.
+            # The client repeats a request without a response in time, whose topics may exist by then.
             created = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
             if refused := [topic for topic in reply.topics if topic.error_code not in created]:
                 raise BenchError(f"topic {refused[0].name} was not created: {refused[0].error_message}")
         return time.perf_counter() - began
 
     def _killed(self, node_ids: list[int], again: bool) -> float:
-        """Kill nodes, start them `again`; return the seconds until a topic is created."""
+        """Kill nodes, and with `again` start all nodes; return the seconds until a topic is created."""
         for node_id in node_ids:
             self._members.processes.pop(node_id).kill()
         began = time.perf_counter()

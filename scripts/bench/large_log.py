@@ -1,7 +1,7 @@
 """Three daemons with many partitions are killed and restarted: the number of epochs until a leader is stable, and the
 time until it commits.
 
-The partitions are created through the leader, so that the log is as long as that of such a cluster, and the newest
+The partitions are created through the leader, so that the log is as long as in a real cluster, and the newest
 snapshot lags behind it.
 """
 
@@ -42,7 +42,7 @@ class LargeLogReport:
     log_mb: float
     creation_s: float
     epochs: int
-    """Number of epochs of the restart."""
+    """The number of epochs until the restarted nodes have a stable leader."""
     commit_s: float
     """Time from the start of the three processes to the first acknowledged write."""
 

@@ -22,7 +22,7 @@ START_S = 300.0
 
 
 class Members:
-    """Nodes 0, 1, 2, ... in a directory. The first `voters` of them start as voters; the others discover these."""
+    """Nodes 0, 1, 2, ... in a directory. The first `voters` nodes start as voters; the others discover the voters."""
 
     def __init__(self, directory: Path, count: int, voters: int, properties: Mapping[str, str]) -> None:
         self.ports = free_ports(count)
@@ -36,7 +36,7 @@ class Members:
         return [("127.0.0.1", port) for port in self.ports]
 
     def config(self, node_id: int) -> Path:
-        """Write a node's properties file."""
+        """Return the path of a node's properties file."""
         return self._directory / f"node-{node_id}.properties"
 
     def data_directory(self, node_id: int) -> Path:
@@ -47,13 +47,13 @@ class Members:
         return self.data_directory(node_id) / "__cluster_metadata-0"
 
     def start(self, node_id: int) -> float:
-        """Start one node; returns the seconds until it accepts connections. Raises BenchError if it does not."""
+        """Start one node; return the seconds until it accepts connections. Raises BenchError if it does not."""
         began = time.perf_counter()
         process = self.launch(node_id)
         while not self._listens(node_id):
             process.check_alive()
             if time.perf_counter() - began > START_S:
-                raise BenchError(f"node {node_id} did not serve within {START_S:.0f} s")
+                raise BenchError(f"node {node_id} did not accept connections within {START_S:.0f} s")
             time.sleep(0.002)
         return time.perf_counter() - began
 
@@ -69,12 +69,12 @@ class Members:
         return process
 
     def stop(self, node_id: int | None = None) -> None:
-        """Shut down one node gracefully, or all."""
+        """Shut down one node, or all nodes, gracefully."""
         for each in [node_id] if node_id is not None else list(self.processes):
             self.processes.pop(each).stop()
 
     def describe(self) -> PartitionData:
-        """The quorum as the leader describes it. Raises BenchError without a leader."""
+        """Return the quorum as the leader describes it. Raises BenchError without a leader."""
         return self.request(lambda admin: admin.describe_quorum())
 
     def request(self, action: Callable[[AdminClient], Awaitable[T]]) -> T:
@@ -90,7 +90,7 @@ class Members:
             raise BenchError(f"{error}; the logs are in {self._directory}") from None
 
     def admin(self) -> AdminClient:
-        """An admin client that finds the leader."""
+        """Return an admin client of the nodes."""
         return AdminClient(self.addresses, client_id="bench", timeout_ms=60_000)
 
     def _lines(self, node_id: int) -> dict[str, str]:

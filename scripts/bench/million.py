@@ -1,7 +1,7 @@
-"""A million partitions on three nodes: creation, memory, fencing of a broker, failover and cold restart; the same
-with stock controllers of Kafka, with as many partitions as fit into their memory.
+"""A million partitions on three nodes: creation, memory, fencing of a broker, failover and cold restart.
 
-The partitions are created through the leader, for brokers registered by the benchmark.
+The same is measured with stock controllers of Kafka, with as many partitions as fit into their memory. The partitions
+are created through the leader, for brokers that the benchmark registers.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ KAFKA_HEAP = ("-Xms1G", "-Xmx4G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMill
 @dataclass(frozen=True, slots=True)
 class Case:
     topics: int = 10_000
-    """Topics created on quorumd, of PARTITIONS_PER_TOPIC partitions each."""
+    """The number of topics on quorumd, with PARTITIONS_PER_TOPIC partitions each."""
     kafka_topics: int = 3_000
-    """Topics created on Kafka's controllers."""
+    """The number of topics on Kafka's controllers."""
     brokers: int = 100
     led_topics: int = 200
-    """Topics of which one broker leads every partition, in addition to its share of the others."""
+    """The number of topics whose partitions are all led by one broker, in addition to its share of the others."""
 
 
 SHORT_CASE = Case(6, 0, 4, 2)
@@ -56,14 +56,17 @@ SHORT_CASE = Case(6, 0, 4, 2)
 
 @dataclass(slots=True)
 class Figures:
-    """Figures of one system: seconds, MiB of the largest node, and the partitions that the fenced broker led."""
+    """The figures of one system."""
 
     system: str
     partitions: int
     creation_s: float
     resident_mib: float
+    """The resident memory of the largest node."""
     fenced_led: int
+    """The number of partitions that the fenced broker led."""
     fence_s: float
+    """The time until the broker is fenced."""
     failover_s: float
     restart_s: float
 
@@ -181,7 +184,7 @@ async def _create_and_fence(
 
 
 def _topics(broker_ids: list[int], count: int, case: Case) -> Iterator[creation.CreatableTopic]:
-    """The first topics are led by the first broker; the controller places the others."""
+    """Yield topics: the first broker leads the first topics, and the controller places the others."""
     followers = broker_ids[1:]
     for number in range(count):
         topic = creation.CreatableTopic(f"large-{number}", PARTITIONS_PER_TOPIC, 3)

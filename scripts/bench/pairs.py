@@ -1,4 +1,4 @@
-"""Committed writes of two clusters of quorumd that are loaded in turns, and the ratio of the second to the first."""
+"""Committed writes of two clusters of quorumd that are loaded alternately, and the ratio of their rates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PairedLevel:
 
     @property
     def ratios(self) -> list[float]:
-        """Writes per second of the second cluster by those of the first, of adjacent runs."""
+        """The ratios of the writes per second of the second cluster to the first, in adjacent runs."""
         pairs = zip(self.second, self.first, strict=True)
         return [second.writes_per_second / first.writes_per_second for second, first in pairs]
 
@@ -40,12 +40,14 @@ class PairedLevel:
 
 
 class Comparison(NamedTuple):
-    """Two clusters that a part compares. `names`: theirs; `target`: of the ratio."""
+    """Two clusters that a part compares."""
 
     part: str
     title: str
     names: tuple[str, str]
+    """The names of the clusters."""
     target: float
+    """The least ratio of the second cluster to the first."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class PairedReport:
         }
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         (first, second), target = self.comparison.names, self.comparison.target
         return [
             f"{level.in_flight} in flight: {second} has {level.ratio:.2f} x {first}, the target is {target} x"
@@ -110,7 +112,7 @@ def measure_pairs(
     rounds: int,
     echo: Callable[[str], None],
 ) -> PairedReport:
-    """Start both clusters and load them in turns. Raises BenchError; all started processes are stopped."""
+    """Start both clusters and load them alternately. Raises BenchError; all started processes are stopped."""
     first = start[0]()
     try:
         second = start[1]()

@@ -1,11 +1,11 @@
-"""Fills a log with partitions, builds its snapshot, or measures changes of them; started by `partitions`.
+"""Fills a log with partitions, builds its snapshot, or measures changes of partitions; started by `partitions`.
 
     python partition_image.py '{"do": "fill", "directory": "...", "number": TOPICS}'
     python partition_image.py '{"do": "build", "directory": "...", "number": END_OFFSET}'
     python partition_image.py '{"do": "measure", "directory": "...", "number": TOPICS}'
 
-The data directory is that of a stopped node. Prints one JSON object. Imports only quorumd, so that it runs with any
-package to be measured.
+The directory is the data directory of a stopped node. It prints one JSON object, and imports only quorumd, so that
+any package can be measured.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ PARTITIONS = 100
 """Partitions per topic."""
 FENCED_BROKER = 1
 LED_BY_FENCED = 0.0305
-"""The fraction of partitions on the fenced broker: a little more than 30,000 of a million."""
+"""The fraction of partitions that the fenced broker leads: a little more than 30,000 of a million."""
 SMALL_TOPICS = 100
-"""10,000 partitions, with which a change among a million is compared."""
+"""Topics with 10,000 partitions: a change among a million partitions is compared with a change among these."""
 CHANGES = 4_000
 """Changes per round."""
 ROUNDS = 7
@@ -118,7 +118,7 @@ def records_of_brokers() -> Iterator[Message]:
 
 
 def records_of_topics(count: int) -> Iterator[Message]:
-    """A partition with random brokers as replicas, all in sync. `FENCED_BROKER` leads more partitions than others."""
+    """Yield topics whose partitions have random replicas, all in sync; FENCED_BROKER leads more than the others."""
     lots = Random(1)
     others = [broker_id for broker_id in range(1, BROKERS + 1) if broker_id != FENCED_BROKER]
     directories = {broker_id: _uuid(2, broker_id) for broker_id in range(1, BROKERS + 1)}
@@ -145,7 +145,7 @@ def records_of_topics(count: int) -> Iterator[Message]:
 
 
 def build(directory: str, end_offset: int) -> dict[str, Any]:
-    """Build a snapshot from the log alone."""
+    """Build a snapshot from the log, without an earlier snapshot."""
     gc.disable()
     cpu_began, began = time.process_time(), time.perf_counter()
     built = build_snapshot(OsDisk(lambda callback: callback()), directory, end_offset, "bench")
@@ -211,8 +211,11 @@ def small_image() -> ClusterImage:
 
 
 def time_changes(controller: Controller, turn: int) -> float:
-    """Microseconds of CPU time per change: planning an AlterPartition request for a random partition, encoding and
-    applying its record. Changes remove a replica from the ISR and add it again in turns."""
+    """Return the microseconds of CPU time per change.
+
+    A change plans an AlterPartition request for a random partition, and encodes and applies its record. Changes
+    alternately remove a replica from the ISR and add it again.
+    """
     image = controller.image
     lots = Random(turn)
     topics = list(image.topics)
@@ -256,7 +259,7 @@ def _sizes(image: ClusterImage, where: PartitionId) -> int:
 
 
 def time_fence(controller: Controller) -> dict[str, Any]:
-    """Seconds of each step of fencing a broker, without disk writes."""
+    """Return the seconds of each step of fencing a broker, without disk writes."""
     image = controller.image
     led = image.index.leader_count(FENCED_BROKER)
     times = [time.perf_counter()]

@@ -1,8 +1,8 @@
 """A million partitions on one node: memory, loading, snapshot build, fencing of a broker, and the cost of a change of
 one partition among few and among all.
 
-A log is filled without a node, and its snapshot is built. A daemon is started with them, measured and requested to
-fence a broker; the cost of single changes is measured in a separate process (`partition_image`).
+A log is filled without a node, and its snapshot is built. A daemon is started with both and measured while it fences
+a broker. The cost of single changes is measured in a separate process (`partition_image`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PROGRAM = Path(__file__).with_name("partition_image.py").resolve()
 TOPICS = 10_000
 NODE = 0
 FENCED_BROKER = 1
-"""As in `partition_image`, where it is also the broker's epoch."""
+"""The id of the fenced broker in `partition_image`, and its epoch."""
 MAX_HEARTBEATS = 1_000
 MEMORY_LIMIT_MIB = 1.2 * 1024
 LOAD_LIMIT_S = 30.0
 START_S = 300.0
-"""Longest wait for the node to lead: a start above the limit is a figure to report, not the end of the run."""
+"""The timeout for the node to lead: a start that exceeds LOAD_LIMIT_S is reported and does not end the run."""
 FENCE_LIMIT_S = 3.0
 RATIO_LIMIT = 1.3
 PROPERTIES = {
@@ -70,7 +70,7 @@ class PartitionReport:
     """The figures of `partition_image.measure`."""
 
     def figures(self) -> list[tuple[str, float, float, str]]:
-        """Figures with limits: name, figure, limit, unit."""
+        """Return the figures with limits, as (name, figure, limit, unit)."""
         return [
             ("resident memory of the node", self.daemon.resident_mib, MEMORY_LIMIT_MIB, "MiB"),
             ("start of the node, from the snapshot", self.daemon.start_seconds, LOAD_LIMIT_S, "s"),
@@ -81,7 +81,7 @@ class PartitionReport:
                 "s",
             ),
             (
-                "a change of one partition, compared with that among 10,000",
+                "a change of one partition, compared with a change among 10,000",
                 self.measured["change_ratio"],
                 RATIO_LIMIT,
                 "x",
@@ -89,7 +89,7 @@ class PartitionReport:
         ]
 
     def missed(self) -> list[str]:
-        """One sentence per exceeded limit."""
+        """Return a sentence per exceeded limit."""
         count = f"{self.measured['partitions']:,} partitions"
         return [
             f"{count}: {name}: {figure:,.2f} {unit}, the limit is {limit:,g} {unit}"
@@ -140,7 +140,7 @@ class PartitionReport:
         for sentence in self.missed():
             console.print(f"[red]missed[/red]: {sentence}")
         if not self.missed():
-            console.print("[green]every limit kept[/green]")
+            console.print("[green]no limit exceeded[/green]")
 
 
 def measure_partitions(
@@ -189,9 +189,10 @@ async def _fence_broker(admin: AdminClient) -> None:
 
 
 async def fence_broker(send: Callable[[BrokerHeartbeatRequest], Awaitable[BrokerHeartbeatResponse]]) -> int:
-    """Send heartbeats that request fencing until the broker is fenced; returns their number.
+    """Send heartbeats that request fencing until the broker is fenced; return their number.
 
-    Each removes at most `ControllerSettings.max_partitions_per_step` partitions from the broker. Raises BenchError.
+    Each heartbeat removes the broker from at most `ControllerSettings.max_partitions_per_step` partitions. Raises
+    BenchError.
     """
     request = BrokerHeartbeatRequest(FENCED_BROKER, FENCED_BROKER, 1 << 40, True, False)
     for sent in range(1, MAX_HEARTBEATS + 1):

@@ -3,10 +3,10 @@
 Three copies of a log are audited, with the same batches in different segments, with about 32 records per batch and
 with one. In the same minute plain processes, one per core, read the same files and compute CRCs: an audit cannot be
 faster, and other load slows down both. Copies that do not fit on the disk are hard links to the first one; the audit
-reads and compares each. All copies of a `linked` log are hard links: the billion records of five voters fit into the
-memory of a laptop that way, so that the audit is measured and not the disk.
+reads and compares each. All copies of a `linked` log are hard links to the same files: the page cache then holds a
+billion records of five voters, and the disk does not limit the audit.
 
-Logs larger than most of the memory are read from the disk, once each by the plain processes and by the command; then
+Logs that exceed the page cache are read from the disk, once by the plain processes and once by the command; for them,
 only the whole command is measured.
 """
 
@@ -39,27 +39,27 @@ from scripts.log_generator import LogShape, generate
 COPIES = 3
 LINKED_COPIES = 5
 RECORDS = {32: 45_000_000, 1: 6_000_000}
-"""Records of all copies, by records per batch."""
+"""The number of records of all copies, by records per batch."""
 BILLION = 1_000_000_000
 RECORD_BYTES = {32: 62, 1: 121}
-"""Maximum records, by records per batch."""
+"""The maximum bytes per record, by records per batch."""
 SPARE_BYTES = 5 << 30
 """Free space to leave on the disk."""
 SEGMENT_BYTES = 256 << 20
 PIECE_BYTES = 4 << 20
 TARGETS = {32: 25e6, 1: 3e6}
-"""Records/s on two idle cores."""
+"""Records per second on two idle cores, by records per batch."""
 BYTES_TARGET = 1.2e9
 SAMPLE_INTERVAL_S = 0.1
 COLD_TARGET_S = 60.0
-"""Seconds for a billion records."""
+"""Seconds of the whole command for a billion records."""
 MEMORY_SHARE = 0.6
-"""Fraction of the memory that files may occupy to be read from the page cache."""
+"""The fraction of the memory up to which files are read from the page cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One audit in a warm session, and plain reading in the same minute."""
+    """The seconds of one audit in a warm session, and of plain reading in the same minute."""
 
     seconds: float
     plain_seconds: float
@@ -74,9 +74,9 @@ class Shape:
     records: int
     bytes: int
     cold_seconds: float
-    """Seconds of the whole command."""
+    """Seconds of the whole command in a new process."""
     cold_cpu_seconds: float
-    """CPU seconds of all its processes."""
+    """CPU seconds of all processes of that command."""
     is_from_disk: bool
     turns: list[Turn]
 
@@ -86,7 +86,7 @@ class Shape:
 
     @property
     def share(self) -> float:
-        """Ratio to the rate of plain reading."""
+        """The ratio of the rate of the audit to the rate of plain reading."""
         return statistics.median(turn.plain_seconds / turn.seconds for turn in self.turns)
 
 
@@ -95,18 +95,18 @@ class AuditReport:
     shapes: list[Shape]
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         found = []
         for shape in self.shapes:
             if shape.records >= BILLION and shape.cold_seconds > COLD_TARGET_S:
                 took = f"{shape.records:,} records cold in {shape.cold_seconds:.1f} s"
                 found.append(f"{took}, the target is {COLD_TARGET_S:.0f} s")
             if shape.is_from_disk:
-                # The targets below depend on cores.
+                # The other targets are for audits that the cores limit, not the disk.
                 continue
             rate, target = shape.records / shape.seconds, TARGETS[shape.batch_records]
             if rate < target:
-                at = f"at {shape.batch_records} a batch"
+                at = f"at {shape.batch_records} per batch"
                 found.append(f"{rate / 1e6:.1f} M records/s {at}, the target is {target / 1e6:.0f} M")
             if shape.batch_records > 1 and (speed := shape.bytes / shape.seconds) < BYTES_TARGET:
                 found.append(f"{speed / 1e9:.2f} GB/s, the target is {BYTES_TARGET / 1e9} GB/s")
@@ -120,7 +120,7 @@ class AuditReport:
     def print(self, console: Console) -> None:
         table = Table(title="quorumd pipeline audit on Spark, all cores of this machine", box=box.SIMPLE_HEAD)
         for heading in (
-            "records\na batch",
+            "records\nper batch",
             "copies",
             "records",
             "GB",
@@ -152,7 +152,7 @@ class AuditReport:
             if shape.is_from_disk:
                 speed = shape.bytes / shape.turns[0].plain_seconds / 1e9
                 console.print(
-                    f"{shape.bytes / 1e9:.1f} GB from the disk, which plain reading gets {speed:.2f} GB/s of"
+                    f"{shape.bytes / 1e9:.1f} GB from the disk, which plain processes read at {speed:.2f} GB/s"
                 )
         print_missed(console, self.missed())
 
@@ -165,9 +165,9 @@ def measure_audit(
     linked: bool = False,
     sizes: Mapping[int, int] = RECORDS,
 ) -> AuditReport:
-    """Run all audits. `records`: those at 32 per batch, if not the default, in linked copies if `linked`.
+    """Run all audits. Raises BenchError.
 
-    Raises BenchError.
+    `records` replaces the number of records at 32 per batch; with `linked`, the copies of that log are hard links.
     """
     shapes = []
     for batch_records, usual in sizes.items():
@@ -195,19 +195,20 @@ def measure_audit(
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """Create data directories by node; returns them with their content."""
+    """The copies of a generated log."""
 
     directories: dict[int, Path]
+    """The data directories, by node."""
     records: int
     bytes: int
     distinct_bytes: int
-    """Bytes on the disk."""
+    """The bytes on the disk: hard links to the same file count once."""
 
 
 def _copies(
     directory: Path, records: int, batch_records: int, linked: bool, echo: Callable[[str], None]
 ) -> _Copies:
-    """Run the measurements of one log. Raises BenchError."""
+    """Generate the copies of a log. Raises BenchError if the disk has no space for one copy."""
     copies = LINKED_COPIES if linked else COPIES
     each = -(-records // copies)
     directory.mkdir(parents=True)
@@ -222,7 +223,7 @@ def _copies(
         nonlocal parsed
         if end_offset * 10 // each > parsed:
             parsed = end_offset * 10 // each
-            echo(f"generated {end_offset:,} of {each:,} records, {batch_records} a batch, {own} copies")
+            echo(f"generated {end_offset:,} of {each:,} records, {batch_records} per batch, {own} copies")
 
     shape = LogShape(each, batch_records, segment_bytes=SEGMENT_BYTES, nodes=own)
     log = generate(directory, shape, written)
@@ -250,13 +251,13 @@ def _logs(directories: Mapping[int, str] | Mapping[int, Path]) -> list[str]:
 
 
 def _command(directories: Mapping[int, Path]) -> tuple[float, float]:
-    """Wall-clock and CPU seconds."""
+    """Run the audit as a command; return its wall-clock and CPU seconds."""
     nodes = [f"{node}={path}" for node, path in directories.items()]
     began, used = time.monotonic(), 0.0
     command = [sys.executable, "-m", "quorumd", "pipeline", "audit", *nodes, "--no-progress"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while process.poll() is None:
-        # Spark does not wait for its workers, so their CPU time is not in that of its children.
+        # Spark does not wait for its workers, so the CPU time of ended children does not include them.
         used = max(used, tree_cpu_seconds(process.pid))
         time.sleep(SAMPLE_INTERVAL_S)
     seconds = time.monotonic() - began
@@ -279,7 +280,7 @@ def _turns(directories: Mapping[int, Path], rounds: int) -> list[Turn]:
 
 
 def read_plain(paths: list[str]) -> int:
-    """Read files and compute CRCs of their bytes, the minimum work of an audit."""
+    """Read files and compute CRCs of their bytes, which is the minimum work of an audit; return the bytes."""
     size = 0
     for path in paths:
         with open(path, "rb", buffering=0) as file:
@@ -301,7 +302,7 @@ def _plain_seconds(directories: Mapping[int, str] | Mapping[int, Path], pool: Pr
 @click.option("--rounds", default=3, show_default=True)
 @click.argument("directories", nargs=-1, required=True)
 def main(rounds: int, directories: tuple[str, ...]) -> None:
-    """Audit these directories repeatedly in one session; prints the rounds as JSON."""
+    """Audit these directories repeatedly in one session and print the rounds as JSON."""
     from quorumd.pipeline.audit.audit import audit
     from quorumd.pipeline.copies.log_files import parse_directories
     from quorumd.pipeline.spark.session import spark_session
@@ -309,7 +310,7 @@ def main(rounds: int, directories: tuple[str, ...]) -> None:
     by_node = parse_directories(",".join(directories))
     turns: list[dict[str, Any]] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        # Fork the workers now: later ones would keep the pipe open whose end stops Java.
+        # Fork the workers now: workers forked later would keep open the pipe whose end stops Java.
         _plain_seconds(by_node, pool)
         with spark_session(profile="thin") as session:
             audit(session, by_node)

@@ -32,11 +32,11 @@ RECORDS = 400_000
 DUMPED_RECORDS = 60_000
 REPEAT = 5
 RATIO_TARGET = 10.0
-"""Ratio of decoded records per second to those of `log dump`."""
+"""The target ratio of decoded records per second to records per second of `log dump`."""
 DECODE_TARGET = 3.0e6
-"""Records per second of `mix`."""
+"""Decoded records per second of `mix`."""
 SCAN_TARGET = 2.0e9
-"""Bytes per second of `mix` with CRC checks."""
+"""Scanned bytes per second of `mix`, with CRC checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,10 @@ class Rate:
 
 @dataclass(slots=True)
 class ShapeFigures:
-    """Figures of a log with this many records per batch."""
+    """Figures of one log."""
 
     batch_records: int
+    """Records per batch."""
     headers: Rate
     scan: Rate
     decode: Rate
@@ -65,7 +66,7 @@ class ShapeFigures:
     rows: float
     """Records per second of `log dump --output jsonl`."""
     scaling: float
-    """Ratio of records per second of two processes to one."""
+    """The ratio of the records per second of two processes to one process."""
 
     @property
     def ratio(self) -> float:
@@ -79,7 +80,7 @@ class DecodeReport:
     shapes: dict[str, ShapeFigures]
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         found = [
             f"{name}: decoding is {figures.ratio:.1f} times `log dump`, the target is {RATIO_TARGET:g}"
             for name, figures in self.shapes.items()
@@ -88,12 +89,12 @@ class DecodeReport:
         mix = self.shapes["mix"]
         if mix.decode.records < DECODE_TARGET:
             found.append(
-                f"mix: {mix.decode.records / 1e6:.2f} million records decoded a second, "
+                f"mix: {mix.decode.records / 1e6:.2f} million records decoded per second, "
                 f"the target is {DECODE_TARGET / 1e6:g} million"
             )
         if mix.scan.bytes < SCAN_TARGET:
             found.append(
-                f"mix: {mix.scan.bytes / 1e9:.2f} GB scanned a second, the target is {SCAN_TARGET / 1e9:g} GB"
+                f"mix: {mix.scan.bytes / 1e9:.2f} GB scanned per second, the target is {SCAN_TARGET / 1e9:g} GB"
             )
         return found
 
@@ -115,7 +116,7 @@ class DecodeReport:
             "records\nMrec/s",
         )
         dumps = ("log dump\nMrec/s", "jsonl\nMrec/s", "records /\nlog dump", "2 at once\nover 1")
-        for heading in ("records\na batch", *rates, *dumps):
+        for heading in ("records\nper batch", *rates, *dumps):
             table.add_column(heading, justify="right", no_wrap=True)
         for figures in self.shapes.values():
             table.add_row(
@@ -146,7 +147,7 @@ def measure_decode(
     shutil.rmtree(directory, ignore_errors=True)
     shapes = {}
     for name, batch_records in SHAPES.items():
-        echo(f"{records:,} records, {batch_records:,} a batch")
+        echo(f"{records:,} records, {batch_records:,} per batch")
         file = _log(directory / name, records, batch_records)
         small = _log(directory / f"{name}-dumped", dumped, batch_records)
         passes = {do: _pass(file, do, repeat) for do in ("headers", "scan", "decode", "ids")}
@@ -191,14 +192,14 @@ def _ended(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def _scaling(file: Path, repeat: int) -> float:
-    """Throughput of two processes relative to one."""
+    """Return the throughput of two processes relative to one."""
     alone = _pass(file, "decode", repeat)["seconds"]
     pair = [_start(file, "decode", repeat) for _ in range(2)]
     return float(2 * alone / max(_ended(process)["seconds"] for process in pair))
 
 
 def _dump(file: Path, output: str) -> float:
-    """Records of `log dump` per second of CPU time, without its start."""
+    """Return the records of `log dump` per second of CPU time, without the start of the command."""
     nothing = file.with_name(f"{0:020d}.checkpoint.part")
     nothing.touch()
     seconds = _dump_seconds(file, output) - _dump_seconds(nothing, output)

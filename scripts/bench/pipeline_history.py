@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 RECORDS = 4_000_000
 WARM_UP = 200_000
 RATE_TARGET = 400_000.0
-"""Records per second on two cores, with all tables written."""
+"""Records per second on two cores, all tables included."""
 DELAY_TARGET_S = 2.5
 APPENDS = 12
 WAIT_TIMEOUT_S = 60.0
@@ -48,21 +48,24 @@ class HistoryReport:
     cpu_rate: float
     """Records per CPU second of all processes with two cores, in the best round; other load hardly affects it."""
     parquet_bytes: float
-    """Bytes per record, in all tables."""
+    """Bytes per record in all tables."""
     log_bytes: float
+    """Bytes per record in the log."""
     delays_s: list[float]
     """Time from the write of a batch to its presence in the history."""
     load: float
-    """Runnable processes on the machine meanwhile, including this benchmark."""
+    """The load average at the end, including this benchmark."""
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         found = []
         if self.rates[2] < RATE_TARGET:
             found.append(f"history: {self.rates[2]:,.0f} records/s, the target is {RATE_TARGET:,.0f}")
         if statistics.median(self.delays_s) >= DELAY_TARGET_S:
             median = statistics.median(self.delays_s)
-            found.append(f"history: records are seen after {median:.1f} s, the target is {DELAY_TARGET_S} s")
+            found.append(
+                f"history: records are visible after {median:.1f} s, the target is {DELAY_TARGET_S} s"
+            )
         return found
 
     def write_json(self, path: Path) -> None:
@@ -75,10 +78,10 @@ class HistoryReport:
             "1 core\nrecords/s",
             "2 cores\nrecords/s",
             "2 cores\nover 1",
-            "records/s\nof CPU",
+            "records per\nCPU s",
             "log\nB/record",
             "Parquet\nB/record",
-            "seen after\nmedian s",
+            "visible after\nmedian s",
         )
         for heading in headings:
             table.add_column(heading, justify="right", no_wrap=True)
@@ -123,7 +126,7 @@ def measure_history(
             shutil.rmtree(directory / "warm-up")
             if cores == 2:
                 delays = _delays(session, directory / "growing")
-                echo(f"history, followed: seen after {statistics.median(delays):.2f} s")
+                echo(f"history, followed: visible after {statistics.median(delays):.2f} s")
     shutil.rmtree(directory)
     load = os.getloadavg()[0]
     sizes = size / log.end_offset, log.size / log.end_offset
@@ -132,7 +135,7 @@ def measure_history(
 
 @contextmanager
 def _on_cores(count: int) -> Iterator[None]:
-    """This process and its children: the Java process and its Python workers."""
+    """Restrict this process and its children, Java and the Python workers, to `count` cores while the block runs."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:count])
     try:
@@ -142,7 +145,7 @@ def _on_cores(count: int) -> Iterator[None]:
 
 
 def _delays(session: SparkSession, directory: Path) -> list[float]:
-    """Seconds from the write of some batches to their presence in the history of a followed log."""
+    """Return the seconds from the write of some batches to their presence in the history of a followed log."""
     log = directory / "log" / PARTITION_DIRECTORY
     log.mkdir(parents=True)
     parts = list(chunks(LogShape(20_000, epoch_records=1_000)))[: APPENDS + 2]

@@ -34,26 +34,28 @@ SAMPLE_INTERVAL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Wall-clock seconds, CPU seconds of all processes, and the highest sum of their resident memory."""
+    """The cost of one command."""
 
     wall_s: float
     cpu_s: float
+    """CPU seconds of all processes."""
     peak_mib: float
+    """The largest sum of the resident memory of all processes."""
 
 
 @dataclass(slots=True)
 class CommandsReport:
-    """Each command in each round."""
+    """The costs of each command in each round."""
 
     partitions: int
     records: int
     history: list[Cost]
     plan: list[Cost]
     load: float
-    """Runnable processes on the machine at the end, including this benchmark."""
+    """The load average at the end, including this benchmark."""
 
     def missed(self) -> list[str]:
-        """One sentence per missed target, of the best round."""
+        """Return a sentence per missed target: the shortest time, and the largest memory, of all rounds."""
         found = []
         limits = (
             ("history build", self.history, HISTORY_TARGET_S),
@@ -90,7 +92,7 @@ class CommandsReport:
 def measure_commands(
     directory: Path, rounds: int, echo: Callable[[str], None], shape: LogShape = SHAPE
 ) -> CommandsReport:
-    """Run both commands in turns, in a directory that is deleted afterwards. Raises BenchError."""
+    """Run both commands alternately, in a directory that is deleted afterwards. Raises BenchError."""
     shutil.rmtree(directory, ignore_errors=True)
     log = generate(directory / "log", shape)
     history, plan = (str(directory / name) for name in ("history", "plan"))

@@ -1,7 +1,7 @@
 """`quorumd pipeline plan` of unevenly grown clusters: seconds, and moves compared with the minimum.
 
 Brokers are added and removed at once. A port of `kafka-reassign-partitions --generate` plans the same clusters: it
-assigns all partitions from scratch, regardless of the current assignment. Timed is the path from arrays in memory to
+assigns all partitions from scratch, regardless of the current assignment. The time is that from arrays in memory to
 the tables of a plan, in one process, with one warm-up and several runs.
 """
 
@@ -34,12 +34,13 @@ LEADERS_LIMIT = 1.01
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Partitions of three replicas, brokers, numbers of added and removed brokers, and the limit in seconds."""
+    """The size of a cluster, and the number of added and removed brokers."""
 
     partitions: int
+    """With three replicas each."""
     brokers: int
-    come: int
-    go: int
+    added: int
+    removed: int
     limit_s: float
 
 
@@ -48,7 +49,7 @@ CASES = (Case(100_000, 300, 20, 10, 3.0), Case(1_000_000, 1_000, 50, 20, 10.0))
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The plan of Kafka's own algorithm for the same cluster."""
+    """The plan of Kafka's algorithm for the same cluster."""
 
     moves: int
     max_to_mean: float
@@ -56,17 +57,19 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class PlanFigures:
-    """One case; `cpu_seconds` is that of the run with the median time."""
+    """The figures of one case."""
 
     case: Case
     seconds: float
+    """The median of all runs."""
     cpu_seconds: float
+    """The CPU time of the run with the median time."""
     figures: Figures
     generated: Generated
 
     @property
     def ratio(self) -> float:
-        """Ratio of the moves of Kafka's algorithm to those of the plan."""
+        """The ratio of the moves of Kafka's algorithm to the moves of the plan."""
         return self.generated.moves / max(self.figures["moves"], 1)
 
     def missed(self) -> list[str]:
@@ -75,13 +78,15 @@ class PlanFigures:
         if self.seconds > self.case.limit_s:
             found.append(f"{name}: {self.seconds:.1f} s, the target is {self.case.limit_s:g} s")
         if self.figures["moves"] != self.figures["lower_bound"]:
-            found.append(f"{name}: {self.figures['moves']:,} moves, {self.figures['lower_bound']:,} would do")
+            found.append(
+                f"{name}: {self.figures['moves']:,} moves, the bound is {self.figures['lower_bound']:,}"
+            )
         if after["replicas_max"] - after["replicas_min"] > 1:
-            found.append(f"{name}: {after['replicas_min']} to {after['replicas_max']} replicas a broker")
+            found.append(f"{name}: {after['replicas_min']} to {after['replicas_max']} replicas per broker")
         if after["rack_violations"]:
             found.append(f"{name}: {after['rack_violations']} partitions have two replicas in a rack")
         if after["leaders_max_to_mean"] > LEADERS_LIMIT:
-            found.append(f"{name}: leaders are {after['leaders_max_to_mean']} of the mean at most")
+            found.append(f"{name}: a broker leads {after['leaders_max_to_mean']} times the mean")
         return found
 
 
@@ -92,7 +97,7 @@ class PlanReport:
     cases: list[PlanFigures]
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         return [sentence for case in self.cases for sentence in case.missed()]
 
     def as_json(self) -> dict[str, Any]:
@@ -104,19 +109,19 @@ class PlanReport:
 
     def print(self, console: Console) -> None:
         table = Table(
-            title="Plans in one process: moves and the fewest possible; then replicas a broker, most leaders to "
-            "mean, and how many times the moves --generate needs",
+            title="Plans in one process: moves and the fewest possible; replicas per broker; the ratio of the most "
+            "leaders to the mean; the ratio of the moves of --generate to the moves of the plan",
             box=box.SIMPLE_HEAD,
         )
         headings = ("partitions", "brokers", "wall s", "CPU s", "moves", "fewest")
-        more = ("a broker", "leaders", "--generate")
+        more = ("per broker", "leaders", "--generate")
         for heading in (*headings, *more):
             table.add_column(heading, justify="right", no_wrap=True)
         for each in self.cases:
             case, after = each.case, each.figures["after"]
             table.add_row(
                 f"{case.partitions:,}",
-                f"{case.brokers:,} +{case.come} -{case.go}",
+                f"{case.brokers:,} +{case.added} -{case.removed}",
                 f"{each.seconds:.2f}",
                 f"{each.cpu_seconds:.2f}",
                 f"{each.figures['moves']:,}",
@@ -141,9 +146,9 @@ def _measure(case: Case, rounds: int, echo: Callable[[str], None]) -> PlanFigure
     echo(f"plan: {case.partitions:,} partitions on {case.brokers:,} brokers")
     racks = [f"rack-{n % RACKS}" for n in range(case.brokers)]
     state = skewed_state(case.partitions, racks, seed=1, skew=SKEW)
-    leaving = np.random.default_rng(2).choice(case.brokers, case.go, replace=False)
-    coming = {case.brokers + n: f"rack-{n % RACKS}" for n in range(case.come)}
-    changes = Changes(frozenset(leaving.tolist()), coming)
+    removed = np.random.default_rng(2).choice(case.brokers, case.removed, replace=False)
+    added = {case.brokers + n: f"rack-{n % RACKS}" for n in range(case.added)}
+    changes = Changes(frozenset(removed.tolist()), added)
     made = make_plan(state, changes)
     times = []
     for _ in range(rounds):
@@ -157,7 +162,7 @@ def _measure(case: Case, rounds: int, echo: Callable[[str], None]) -> PlanFigure
 
 
 def generated(state: ClusterState, changes: Changes) -> Generated:
-    """Assign all partitions to the remaining and added brokers from scratch."""
+    """Assign all partitions to the remaining and added brokers from scratch, as Kafka's algorithm does."""
     broker_index = broker_index_of(state, changes)
     alive = broker_index.alive
     ring = _alternating(alive, broker_index.rack_of[alive])
@@ -168,7 +173,7 @@ def generated(state: ClusterState, changes: Changes) -> Generated:
 
 
 def _alternating(brokers: Ints, racks: Ints) -> Ints:
-    """Brokers in an order that alternates racks."""
+    """Return brokers in an order that alternates racks."""
     within = np.zeros(len(brokers), np.int64)
     for rack in np.unique(racks):
         of_rack = racks == rack

@@ -1,10 +1,10 @@
 """Speed of the Spark source: records with all columns, with fourteen and with four, batches, and a stream.
 
 Every record is decoded, and every column of the schema passes through Java row by row: Spark does not prune columns
-of a Python source. The query is the largest offset, which adds next to nothing. It is measured on one core, to which
-the whole tree of processes is limited, and on two, and compared with `log dump` of the same records, which is one
-process. A stream is measured over its whole backlog, including micro-batches and checkpoints. On a busy machine
-compare records per CPU second.
+of a Python source. The query selects the largest offset, which adds little work. It is measured on one core, to which
+the whole tree of processes is limited, and on two cores, and compared with `log dump`, which is one process. A stream
+is measured over its whole backlog, including micro-batches and checkpoints. On a busy machine compare records per CPU
+second.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class SourceReport:
     """Records per second of `log dump`."""
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         both = self.rates[max(self.rates)]
         return [
-            f"{QUESTIONS[name]}: {both[name].wall / 1e6:.2f} million records a second, "
-            f"the target is {target / 1e6:g} million on two quiet cores"
+            f"{QUESTIONS[name]}: {both[name].wall / 1e6:.2f} million records per second, "
+            f"the target is {target / 1e6:g} million on two idle cores"
             for name, target in TARGETS.items()
             if both[name].wall < target
         ]
@@ -95,7 +95,7 @@ class SourceReport:
             "2 cores\nMrec/s",
             "2 cores\nMB/s",
             "2 cores\nover 1",
-            "a CPU second\nMrec",
+            "per CPU s\nMrec",
             "2 cores over\nlog dump",
         )
         for heading in headings:
@@ -162,7 +162,7 @@ def _passes(directory: Path, cores: int, rounds: int) -> dict[str, Any]:
 
 
 def _dump_seconds(directory: Path | None) -> float:
-    """CPU seconds of `log dump`; without a directory, of the start of the command only."""
+    """Return the elapsed seconds of `log dump`, or of the start of the command without a directory."""
     arguments = ["log", "dump", "--help"] if directory is None else ["log", "dump", str(directory)]
     began = time.perf_counter()
     done = subprocess.run(

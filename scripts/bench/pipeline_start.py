@@ -42,7 +42,7 @@ class Timing:
 
 @dataclass(slots=True)
 class StartReport:
-    """The best of several runs."""
+    """The best of several runs of each command."""
 
     package: str
     cold: Timing
@@ -53,7 +53,7 @@ class StartReport:
     """Seconds of `quorumd pipeline warm`."""
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         found = []
         if self.warm.wall_s > FIRST_RESULT_TARGET_S:
             found.append(

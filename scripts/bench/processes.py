@@ -18,16 +18,16 @@ PORTS_BELOW_EPHEMERAL = range(20_000, 32_000)
 
 
 class BenchError(Exception):
-    """The benchmark cannot continue; the text has the cause and the place of details."""
+    """The benchmark cannot continue. The text has the cause, and where to find the details."""
 
 
 _first = os.getpid() * 64 % len(PORTS_BELOW_EPHEMERAL)
 _ports: Iterator[int] = chain(PORTS_BELOW_EPHEMERAL[_first:], PORTS_BELOW_EPHEMERAL[:_first])
-"""Benchmarks and tests that run at the same time look for ports in different places."""
+"""Candidate ports, from a start that differs between concurrent benchmarks and tests."""
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` free loopback ports below the range of ephemeral ports."""
+    """Return `count` free loopback ports below the range of ephemeral ports. Raises BenchError."""
     found: list[int] = []
     for port in filter(is_free, _ports):
         found.append(port)
@@ -37,7 +37,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Process:
-    """One child process with its output in a file, in the environment of this one unless given."""
+    """A child process whose output goes to a file; `environment` defaults to the environment of this process."""
 
     def __init__(
         self, command: list[str], output: Path, environment: Mapping[str, str] | None = None
@@ -52,20 +52,20 @@ class Process:
         return self._child.pid
 
     def check_alive(self) -> None:
-        """Raises BenchError, with the last lines of its output, if the process has ended."""
+        """Raise BenchError, with the last lines of the output, if the process has ended."""
         if (code := self._child.poll()) is not None:
             tail = "\n".join(self.output.read_text(errors="replace").splitlines()[-15:])
             raise BenchError(f"{self.name} ended with exit code {code}; the end of {self.output}:\n{tail}")
 
     def resident_mib(self) -> float:
-        """Resident memory now (VmRSS)."""
+        """Return the current resident memory (VmRSS)."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) / 1024
         raise BenchError(f"no VmRSS in /proc/{self.pid}/status: {self.name} has ended")
 
     def cpu_seconds(self) -> float:
-        """User and system time of the process so far."""
+        """Return the user and system time of the process so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
@@ -88,7 +88,7 @@ class Process:
 
 
 def children_cpu_seconds() -> float:
-    """User and system time of all ended children of this process, and of theirs."""
+    """Return the user and system time of all ended children of this process and their ended descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -2,9 +2,9 @@
 
     python -m scripts.bench.profile_commit [--load isr-64] [--seconds 10] [--profiler perf]
 
-The CPU time comes from /proc and is exact, on a busy machine too. A profiler samples the running daemons from
-outside: perf shows the functions of compiled modules, of the interpreter and of the kernel; py-spy those of
-interpreted modules.
+The CPU time comes from /proc and is exact, also on a busy machine. A profiler samples the running daemons from
+outside: perf shows the functions of compiled modules, of the interpreter and of the kernel; py-spy shows the
+functions of interpreted modules.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PROPERTIES = {"broker.session.timeout.ms": "3600000"}
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A load and the microseconds of CPU per request on each node; `functions_us`: of a profiler, by node."""
+    """The CPU time per request under one load, in microseconds."""
 
     load: str
     requests: int
@@ -55,11 +55,18 @@ class Measured:
     leader_us: float
     follower_us: float
     functions_us: dict[str, dict[str, float]]
+    """The time per function, by node; empty without a profiler."""
 
 
 @click.command()
-@click.option("--load", "loads", type=click.Choice([*CONFIGS, *LOADS]), multiple=True, help="[default: all]")
-@click.option("--seconds", default=5.0, show_default=True)
+@click.option(
+    "--load",
+    "loads",
+    type=click.Choice([*CONFIGS, *LOADS]),
+    multiple=True,
+    help="Measure this load; may be repeated. [default: all]",
+)
+@click.option("--seconds", default=5.0, show_default=True, help="Run each load for this time.")
 @click.option("--profiler", type=click.Choice(["perf", "py-spy"]), help="Also print the costliest functions.")
 @click.option(
     "--interpreted", is_flag=True, help="Measure the sources instead of the output of `make compile`."
@@ -162,7 +169,7 @@ async def _sampled(
     used_us = {name: (node.cpu_seconds() - before[name]) * 1e6 for name, node in nodes.items()}
     for sampler in samplers:
         if await asyncio.to_thread(sampler.wait, 120):
-            raise BenchError(f"the profiler failed; it needs the right to trace: {sampler.args!r}")
+            raise BenchError(f"the profiler failed; it needs permission to trace processes: {sampler.args!r}")
     per_request = {name: us / max(1, counts.requests) for name, us in used_us.items()}
     read = _read_perf if profiler == "perf" else _read_py_spy
     functions = {name: _scaled(read(path), per_request[name]) for name, path in stacks.items()}
@@ -186,9 +193,9 @@ def _start_sampler(profiler: str, process: Process, output: Path, seconds: float
 
 
 def _scaled(samples: Mapping[str, float], total_us: float) -> dict[str, float]:
-    us_a_sample = total_us / max(1.0, sum(samples.values()))
+    us_per_sample = total_us / max(1.0, sum(samples.values()))
     costliest = sorted(samples.items(), key=lambda pair: -pair[1])[:SHOWN]
-    return {name: round(count * us_a_sample, 2) for name, count in costliest}
+    return {name: round(count * us_per_sample, 2) for name, count in costliest}
 
 
 def _read_perf(output: Path) -> Mapping[str, float]:
@@ -210,7 +217,7 @@ def _read_perf(output: Path) -> Mapping[str, float]:
 
 
 def _read_py_spy(output: Path) -> Mapping[str, float]:
-    """Samples by the innermost function of quorumd: library and kernel time counts as that of its caller."""
+    """Return samples by the innermost function of quorumd: it includes the time of libraries and the kernel."""
     samples: Counter[str] = Counter()
     for line in output.read_text().splitlines():
         stack, _, count = line.rpartition(" ")

@@ -26,7 +26,7 @@ BATCHES_IN_FLIGHT = 4
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Requests that a load has completed, and the partitions in them."""
+    """The completed requests of a load, and the partitions in these requests."""
 
     requests: int
     partitions: int
@@ -38,10 +38,12 @@ Work = Callable[[float], Awaitable[Counts]]
 
 @dataclass(frozen=True, slots=True)
 class LoadKind:
-    """`prepare` makes the work. `brokers`: how many brokers are registered for it."""
+    """A kind of load."""
 
     prepare: Callable[[Fleet, AdminClient], Awaitable[Work]]
+    """Prepares the load, and returns the function that runs it."""
     brokers: int = 256
+    """The number of brokers to register for it."""
 
 
 def _isr(in_flight: int, partitions: int) -> LoadKind:
@@ -88,7 +90,7 @@ async def _heartbeats(fleet: Fleet, admin: AdminClient) -> Work:
         while time.perf_counter() < end:
             fenced = await asyncio.gather(*(broker.heartbeat() for broker in fleet.brokers))
             if any(fenced):
-                raise BenchError("a heartbeat was rejected")
+                raise BenchError("a broker was fenced")
             requests += len(fenced)
         return Counts(requests, 0)
 
@@ -104,7 +106,7 @@ async def _metadata(fleet: Fleet, admin: AdminClient) -> Work:
         while time.perf_counter() < end:
             reply = await fleet.brokers[requests % READERS].send(MetadataRequest(names), MetadataResponse)
             if any(len(topic.partitions) != PARTITIONS_PER_TOPIC for topic in reply.topics):
-                raise BenchError("Metadata lacks partitions")
+                raise BenchError("a Metadata response lacks partitions")
             requests += 1
         return Counts(requests, requests * TOPICS_PER_REQUEST * PARTITIONS_PER_TOPIC)
 

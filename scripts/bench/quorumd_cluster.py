@@ -29,7 +29,7 @@ from scripts.bench.summary import Latency, Run
 
 NODES = 3
 CLIENTS_OFFSET = 50
-"""Offset of the plaintext client port from a node's port when nodes use TLS."""
+"""The offset of the plaintext client port from a node's port if nodes use TLS."""
 M = TypeVar("M", bound=Message)
 Address = tuple[str, int]
 
@@ -38,9 +38,9 @@ PROBE = "bench-probe"
 
 
 class QuorumdCluster:
-    """Format and start the nodes in `directory`; if `is_encrypted`, they speak mutual TLS to each other.
+    """Three running nodes in `directory`. With `is_encrypted`, they use mutual TLS between each other.
 
-    `environment`: of the nodes, that of this process unless given.
+    `environment` is the environment of the nodes; by default, the environment of this process.
     """
 
     def __init__(
@@ -70,18 +70,18 @@ class QuorumdCluster:
         advanced = self._quorum().high_watermark - before
         if advanced < run.latency.count:
             raise BenchError(
-                f"quorumd committed {advanced} records, the load counts {run.latency.count} writes"
+                f"quorumd committed {advanced} records, but the load counts {run.latency.count} writes"
             )
         return run
 
     def check_replicas(self, value_bytes: int) -> None:
-        """Check that every node has all committed records and can read a new write. (`quorumd bench` deletes its
-        own.)"""
+        """Check that every node has all committed records and returns a new write. (`quorumd bench` deletes its
+        writes.)"""
         if not any(is_acknowledged(address, value_bytes) for address in self._addresses):
             raise BenchError("no node commits a write after the load")
         committed = self._quorum().high_watermark
         wait_until(
-            "all replicas to hold what is committed",
+            "all replicas to have the committed records",
             lambda: all(voter.log_end_offset >= committed for voter in self._quorum().current_voters),
             self.processes,
         )
@@ -104,7 +104,7 @@ class QuorumdCluster:
             return False
 
     def _quorum(self) -> describe_quorum_response.PartitionData:
-        """The quorum as the leader describes it. Raises BenchError without a leader."""
+        """Return the quorum as the leader describes it. Raises BenchError without a leader."""
         topic = describe_quorum_request.TopicData(METADATA_TOPIC, [describe_quorum_request.PartitionData(0)])
         request = describe_quorum_request.DescribeQuorumRequest([topic])
         for address in self._addresses:
@@ -134,7 +134,7 @@ def run_load(
 
 
 def cold_start(directory: Path) -> float:
-    """Seconds from starting three daemons on formatted, empty directories to the first acknowledged write."""
+    """Return the seconds from the start of three daemons on formatted directories to the first acknowledged write."""
     cluster = _format(directory)
     began = time.perf_counter()
     processes = _start(cluster)
@@ -168,7 +168,7 @@ def _format(directory: Path, is_encrypted: bool = False) -> LocalCluster:
 
 
 def _encrypt(cluster: LocalCluster) -> None:
-    """Write properties in which the listener of the nodes has mutual TLS, and one for clients has not."""
+    """Write properties with a listener for nodes, with mutual TLS, and a plaintext listener for clients."""
     directory = cluster.directory / "security"
     LocalSecurity(cluster.directory, NODES).create()
     for node in cluster.nodes:
@@ -196,7 +196,7 @@ def _start(cluster: LocalCluster, environment: Mapping[str, str] | None = None) 
 
 
 def is_acknowledged(address: Address, value_bytes: int = 200) -> bool:
-    """Whether a node commits a write of the config PROBE."""
+    """Return True if a node commits a write of the config PROBE."""
     try:
         with socket.create_connection(address, timeout=5) as connection:
             connection.sendall(write_request(PROBE, value_bytes))

@@ -1,7 +1,7 @@
 """Three voters are replaced by three others under write load: duration, and longest pause of writes.
 
-Six daemons; the voters alternate between two disjoint sets. Writers are admin clients with one write at a time, whose
-waits include the search for the next leader, as for any user of that client.
+The voters of six daemons alternate between two disjoint sets. Writers are admin clients with one write in flight; the
+pauses include their search for the next leader, as for any user of that client.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SETS = ((0, 1, 2), (3, 4, 5))
 WRITERS = 8
 VALUE = "x" * 200
 STEADY_S = 2.0
-"""Time before and after a replacement, for comparison."""
+"""The time before a replacement that is measured for comparison."""
 POLL_S = 0.01
 WAIT_TIMEOUT_S = 120.0
 
@@ -45,10 +45,11 @@ class Replacement:
     stall_ms: float
     """The longest time between two acknowledged writes, from the request until a second after the end."""
     usual_stall_ms: float
-    """The same in the time before the request."""
+    """The longest time between two acknowledged writes before the request."""
     writes_per_second: float
-    """Before the request."""
+    """The rate before the request."""
     writes_per_second_meanwhile: float
+    """The rate during the replacement."""
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class ReplacementReport:
         }
 
     def missed(self) -> list[str]:
-        """Return no misses, since there is no target."""
+        """Return an empty list: this benchmark has no target."""
         return []
 
     def write_json(self, path: Path) -> None:
@@ -81,11 +82,11 @@ class ReplacementReport:
         for heading in ("", "median", "largest"):
             table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
         rows = {
-            "writes stand still, ms": [each.stall_ms for each in self.rounds],
-            "longest pause of writes before it, ms": [each.usual_stall_ms for each in self.rounds],
-            "the replacement takes, ms": [each.took_ms for each in self.rounds],
-            "writes/s before it": [each.writes_per_second for each in self.rounds],
-            "writes/s meanwhile": [each.writes_per_second_meanwhile for each in self.rounds],
+            "longest pause of writes, ms": [each.stall_ms for each in self.rounds],
+            "longest pause before the replacement, ms": [each.usual_stall_ms for each in self.rounds],
+            "duration of the replacement, ms": [each.took_ms for each in self.rounds],
+            "writes/s before the replacement": [each.writes_per_second for each in self.rounds],
+            "writes/s during the replacement": [each.writes_per_second_meanwhile for each in self.rounds],
         }
         for name, values in rows.items():
             table.add_row(name, f"{statistics.median(values):,.0f}", f"{max(values):,.0f}")
@@ -122,7 +123,7 @@ async def _replacements(members: Members, count: int, echo: Callable[[str], None
                 done.append(await _replace(operator, SETS[number % 2], acknowledged))
                 echo(
                     f"replacement {number} of {count}: took {done[-1].took_ms:.0f} ms, "
-                    f"no write for {done[-1].stall_ms:.0f} ms"
+                    f"longest pause of writes {done[-1].stall_ms:.0f} ms"
                 )
                 if broken := [writer for writer in writers if writer.done()]:
                     broken[0].result()

@@ -2,8 +2,8 @@
 
     python simulate_load.py '{"clients": 3, "think_ms": [5, 80], "safety_ms": 10000, "faults": false, "seeds": 1}'
 
-Prints one JSON object, or exits with 1 for an invariant violation. Imports only quorumd, so that it runs with any
-package to be measured.
+It prints one JSON object, or exits with 1 for an invariant violation, and imports only quorumd, so that any package
+can be measured.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main(job: dict[str, Any]) -> int:
 
 
 def _reference_ns() -> float:
-    """CPU time of one iteration of an empty loop: the current speed of Python on this machine."""
+    """Return the CPU time of one iteration of an empty loop, as a measure of the speed of Python on this machine."""
     began, total = time.process_time_ns(), 0
     for turn in range(REFERENCE_TURNS):
         total += turn

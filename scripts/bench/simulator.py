@@ -1,7 +1,7 @@
 """Speed of the simulator: five voters under load, all invariants checked, one process with one thread.
 
-Targets use CPU time; wall-clock time depends on other load of the machine. `reference_ns` is the speed of Python on
-the machine in each round.
+Targets use CPU time; wall-clock time depends on other load of the machine. `reference_ns` measures the speed of
+Python on the machine in each round.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Round:
     virtual_seconds: float
     events: int
     writes: int
-    """Number of acknowledged operations."""
+    """The number of acknowledged writes."""
     operations: int
     reference_ns: float
 
@@ -91,12 +91,12 @@ class LoadResult:
 
     @property
     def events_per_second(self) -> float:
-        """Operations per second of CPU time."""
+        """Simulated events per second of CPU time."""
         return statistics.median(each.events / each.cpu_seconds for each in self.rounds)
 
     @property
     def writes_per_second(self) -> float:
-        """Operations per virtual second."""
+        """Acknowledged writes per virtual second."""
         return self.rounds[0].writes / self.rounds[0].virtual_seconds
 
     def as_json(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class SimulatorReport:
         }
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         return [
             f"simulator, {result.load.name} load{' and faults' if result.load.faults else ''}: {result.speed:.1f} x "
             f"real time, the target is {result.load.target:.0f} x"
@@ -168,7 +168,7 @@ class SimulatorReport:
 def measure_simulator(
     package: str, rounds: int, echo: Callable[[str], None], loads: Sequence[Load] = LOADS
 ) -> SimulatorReport:
-    """Run `rounds` of all loads in turns. Raises BenchError."""
+    """Run all loads `rounds` times, one after the other. Raises BenchError."""
     results = [LoadResult(load) for load in loads]
     for turn in range(rounds):
         for result in results:

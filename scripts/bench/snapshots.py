@@ -40,12 +40,12 @@ from scripts.bench.quorumd_cluster import run_load
 from scripts.bench.summary import Run, print_missed, update_json
 
 P99_TARGET = 1.5
-"""Ratio of commit p99 during a snapshot build to that without."""
+"""The ratio of the p99 of commits during a snapshot build to the p99 without."""
 VOTERS = 3
 OBSERVER = 3
 RECORDS = 1_000_000
 RESOURCES, CONFIGS = 100, 10
-"""Groups per request, and configs per group."""
+"""Resources per request, and configs per resource."""
 VALUE_BYTES = 200
 LEVELS = (1, 16)
 """Writes in flight."""
@@ -65,7 +65,7 @@ class SnapshotImpact:
     without: Run
     meanwhile: Run
     build_seconds: float
-    """Seconds of a build under this load, as a process, from the previous snapshot and the log after it."""
+    """Seconds of a build in a subprocess under this load, from the previous snapshot and the log after it."""
 
     @property
     def ratio(self) -> float:
@@ -106,10 +106,10 @@ class SnapshotReport:
         return [self.size / MB / each.fetch_seconds for each in self.catch_ups]
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         return [
-            f"commit p99 with {in_flight} in flight is {self.ratio(in_flight):.2f} times as long while a snapshot is "
-            f"built, the target is {P99_TARGET}"
+            f"the p99 of commits with {in_flight} in flight is {self.ratio(in_flight):.2f} times as long during a "
+            f"snapshot build, the target is {P99_TARGET}"
             for in_flight in LEVELS
             if self.ratio(in_flight) > P99_TARGET
         ]
@@ -166,7 +166,7 @@ class SnapshotReport:
             f"quorumd: {self.package}\n"
             f"filled in {self.fill_seconds:.1f} s; built from the whole log, without load, "
             f"in {self.build_seconds:.1f} s\n"
-            f"start of a node that has it: {statistics.median(self.start_seconds):.1f} s, of an empty one "
+            f"start of a node with the snapshot: {statistics.median(self.start_seconds):.1f} s, of an empty node: "
             f"{self.empty_start_seconds:.1f} s\n"
             f"FetchSnapshot by a new observer: {statistics.median(self.megabytes_per_second):.1f} MB/s; "
             f"it has the whole log {level:.1f} s after its start"
@@ -219,7 +219,7 @@ def measure_snapshots(
 
 
 async def _fill(members: Members, records: int) -> float:
-    """Write configs of groups, many per request; returns the seconds."""
+    """Write configs of brokers, many per request; return the seconds."""
     numbers = iter(range(records // (RESOURCES * CONFIGS)))
     began = time.perf_counter()
     async with members.admin() as admin:
@@ -252,7 +252,7 @@ def _many_configs(number: int) -> IncrementalAlterConfigsRequest:
 
 
 def build(members: Members) -> tuple[float, BuiltSnapshot]:
-    """Build a snapshot at the leader's high watermark; returns seconds and result. Raises BenchError."""
+    """Build a snapshot at the leader's high watermark; return the seconds and the result. Raises BenchError."""
     quorum = members.describe()
     directory = str(members.data_directory(quorum.leader_id))
     job = partial(build_snapshot, data_directory=directory, end_offset=quorum.high_watermark, token="bench")
@@ -263,7 +263,7 @@ def build(members: Members) -> tuple[float, BuiltSnapshot]:
         assert process.stdout is not None
         process.stdin.write(pickle.dumps(job))
         process.stdin.flush()
-        # Its standard input stays open, since the process stops at its end.
+        # Keep the standard input of the process open: the process stops when it is closed.
         response = process.stdout.read()
     built = pickle.loads(response)[0] if response else None
     if not isinstance(built, BuiltSnapshot) or not built.is_new:
@@ -294,8 +294,8 @@ def _measure_impact(
     built = building.result()
     done = SnapshotImpact(in_flight, without, meanwhile, statistics.median(built))
     echo(
-        f"{in_flight} in flight: p99 {without.latency.p99_ms:.2f} ms, {done.ratio:.2f} times that while "
-        f"{len(built)} snapshots are built"
+        f"{in_flight} in flight: p99 {without.latency.p99_ms:.2f} ms, {done.ratio:.2f} times as long during "
+        f"{len(built)} snapshot builds"
     )
     return done
 
@@ -324,6 +324,6 @@ def _catch_up(members: Members, echo: Callable[[str], None]) -> CatchUp:
     done = CatchUp(whole - first, time.perf_counter() - began)
     members.stop(OBSERVER)
     echo(
-        f"a snapshot was fetched in {done.fetch_seconds:.2f} s, all was there after {done.level_seconds:.2f} s"
+        f"a snapshot was fetched in {done.fetch_seconds:.2f} s, the whole log after {done.level_seconds:.2f} s"
     )
     return done

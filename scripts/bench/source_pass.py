@@ -3,8 +3,8 @@
     python source_pass.py '{"log": "...", "streamed": "...", "cores": 1 | 2, "repeat": 3, "to": "..."}'
 
 The whole tree of processes (Java and Python workers) is limited to this number of cores. Each query runs once as a
-warm-up; the best of the other runs counts, and the second run of a stream. Prints one JSON object with wall-clock and
-CPU seconds of each query.
+warm-up; the best of the other runs counts. A stream runs twice, and the second run counts. It prints one JSON object
+with the wall-clock and CPU seconds of each query.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ STREAMED = 500_000
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def questions(spark: SparkSession, log: str, streamed: str, to: Path) -> dict[str, Callable[[], object]]:
-    """Queries on two logs, the second of which is streamed into Parquet below `to`."""
+def queries(spark: SparkSession, log: str, streamed: str, to: Path) -> dict[str, Callable[[], object]]:
+    """Return queries, by name: of `log`, and of a stream from `streamed` to Parquet files below `to`."""
 
     def load(level: str, schema: str | None = None, lists: str = "array") -> DataFrame:
         reader = spark.read.format("quorumd").options(path=log, level=level, lists=lists)
@@ -67,7 +67,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     os.sched_setaffinity(0, cores)
     parsed: dict[str, Any] = {}
     with spark_session(f"local[{len(cores)}]") as spark:
-        for name, query in questions(spark, job["log"], job["streamed"], Path(job["to"])).items():
+        for name, query in queries(spark, job["log"], job["streamed"], Path(job["to"])).items():
             repeat = 1 if name in STREAMS else job["repeat"]
             passes = [_timed(query) for _ in range(1 + repeat)][1:]
             parsed[name] = {
@@ -84,17 +84,17 @@ def _timed(query: Callable[[], object]) -> tuple[float, float]:
 
 
 def tree_cpu_seconds(root: int) -> float:
-    """CPU seconds of a process and all its descendants, including ended ones."""
+    """Return the CPU seconds of a process and all its descendants, including ended ones."""
     return sum(tree(root).values())
 
 
 def tree(root: int) -> dict[int, float]:
-    """CPU seconds of a process and of each of its descendants by process id, with their ended children."""
+    """Return the CPU seconds, including ended children, of a process and each of its descendants, by process id."""
     parents, used = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                # After the program name, which may contain blanks and brackets.
+                # The fields follow the program name, which may contain blanks and brackets.
                 parts = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 RATIO_TARGETS = {1: 1.2, 64: 2.0, 256: 2.0}
-"""Target ratio of quorumd's committed writes per second to etcd's, by writes in flight."""
+"""The target ratio of quorumd's committed writes per second to etcd's, by writes in flight."""
 MEMORY_TARGET_MIB = 60.0
 COLD_START_TARGET_SECONDS = 2.0
 
@@ -54,7 +54,7 @@ class Level:
 
     @property
     def ratios(self) -> list[float]:
-        """Ratios of quorumd to etcd per pair of adjacent runs, so that other load affects both."""
+        """The ratio of quorumd to etcd per pair of adjacent runs; other load affects both runs of a pair."""
         return [
             ours.writes_per_second / theirs.writes_per_second
             for ours, theirs in zip(self.quorumd, self.etcd, strict=True)
@@ -97,7 +97,7 @@ class Report:
         }
 
     def missed(self) -> list[str]:
-        """One sentence per missed target."""
+        """Return a sentence per missed target."""
         sentences = []
         for level in self.levels:
             ratio = statistics.median(level.ratios)
@@ -107,7 +107,7 @@ class Report:
                 )
         largest = max(self.memory_mib.values())
         if largest > MEMORY_TARGET_MIB:
-            sentences.append(f"a daemon holds {largest:.1f} MiB, the target is {MEMORY_TARGET_MIB:.0f} MiB")
+            sentences.append(f"a daemon uses {largest:.1f} MiB, the target is {MEMORY_TARGET_MIB:.0f} MiB")
         start = statistics.median(self.cold_start_seconds)
         if start > COLD_START_TARGET_SECONDS:
             sentences.append(
@@ -149,7 +149,7 @@ class Report:
 
 
 def print_missed(console: Console, missed: list[str]) -> None:
-    """The missed targets, one sentence each, or that all were reached."""
+    """Print the missed targets, one sentence each, or that all targets were reached."""
     for sentence in missed:
         console.print(f"[red]missed[/red]: {sentence}")
     if not missed:

@@ -1,4 +1,4 @@
-"""Committed writes of three daemons whose nodes speak mutual TLS to each other, beside the same daemons without.
+"""Committed writes of three daemons with mutual TLS between the nodes, and of three daemons without TLS.
 
 Both clusters stay up and are loaded in turns, over connections without TLS: only replication is encrypted.
 """

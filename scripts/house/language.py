@@ -40,7 +40,8 @@ _Findings = Iterator[tuple[int, str, str]]
 
 
 def language_findings(source: str, tree: ast.Module, is_shipped: bool) -> _Findings:
-    """Yield (line, rule, text) for one Python file. `is_shipped`: its strings are read by users."""
+    """Yield (line, rule, text) for one Python file. With `is_shipped`, all of its strings are checked: users read
+    them."""
     yield from _names(tree)
     yield from _openings(tree)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -58,7 +59,7 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Strings that are statements: docstrings, also those of attributes."""
+    """Yield strings that are statements: docstrings, including attribute docstrings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.lineno, str(node.value.value)

@@ -24,7 +24,7 @@ Findings = Iterator[tuple[str, str]]
 
 
 def incomplete_module_lists(root: Path) -> Findings:
-    """Yield (path, problem) for the docstrings of packages of quorumd whose list of modules is not that of their
+    """Yield (path, problem) for the docstrings of packages of quorumd whose list of modules does not match their
     files."""
     packages = {
         file.parent: _modules(file.parent)
@@ -40,9 +40,9 @@ def incomplete_module_lists(root: Path) -> Findings:
 
 
 def problems(docstring: str, modules: set[str], known: set[str]) -> Iterator[str]:
-    """Yield what is wrong with the list of `modules` in the docstring of their package, if it has one.
+    """Yield the problems of the list of `modules` in the docstring of their package, if it has one.
 
-    `known`: the modules of all packages, which its text may name too.
+    `known` are the modules of all packages, which the docstring may name as well.
     """
     rows = {name for block in docstring.split("\n\n") for name in _list_in(block, modules)}
     text = {one or other for one, other in _IN_TEXT.findall(docstring)}
@@ -59,13 +59,13 @@ def problems(docstring: str, modules: set[str], known: set[str]) -> Iterator[str
 
 
 def _modules(package: Path) -> set[str]:
-    """The modules and packages in a package."""
+    """Return the names of the modules and packages in a package."""
     files = {file.stem for file in package.glob("*.py")} - {"__init__", "__main__"}
     return files | {file.parent.name for file in package.glob("[!_]*/*.*")}
 
 
 def _list_in(block: str, modules: set[str]) -> set[str]:
-    """The names in the first column of a block, if it is a list of modules."""
+    """Return the names in the first column of a block if it is a list of modules."""
     rows = [row[1] for line in block.splitlines() if (row := _ROW.match(line))]
     names = {name.removesuffix("/") for row in rows for name in row.split(", ")}
     found = sum(bool(matching(modules, name)) for name in names)

@@ -49,7 +49,7 @@ def numbers_in(text: str) -> set[str]:
 
 
 def explained(page: str) -> set[str]:
-    """Return the numbers that the page explains; those of holes have no letter."""
+    """Return the numbers that the page explains; the numbers of holes have no letter."""
     found = set(_BOLD.findall(page))
     section = ""
     for line in page.splitlines():
@@ -129,7 +129,7 @@ def _names(root: Path) -> set[str]:
 
 
 def _problems_of_tables(text: str, names: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield rows that do not fit the table or section that they are in, or name no test that exists."""
+    """Yield rows that do not fit their table or section, or name no existing test."""
     section, columns = "", 0
     tested = {number for name in names for number in numbers_in(name)}
     for line, content in enumerate(text.splitlines(), 1):
@@ -153,4 +153,4 @@ def _problems_of_tables(text: str, names: set[str]) -> Iterator[tuple[int, str]]
 def _problems_of_names(held_by: str, names: set[str]) -> Iterator[str]:
     for name in _NAME.findall(held_by):
         if not any(fnmatch(each, name) for each in names):
-            yield f"{name} is not a test, scenario, checker or mutant: name the one that holds this now"
+            yield f"{name} is not a test, scenario, checker or mutant: name one that verifies the decision"

@@ -11,7 +11,7 @@ COMMENT_WIDTH = 100
 
 
 def emit_class(struct: StructLayout, message: MessageSchema) -> str:
-    """Emit the class of a struct; that of the message also has the attributes that `codec` reads."""
+    """Emit the class of a struct; the class of the message also has the attributes that `codec` reads."""
     is_message = struct.name == message.name
     lines = [f"class {struct.name}({'Message' if is_message else 'MessageStruct'}):"]
     if struct.about:

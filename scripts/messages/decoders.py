@@ -1,8 +1,8 @@
 """Emits decode_vN: one function per version, nested structs inlined, runs of fixed-size fields in one unpack.
 
-Each field becomes a local variable; those of a nested struct have its name as a prefix, so that all are distinct.
-The function returns the message, the position after it, and the memory of its array elements, estimated. With
-`in_steps` it is a generator that yields after each array element: the memory of arrays whose counts are read.
+Each field becomes a local variable; variables of a nested struct have its name as a prefix, so that all are distinct.
+The function returns the message, the position after it, and an estimate of the memory of its array elements. With
+`in_steps` it is a generator that yields this estimate after each array element, for the arrays read so far.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Encoder:
         return self._version in field.versions
 
     def _reject_unsupported_value(self, field: FieldSchema, owner: str) -> None:
-        """Emit the error for a value that this version cannot carry: not the default, or null."""
+        """Emit the error for a value that this version cannot encode: a value other than the default, or null."""
         value = f"{owner}.{snake_case(field.name)}"
         if not self._is_present(field):
             if field.ignorable:

@@ -82,7 +82,7 @@ def is_primitive(kind: str) -> bool:
 
 
 def structs_of(message: MessageSchema) -> list[StructLayout]:
-    """Return all structs of a message, each after those that it contains, so the message itself is the last."""
+    """Return all structs of a message, each after the structs that it contains; the message itself is the last."""
 
     def nested(fields: list[FieldSchema]) -> Iterator[StructLayout]:
         for field in fields:
@@ -210,7 +210,7 @@ _MEMORY = {
     "bytes": 40,
     "records": 40,
 }
-"""Memory in bytes of a value besides its encoded size; small integers are shared objects."""
+"""Memory in bytes of a value in addition to its encoded size; small integers are shared objects."""
 
 
 def memory_of_element(field: FieldSchema, version: int, message: MessageSchema) -> int:

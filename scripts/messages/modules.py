@@ -97,7 +97,7 @@ def _title(message: MessageSchema) -> str:
 
 
 def _functions(message: MessageSchema, needs: Needs) -> list[str]:
-    """Emit every encode_vN and decode_vN; a function equal to that of an earlier version is an alias of it."""
+    """Emit every encode_vN and decode_vN; a function equal to one of an earlier version is an alias."""
     parts = []
     decoded = f"tuple[{message.name}, int, int]"
     emitters: list[tuple[str, str, str, Callable[[MessageSchema, int, Needs], Encoder | Decoder]]] = [

@@ -10,8 +10,8 @@ from messages.layout import FIXED_CODES, VARIABLE_TYPES, is_primitive, literal, 
 from messages.schema import FieldSchema, MessageSchema, Problem, Versions
 
 PRIVATE_TAGS = 10000
-"""First tag of quorumd's own fields. Kafka's tags count from 0 and quorumd's from here, both without gaps. Stock
-readers skip unknown tags, and Kafka's tags will not reach this range."""
+"""The first tag of quorumd's own fields. Kafka's tags count from 0, and quorumd's tags from this one, both without
+gaps. Stock readers skip unknown tags, and Kafka's tags are not expected to reach this range."""
 
 
 _Key = tuple[str, str | None, int]

@@ -54,7 +54,7 @@ class Versions(NamedTuple):
         )
 
     def within(self, outer: Versions) -> bool:
-        """Whether every version of this range is in `outer`, which also limits an open range."""
+        """Return True if every version of this range is in `outer`; the end of `outer` also ends an open range."""
         return self.first in outer and (self.last is None or self.last in outer)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class _Model(BaseModel):
 
 
 class FieldSchema(_Model):
-    """One field of a struct. `fields`: those of its struct type, unless that is primitive or a common struct."""
+    """One field of a struct."""
 
     name: str = Field(pattern=NAME_PATTERN)
     type: str = Field(pattern=TYPE_PATTERN)
@@ -89,6 +89,7 @@ class FieldSchema(_Model):
     ignorable: bool = False
     about: str = ""
     fields: list[FieldSchema] = []
+    """The fields of its struct type; empty if the type is primitive or a common struct."""
 
     @property
     def is_array(self) -> bool:
@@ -106,7 +107,7 @@ class FieldSchema(_Model):
         return self.tagged_versions is not None and version in self.tagged_versions
 
     def flexible_in(self, version: int) -> bool:
-        """Whether the field has the compact encoding in this version, if the message is flexible in it."""
+        """Return True if the field has the compact encoding in this version of a flexible message."""
         return self.flexible_versions is not None and version in self.flexible_versions
 
 
@@ -127,14 +128,14 @@ class MessageSchema(_Model):
     api_key: int | None = Field(default=None, ge=0)
     """The key of an API, the id of a metadata record or the type of a coordinator record."""
     coordinator: Literal["group", "transaction"] | None = None
-    """For the key or value of a coordinator record: the coordinator."""
+    """The coordinator, for the key or value of a coordinator record."""
     about: str = ""
     valid_versions: Range
     flexible_versions: RangeOrNone
     decoded_in_steps: bool = False
-    """Whether to emit a decoder in steps too, for messages that may have tens of thousands of array elements."""
+    """Also emit a decoder in steps, for messages that may have tens of thousands of array elements."""
     encoded_in_steps: bool = False
-    """Whether to emit an encoder in steps too."""
+    """Also emit an encoder in steps."""
     common_structs: list[CommonStruct] = []
     fields: list[FieldSchema]
 
@@ -172,7 +173,7 @@ def _problem(location: tuple[int | str, ...], message: str) -> Problem:
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Reject duplicate keys, the last of which `json` would use silently."""
+    """Reject duplicate keys: `json` would silently use the last one."""
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:

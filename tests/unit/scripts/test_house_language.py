@@ -96,7 +96,7 @@ def test_rows_fit_their_table_and_name_the_tests_of_their_number(tmp_path: Path)
     assert found == [
         (4, "cells in a table of 3 columns"),
         (4, "does not name the tests that carry its number"),
-        (10, "is not a test, scenario, checker or mutant: name the one that holds this now"),
+        (10, "is not a test, scenario, checker or mutant: name one that verifies the decision"),
     ]
 
 
