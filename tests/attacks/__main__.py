@@ -1,8 +1,8 @@
 """`make attack`: attacks on real daemons under load.
 
-python -m tests.attacks                              all of them, a table; exit code 1 if a bound is broken
-python -m tests.attacks --only "forged leader"       one of them
-python -m tests.attacks --scale 3                    each three times as long
+python -m tests.attacks                              run all attacks, print a table; exit code 1 after harm
+python -m tests.attacks --only "forged leader"       run one attack
+python -m tests.attacks --scale 3                    run every attack three times as long
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HEADER = (
 
 
 def row(attacked: Row) -> str:
-    """A row of the table."""
+    """Format a row of the table."""
     measured = attacked.measured
     kept = "yes" if attacked.leader_kept else "no"
     return (
@@ -37,21 +37,21 @@ def row(attacked: Row) -> str:
 
 
 @click.command()
-@click.option("--only", multiple=True, help="Only these attacks, by name.")
-@click.option("--scale", default=1.0, show_default=True, help="Factor of the duration of each.")
+@click.option("--only", multiple=True, help="Run only this attack; may be repeated.")
+@click.option("--scale", default=1.0, show_default=True, help="Multiply the duration of each attack.")
 @click.option("--directory", type=click.Path(path_type=Path), help="Keep the data directories and logs here.")
 def main(only: tuple[str, ...], scale: float, directory: Path | None) -> None:
-    """Attack a cluster of three daemons, print a table."""
+    """Attack a cluster of three daemons and print a table of the measurements."""
     unknown = set(only) - {attack.name for attack in ATTACKS}
     if unknown:
-        raise click.UsageError(f"no attack {', '.join(sorted(unknown))}")
+        raise click.UsageError(f"unknown attacks: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as temporary:
         rows = attack_all(directory or Path(temporary), only, scale)
     sys.exit(1 if any(each.harm for each in rows) else 0)
 
 
 def attack_all(directory: Path, only: tuple[str, ...], scale: float) -> list[Row]:
-    """Execute the attacks one after the other."""
+    """Execute the attacks one after the other, and print the row of each."""
 
     def prepare(cluster: Cluster) -> None:
         asyncio.run(create_huge_topic(cluster))

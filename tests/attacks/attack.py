@@ -1,4 +1,4 @@
-"""One attack, its execution and its row in the table."""
+"""An attack, its execution and its row in the table."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MAX_STALL_MS = 1000.0
 """The longest time without a commit, whatever else the machine does: half of the timeouts after which leadership is
 lost."""
 ELECTION_MS = 8000.0
-"""For attacks that stop the leader: an election, within the patience of every client."""
+"""The longest time without a commit in attacks that stop the leader; an election fits into it."""
 MAX_LOG_BYTES = 256 * 1024
-"""What an attack may add to the text log of a node."""
+"""The bytes that an attack may add to the text log of a node."""
 NICENESS = 10
-"""Attackers have machines of their own."""
+"""The niceness of the attacking process: real attackers use machines of their own."""
 PATIENCE_S = 120.0
 
 
@@ -38,34 +38,38 @@ def _no_harm(field: Field) -> list[str]:
 
 
 class Attack(NamedTuple):
-    """`strike` runs in a process of its own. `verify` returns the harm that measurements do not show."""
+    """An attack and its checks."""
 
     name: str
     strike: Callable[[Target], None]
+    """The attack, which runs in a process of its own."""
     seconds: float = 5.0
     before: Callable[[Field], None] = _nothing
+    """Prepares the cluster before the attack."""
     verify: Callable[[Field], list[str]] = _no_harm
+    """Returns the harm that the measurements do not show."""
     deposes: bool = False
-    """Whether the attack itself stops the leader."""
+    """Whether `before` or `verify` stops nodes, so that the leader may change."""
 
 
 class Row(NamedTuple):
-    """The measurements of an attack. `harm`: the bounds that it broke."""
+    """The measurements of an attack."""
 
     name: str
     measured: Interval
     growth_mib: int
     log_bytes_per_s: int
-    """What the text log of a node grew by, of the node whose log grew most."""
+    """Bytes per second that were added to the text log of the node whose log grew most."""
     leader_kept: bool
     harm: list[str]
+    """The exceeded bounds, and what `verify` found."""
 
 
 def execute(attack: Attack, field: Field, scale: float = 1.0) -> Row:
-    """Attack a field, which is healed first if an earlier attack harmed it."""
+    """Attack the cluster of a field; stopped nodes are restarted before and afterwards."""
     cluster = field.cluster
     cluster.heal()
-    # Before nodes are stopped: afterwards there may be no leader that describes the quorum.
+    # The target is determined before nodes are stopped: without a leader no node describes the quorum.
     target = field.target(attack.seconds * scale)
     attack.before(field)
     target.down = [daemon.node_id for daemon in cluster if not daemon.runs]

@@ -1,4 +1,4 @@
-"""Every attack, with what it may cost."""
+"""The list of all attacks, with their preparations and checks."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tests.support.processes.requests import nodes_known
 
 
 def stop_followers(field: Field) -> None:
-    """Stop every node but the leader, which still believes for a moment that they follow it."""
+    """Stop every node except the leader, which does not know at first that it has no followers."""
     leader = field.cluster.leader()
     for daemon in field.cluster.others(leader):
         daemon.kill()
 
 
 def acknowledged_alone(field: Field) -> list[str]:
-    """A write that a single node acknowledged is lost with it."""
+    """Return harm if writes were acknowledged although a single node had them."""
     commits = field.probe.report().commits
     return [f"{commits} writes were acknowledged by one of three nodes"] if commits > 1 else []
 
 
 def strangers_in_metadata(field: Field) -> list[str]:
-    """Unverified addresses never appear in Metadata."""
+    """Return harm if unverified addresses appear in Metadata."""
     harm = []
     for daemon in field.cluster:
         with daemon.connect() as wire:
@@ -37,7 +37,7 @@ def strangers_in_metadata(field: Field) -> list[str]:
 
 
 def redirected(field: Field) -> list[str]:
-    """After forged addresses the quorum must still be able to elect and to catch up."""
+    """Return harm if strangers appear in Metadata or, after the leader is stopped, no other leader is elected."""
     harm = strangers_in_metadata(field)
     leader = field.cluster.leader()
     leader.kill()
@@ -50,7 +50,7 @@ def redirected(field: Field) -> list[str]:
 
 
 def stop_leader_soon(field: Field) -> None:
-    """Stop the leader, so that the others elect one while the attack runs."""
+    """Stop the leader, so that the other nodes elect one while the attack runs."""
     field.cluster.leader().kill()
     time.sleep(0.1)
 

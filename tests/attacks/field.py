@@ -1,4 +1,4 @@
-"""Real daemons under load: what every attack is directed at, and what is measured of them."""
+"""Real daemons under load, at which the attacks are directed, and the measurements of them."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ listener.name.sasl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.securi
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """
-"""Clients of the plain listener may do everything, as without an authorizer."""
+"""Two listeners with security; clients of the plaintext listener are superusers."""
 BROKER = 101
 DESCRIPTORS = (1024, 4096)
-"""The soft and hard limit of open files, as a service usually has them."""
+"""The usual soft and hard limits of open files of a service."""
 
 
 def limit_descriptors() -> None:
-    """Set the limits in a child process."""
+    """Set the limits of open files in a child process."""
     resource.setrlimit(resource.RLIMIT_NOFILE, DESCRIPTORS)
 
 
 class Field:
-    """A running cluster, a probe that commits writes, and a topic with very many partitions."""
+    """A running cluster with a probe that commits writes and a topic of 10,000 partitions."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Field:
         self.base_kib = {daemon.node_id: resident_kib(daemon) for daemon in cluster}
 
     def target(self, seconds: float) -> Target:
-        """The quorum as an attacker sees it now."""
+        """Return the current state of the quorum as an attacker sees it."""
         leader = self.cluster.leader()
         with leader.connect() as wire:
             voters, epoch, end = _described(wire)
@@ -81,14 +81,14 @@ class Field:
         )
 
     def mark(self) -> None:
-        """Begin to measure."""
+        """Start the measurements of an attack."""
         for daemon in self.cluster:
             if daemon.runs:
                 Path(f"/proc/{daemon.pid}/clear_refs").write_text("5")
         self.probe.mark(self.cluster)
 
     def peak_mib(self) -> int:
-        """The largest growth of a node's memory since the start of the field, in MiB."""
+        """Return the largest growth of a node's peak memory since the start of the field, in MiB."""
         grown = [peak_kib(daemon) - self.base_kib[daemon.node_id] for daemon in self.cluster if daemon.runs]
         return max(grown, default=0) // 1024
 
@@ -106,12 +106,12 @@ def _described(wire: Any) -> tuple[dict[int, KafkaUuid], int, int]:
 
 
 def resident_kib(daemon: Daemon) -> int:
-    """The resident memory of a node."""
+    """Return the resident memory of a node in KiB."""
     return _status_kib(daemon, "VmRSS")
 
 
 def peak_kib(daemon: Daemon) -> int:
-    """The peak of the resident memory of a node since `Field.mark`."""
+    """Return the peak of the resident memory of a node since `Field.mark` in KiB."""
     return _status_kib(daemon, "VmHWM")
 
 
@@ -123,7 +123,7 @@ def _status_kib(daemon: Daemon, name: str) -> int:
 
 
 class ProbeProcess:
-    """`tests.attacks.probe` as a process."""
+    """A child process that runs `tests.attacks.probe`."""
 
     def __init__(self, cluster: Cluster) -> None:
         addresses = [f"{host}:{port}" for host, port in cluster.addresses]
@@ -135,11 +135,11 @@ class ProbeProcess:
         )
 
     def mark(self, cluster: Cluster) -> None:
-        """Begin to measure."""
+        """Start an interval of measurements."""
         self._send(" ".join(["mark", *(str(each.pid if each.runs else 0) for each in cluster)]))
 
     def report(self) -> Interval:
-        """The measurements since `mark`."""
+        """Return the measurements since `mark`."""
         self._send("report")
         assert self._child.stdout is not None
         return Interval(**json.loads(self._child.stdout.readline()))
@@ -161,7 +161,7 @@ async def create_huge_topic(cluster: Cluster) -> None:
 
 
 def secure(cluster: Cluster, directory: Path) -> dict[str, list[Address]]:
-    """Give every node a listener with TLS and one with SASL; returns their addresses."""
+    """Give every node a listener with TLS and one with SASL, and return their addresses."""
     certificates = Certificates(directory / "certificates")
     certificates.issue("node")
     secured: dict[str, list[Address]] = {"TLS": [], "SASL": []}
@@ -177,7 +177,7 @@ def secure(cluster: Cluster, directory: Path) -> dict[str, list[Address]]:
 
 @contextmanager
 def field(directory: Path, prepare: Callable[[Cluster], None]) -> Iterator[Field]:
-    """Three daemons with the usual limit of open files."""
+    """Start three daemons with the usual limits of open files, and the probe; stop them at the end."""
     cluster = Cluster(directory)
     secured = secure(cluster, directory)
     try:

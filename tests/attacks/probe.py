@@ -1,12 +1,12 @@
-"""Commits one write after the other, and measures what delays commits: `python -m tests.attacks.probe host:port ...`.
+"""Commit one write after the other, and measure what delays commits: `python -m tests.attacks.probe host:port ...`.
 
-A process of its own, so that an attack costs it no processor time. It reads lines from its standard input: "mark PID
-..." begins an interval with the processes of the nodes, 0 for one that does not run, and "report" prints the
-measurements of the interval as JSON.
+The probe runs in its own process, so that the attacks do not share its interpreter. It reads lines from its standard
+input: "mark PID ..." starts an interval, with the processes of the nodes or 0 for a node that does not run, and
+"report" prints the measurements of the interval as JSON.
 
-A busy machine delays commits as well. So besides the time without a commit it measures the processor time that a node
-used while a request waited for its response: for the commits, and for a small request that is always under way at
-every node. That is the time for which other clients held the node's event loop.
+A busy machine delays commits as well. So besides the time without a commit the probe measures the processor time that
+a node used while a request waited for its response: for the commits, and for small requests that are sent to every
+node all the time. During this processor time other clients occupied the node's event loop.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ TICK_S = 0.001
 TIMEOUT_S = 1.0
 GREETING_PAUSE_S = 0.002
 ERROR_AT = 10
-"""After the correlation id, the tags, the throttle time and the number of results."""
+"""The position of the error code: after the correlation id, tags, throttle time and number of results."""
 
 
 @dataclass(slots=True)
 class Interval:
-    """`stall_ms`: the longest time without a commit. `machine_ms`: how late this process woke up from a sleep of a
-    millisecond at worst, which is what the machine adds to any stall. `commit_cpu_ms`: the most processor time that
-    the leader used between a write and its response; `wait_cpu_ms`: that any node used before it responded to a
-    small request."""
+    """The measurements of an interval."""
 
     commits: int = 0
     stall_ms: float = 0.0
+    """The longest time without a commit."""
     machine_ms: float = 0.0
+    """The longest delay of this process after a sleep of one millisecond: the part of the machine in a stall."""
     commit_cpu_ms: float = 0.0
+    """The maximum processor time that the leader used between a write and its response."""
     wait_cpu_ms: float = 0.0
+    """The maximum processor time that any node used between a small request and its response."""
     elections: int = 0
     """How often the node that committed writes changed."""
 
 
 class Node:
-    """A connection to one node, and the processor time of its process."""
+    """A connection to a node, which also measures the processor time of the node's process."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._address = address
@@ -58,7 +59,7 @@ class Node:
         self._socket: socket.socket | None = None
 
     def set_process(self, pid: int) -> None:
-        """The process of the node from now on, 0 if it does not run."""
+        """Set the id of the node's process, or 0 if the node does not run."""
         # The identifier of the CPU clock of another process, see clock_getcpuclockid(3).
         self._clock = ~pid << 3 | 2 if pid else None
 
@@ -94,7 +95,7 @@ class Node:
 
 
 class Probe:
-    """Writes at whichever node leads, and greets every node."""
+    """Sends writes to the leader, and small requests to every node."""
 
     def __init__(self, addresses: list[tuple[str, int]]) -> None:
         self._writers = [Node(address) for address in addresses]
@@ -106,19 +107,19 @@ class Probe:
         self.interval = Interval()
 
     def mark(self, pids: list[int]) -> None:
-        """Begin an interval."""
+        """Start an interval."""
         for node, pid in zip(self._writers + self._greeters, pids * 2, strict=True):
             node.set_process(pid)
         self.interval = Interval()
         self._last = time.monotonic()
 
     def report(self) -> Interval:
-        """Return the interval so far, with the time since the last commit."""
+        """Return the measurements so far; `stall_ms` includes the time since the last commit."""
         self.interval.stall_ms = max(self.interval.stall_ms, (time.monotonic() - self._last) * 1000)
         return self.interval
 
     def start(self) -> None:
-        """Start what is measured besides commits."""
+        """Start the threads that measure everything except commits."""
         for measure, argument in (
             (self._watch_machine, None),
             *((self._greet, each) for each in self._greeters),
@@ -126,7 +127,7 @@ class Probe:
             Thread(target=measure, args=(argument,), daemon=True).start()
 
     def write(self) -> None:
-        """Commit one write, or turn to the next node."""
+        """Commit one write, or choose the next node if it fails."""
         node, interval = self._writers[self._turn], self.interval
         self._frames.reverse()
         try:

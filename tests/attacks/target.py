@@ -1,4 +1,4 @@
-"""The knowledge of an attacker, which is that of any client, and its connections and frames."""
+"""The knowledge of an attacker, which any client can obtain, and its connections and frames."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HUGE_PARTITIONS = 10_000
 
 @dataclass
 class Target:
-    """All that a stranger can learn from DescribeQuorum, DescribeCluster and Metadata, for `seconds` of an attack."""
+    """The knowledge of an attacker: what any client learns from DescribeQuorum, DescribeCluster and Metadata."""
 
     nodes: dict[int, Address]
     http: list[Address]
@@ -39,10 +39,11 @@ class Target:
     directories: dict[int, KafkaUuid]
     end_offset: int
     seconds: float
+    """The duration of the attack."""
     tls: list[Address] = field(default_factory=list)
-    """The listeners with TLS of the nodes."""
+    """The TLS listeners of the nodes."""
     sasl: list[Address] = field(default_factory=list)
-    """Those with SASL."""
+    """The SASL listeners of the nodes."""
     down: list[int] = field(default_factory=list)
     """Voters that have been stopped."""
 
@@ -55,7 +56,7 @@ class Target:
         return [node_id for node_id in self.nodes if node_id not in self.down]
 
     def deadline(self) -> Iterator[float]:
-        """The seconds left, until there are none."""
+        """Yield the remaining seconds, and stop at the end of the attack."""
         end = time.monotonic() + self.seconds
         while (left := end - time.monotonic()) > 0:
             yield left
@@ -111,7 +112,7 @@ class Peer:
 
 
 def send_everywhere(target: Target, messages: Iterable[tuple[Message, int]]) -> None:
-    """Send requests to every running node, whatever it responds."""
+    """Send requests to every running node, and ignore errors and responses."""
     requests = list(messages)
     for node_id in target.running:
         with suppress(OSError):

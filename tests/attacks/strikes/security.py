@@ -1,4 +1,4 @@
-"""Mutated TLS records, SASL messages and requests about ACLs."""
+"""Attacks with mutated TLS records, SASL messages and ACL requests."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _corpus(name: str) -> list[bytes]:
 
 
 def send_fuzzed_tls(target: Target) -> None:
-    """Mutated handshakes, each on a connection of its own."""
+    """Send mutated TLS handshakes, each on a new connection."""
     _send(target, target.tls, Mutator(Random(1), _corpus("TLS records")), 1)
 
 
 def send_fuzzed_sasl(target: Target) -> None:
-    """Mutated messages of each mechanism, after a valid handshake."""
+    """Send mutated messages of each SASL mechanism, after a valid SaslHandshake."""
     mutators = {name: Mutator(Random(2), _corpus(kind)) for name, kind in MECHANISMS.items()}
     for _ in target.deadline():
         for address in target.sasl:
@@ -46,7 +46,7 @@ def send_fuzzed_sasl(target: Target) -> None:
 
 
 def send_fuzzed_acls(target: Target) -> None:
-    """Mutated requests about ACLs, of a client that may do everything."""
+    """Send mutated ACL requests as a superuser."""
     frames = [
         key.to_bytes(2)
         + FLEXIBLE.to_bytes(2)
