@@ -1,9 +1,9 @@
 """`make fuzz`: hostile input for every parser of bytes from outside.
 
-    python -m tests.fuzz --inputs 2000000                    a campaign; exit code 1 if anything was found
-    python -m tests.fuzz --target quorum-state --block 7     one block again, in this process, with tracebacks
+    python -m tests.fuzz --inputs 2000000                    run a campaign; exit code 1 after a finding
+    python -m tests.fuzz --target quorum-state --block 7     repeat one block in this process, with tracebacks
 
-Findings are files in build/fuzz, the input itself and how to run it again.
+Each finding is saved in build/fuzz as two files: the input, and the command that repeats it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ DIRECTORY = Path("build/fuzz")
 
 
 @click.command()
-@click.option("--inputs", default=1_000_000, show_default=True, help="In all, shared among the targets.")
-@click.option("--seed", default=1, show_default=True, help="The same seed gives the same inputs.")
-@click.option("--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Worker processes.")
-@click.option("--target", "names", multiple=True, help="Only these, by name; repeat it for more.")
-@click.option("--block", type=int, help="Only this block of the one target named.")
+@click.option("--inputs", default=1_000_000, show_default=True, help="Number of inputs of all targets.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the inputs.")
+@click.option(
+    "--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Number of worker processes."
+)
+@click.option("--target", "names", multiple=True, help="Fuzz only this target; may be repeated.")
+@click.option("--block", type=int, help="Repeat only this block; requires one --target.")
 def main(inputs: int, seed: int, jobs: int, names: tuple[str, ...], block: int | None) -> None:
-    """Fuzz every target, print a table, keep findings in build/fuzz."""
+    """Fuzz every target, print a table, and save findings in build/fuzz."""
     unknown = set(names) - {target.name for target in TARGETS}
     if unknown:
-        raise click.UsageError(f"no target {', '.join(sorted(unknown))}; there are: {_names()}")
+        raise click.UsageError(f"unknown targets: {', '.join(sorted(unknown))}; valid targets: {_names()}")
     chosen = [target for target in TARGETS if not names or target.name in names]
     if block is not None:
         _again(chosen, seed, block)
@@ -61,7 +63,7 @@ def _names() -> str:
 
 def _again(chosen: list[Target], seed: int, block: int) -> None:
     if len(chosen) != 1:
-        raise click.UsageError(f"--block needs one --target of: {_names()}")
+        raise click.UsageError(f"--block requires exactly one --target; valid targets: {_names()}")
     prepare_process()
     findings = run_block(chosen[0], seed, block).findings
     for finding in findings:
@@ -84,7 +86,7 @@ def _row(name: str, tally: Tally) -> str:
 
 
 def _first_of_each(findings: list[Finding]) -> list[Finding]:
-    """The finding with the smallest input per signature."""
+    """Return the finding with the smallest input for each signature."""
     smallest: dict[str, Finding] = {}
     for finding in findings:
         known = smallest.get(finding.signature)
@@ -101,7 +103,7 @@ def _keep(finding: Finding, seed: int) -> None:
     (DIRECTORY / f"{stem}.txt").write_text(
         f"{finding.signature}\ninput {finding.index} of: {again}\n\n{finding.details}"
     )
-    click.echo(f"  - {finding.signature}: {DIRECTORY / stem}.bin, again with: {again}")
+    click.echo(f"  - {finding.signature}: {DIRECTORY / stem}.bin, repeat with: {again}")
 
 
 if __name__ == "__main__":

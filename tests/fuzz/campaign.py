@@ -1,14 +1,16 @@
-"""Inputs in blocks, blocks in worker processes, and what a worker measures at every input.
+"""A campaign runs blocks of inputs in worker processes, which measure the time and memory of every input.
 
-A block is BLOCK_INPUTS inputs of one target, made from (seed, target, number of the block) alone. In a worker:
+A block is BLOCK_INPUTS inputs of one target, which depend only on the seed, the target and the number of the block.
+A worker finds inputs that cause
 
-    an exception that is not allowed      by the call itself
-    more than MAX_SECONDS of CPU time     by a timer: wall time says nothing on a machine that others share
-    memory                                by the largest resident size after every input; exactly, by tracemalloc,
-                                          for large inputs and one of SAMPLE; and an address space limit on it all
+    an exception that is not allowed
+    more than MAX_SECONDS of CPU time     measured by a timer; elapsed time depends on the load of the machine
+    too much memory                       measured by the growth of the largest resident size, and exactly by
+                                          tracemalloc for large inputs and every SAMPLE-th input; the address space
+                                          of the process is limited as well
 
-The parent sees a worker that died, and ends one that makes no progress for HANG_SECONDS: what it was at then is
-the finding.
+The parent process detects a worker that died, and kills a worker without progress for HANG_SECONDS: the current
+input of such a worker is a finding.
 """
 
 from __future__ import annotations
@@ -43,40 +45,43 @@ TRACED_IS_SLOWER = 4
 MEMORY_FACTOR = 4
 MEMORY_BASE = 16 << 20
 _ADDRESS_SPACE = 1 << 30
-"""In addition to the initial memory of a worker: for pages that are never touched, which no resident size has."""
+"""The address space limit of a worker, in addition to its initial size: allocated pages that are never touched do
+not increase the resident size."""
 
 
 class TooSlow(BaseException):
-    """An input took more than MAX_SECONDS. Not an Exception: no target may catch it."""
+    """An input took more than MAX_SECONDS. This is not an Exception, so that no target catches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One input that broke a rule. `signature` is the same for what is probably the same fault."""
+    """An input that broke a rule."""
 
     target: str
     block: int
     index: int
     data: bytes
     signature: str
+    """The kind and place of the fault: findings with equal signatures probably have the same cause."""
     details: str
 
 
 @dataclass(slots=True)
 class Tally:
-    """Results of the inputs of a target."""
+    """The results of inputs of a target."""
 
     inputs: int = 0
     accepted: int = 0
     seconds: float = 0.0
     slowest: float = 0.0
     peak_bytes: int = 0
-    """The largest of those that tracemalloc measured, less MEMORY_FACTOR x the input."""
+    """The largest memory that tracemalloc measured for an input, less MEMORY_FACTOR times the size of the input."""
     resident_kib: int = 0
+    """The result of the last `measure_resident`."""
     findings: list[Finding] = field(default_factory=list)
 
     def measure_resident(self) -> int:
-        """The largest resident size of this process so far, in KiB."""
+        """Return the largest resident size of this process so far, in KiB."""
         self.resident_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return self.resident_kib
 
@@ -90,7 +95,7 @@ class Tally:
 
 
 def inputs_of(target: Target, seed: int, block: int) -> Iterator[bytes]:
-    """The inputs of a block, always the same."""
+    """Yield the inputs of a block, which are the same in every run."""
     mutator = Mutator(Random(f"{seed} {target.name} {block}"), target.corpus(), target.tokens, target.mend)
     for index in range(BLOCK_INPUTS):
         is_large = target.takes_large and index % LARGE_EVERY == LARGE_EVERY - 1
@@ -125,7 +130,7 @@ def run_block(
 def _run_one(
     target: Target, parse: Parse, data: bytes, is_exact: bool, tally: Tally
 ) -> tuple[str, str] | None:
-    """Signature and details when the input broke a rule."""
+    """Run an input, and return a signature and details if it broke a rule."""
     tally.inputs += 1
     allowed_bytes = MEMORY_FACTOR * len(data) + MEMORY_BASE
     if is_exact:
@@ -139,7 +144,7 @@ def _run_one(
         tally.slowest = max(tally.slowest, time.process_time() - started)
         taken = (tally.measure_resident() - resident) * 1024
         if taken > allowed_bytes and target.repeats:
-            # It also grows by what the allocator keeps: look again.
+            # The resident size also grows by memory that the allocator retains: repeat with an exact measurement.
             taken = _traced(target, parse, data)[2]
     tally.accepted += accepted
     if problem is None and taken > allowed_bytes:
@@ -148,7 +153,7 @@ def _run_one(
 
 
 def _traced(target: Target, parse: Parse, data: bytes) -> tuple[tuple[str, str] | None, bool, int]:
-    """As `_guarded`, with the largest amount of memory that was in use at one time."""
+    """Do the same as `_guarded`, and also return the peak of the memory in use."""
     tracemalloc.start()
     try:
         problem, accepted = _guarded(target, parse, data, MAX_SECONDS * TRACED_IS_SLOWER)
@@ -160,7 +165,7 @@ def _traced(target: Target, parse: Parse, data: bytes) -> tuple[tuple[str, str] 
 def _guarded(
     target: Target, parse: Parse, data: bytes, seconds: float
 ) -> tuple[tuple[str, str] | None, bool]:
-    """The fault of the input, if any, and whether the input was accepted."""
+    """Run an input, and return its fault or None, and whether it was accepted."""
     try:
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
@@ -180,7 +185,7 @@ def _described(error: BaseException) -> tuple[str, str]:
     outside = [frame for frame in frames if frame.filename != __file__] or frames
     ours = [frame for frame in outside if "/quorumd/" in frame.filename] or outside
     if isinstance(error, TooSlow | MemoryError | RecursionError):
-        where = _file_name(ours[-1])  # the line is chance
+        where = _file_name(ours[-1])  # the line number differs between runs
     else:
         where = f"{_file_name(outside[-1])}:{outside[-1].lineno}"
     return f"{kind} at {where}", "".join(traceback.format_exception(error, limit=-12))[-6000:]
@@ -195,9 +200,9 @@ def _out_of_time(number: int, frame: object) -> None:
 
 
 def prepare_process(limit_memory: bool = True) -> None:
-    """Arm this process for `run_block`: the timer's signal, the address space, and no log lines.
+    """Prepare this process for `run_block`: handle the timer's signal, limit the address space and disable logging.
 
-    Its present objects are exempt from garbage collection, which would count as time of a parser.
+    Existing objects are exempt from garbage collection, whose time would count as time of a parser.
     """
     gc.freeze()
     signal.signal(signal.SIGPROF, _out_of_time)
@@ -210,7 +215,7 @@ def prepare_process(limit_memory: bool = True) -> None:
 
 
 def _forget_peak() -> None:
-    """The largest resident size counts from now, where the system can do that: an old peak would hide new ones."""
+    """Reset the largest resident size where the system supports it, since an earlier peak would hide later peaks."""
     with suppress(OSError), open("/proc/self/clear_refs", "w") as clear_refs:
         clear_refs.write("5")
 
@@ -224,7 +229,7 @@ class _Worker:
     results: Connection[Any, Any]
     blocks: range
     progress: Any
-    """Block and index of its current input, in shared memory."""
+    """Block and index of the worker's current input, in shared memory."""
     seen: tuple[int, int] = (-1, -1)
     since: float = 0.0
 

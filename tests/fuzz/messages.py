@@ -1,4 +1,4 @@
-"""Valid messages of every kind and version, drawn from a seed: what the fuzzers of decoders start from."""
+"""Valid messages of every type and version, drawn from a seed, from which the inputs for decoders are derived."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TEXTS = ("", "a", METADATA_TOPIC, "é", "x" * 130, "group", "127.0.0.1")
 
 @cache
 def messages_of_all_versions(each: int = 6) -> list[tuple[type[Message], int, list[bytes]]]:
-    """(class, version, encoded messages) for every schema."""
+    """Return (class, version, encoded messages) for every version of every schema."""
     return [
         (message_class(name), version, [encode(sample(name, version, n), version) for n in range(each)])
         for name, version in all_versions()
@@ -35,7 +35,7 @@ def messages_of_all_versions(each: int = 6) -> list[tuple[type[Message], int, li
 
 
 def sample(name: str, version: int, number: int) -> Message:
-    """A message with every field that the version has; number 0 is the one with empty arrays only."""
+    """Draw a message with every field of the version; number 0 has only empty arrays and no nulls."""
     random = Random(f"{name} {version} {number}")
     description = schema(name)
     common = {struct["name"]: struct["fields"] for struct in description.get("commonStructs", [])}
@@ -94,7 +94,7 @@ def _has(field: dict[str, Any], attribute: str, version: int) -> bool:
 
 
 def crowded(name: str, version: int, elements: int) -> Iterator[Message]:
-    """For every array of a message one message with `elements` of its smallest elements in that array."""
+    """Yield one message for every array of a schema, which has `elements` of the smallest elements in this array."""
     description = schema(name)
     common = {struct["name"]: struct["fields"] for struct in description.get("commonStructs", [])}
     module = import_module(message_class(name).__module__)

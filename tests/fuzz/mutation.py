@@ -1,9 +1,9 @@
-"""From valid inputs to hostile ones: a seeded mutator that knows what lengths, varints and blocks look like.
+"""A seeded mutator, which derives hostile inputs from valid inputs with wrong lengths, varints and repeated blocks.
 
     Mutator(random, corpus, tokens).next_input()
 
-The same seed gives the same inputs. `tokens` are pieces of the target's own language; text targets bring
-theirs, binary ones get lengths, counts and varints that lie.
+The same seed gives the same inputs. `tokens` are pieces of the target's own language, which targets that parse text
+provide; targets without tokens get more wrong bytes and lengths.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 USUAL_LIMIT = 64 * 1024
-"""Bytes of an input at most, large ones apart."""
+"""The maximum size of an input, except of large inputs."""
 LARGE_LIMIT = 1 << 20
+"""The maximum size of a large input."""
 
 _BYTES = (0x00, 0x01, 0x02, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
 _WIDTHS = (1, 2, 4, 4, 8)
@@ -35,7 +36,10 @@ _DIGITS = b"0123456789"
 
 
 class Mutator:
-    """Makes inputs out of a corpus. `mend`: given a mutated input, may repair checksums that hide what follows."""
+    """Derives inputs from a corpus.
+
+    `mend` repairs the checksums of a mutated input, which would otherwise be rejected before it is parsed.
+    """
 
     def __init__(
         self,
@@ -67,7 +71,7 @@ class Mutator:
         )
 
     def next_input(self) -> bytes:
-        """One more hostile input; now and then it is pure noise, now and then a valid one as it stands."""
+        """Return a mutated input; a few inputs are random bytes, and a few are unchanged."""
         kind = self._random()
         if kind < 0.005:
             return self._bytes(self._below(200))
@@ -80,7 +84,7 @@ class Mutator:
         return self._finished(data[:USUAL_LIMIT])
 
     def large_input(self) -> bytes:
-        """Up to LARGE_LIMIT bytes: what one small input repeats, in full, where counts believe in it."""
+        """Return an input of up to LARGE_LIMIT bytes: a small input with a repeated block, mostly with its count."""
         data = bytearray(self._choice(self._corpus))
         if data and self._random() < 0.5:
             self._change(data)
@@ -88,7 +92,7 @@ class Mutator:
         block = bytes(data[start : start + 1 + self._below(self._choice((2, 40, 4000)))]) or b"\x01"
         times = self._below(LARGE_LIMIT) // len(block)
         if start >= 4 and self._random() < 0.7:
-            # The count before the block says how often it comes.
+            # Write the number of repetitions as the count before the block.
             count = min(times, 0x3FFF)
             data[start - 2 : start] = (count & 0x7F | 0x80, count >> 7)
         data[start:start] = block * times
@@ -117,7 +121,7 @@ class Mutator:
             data[self._below(len(data))] = self._choice(_BYTES)
 
     def _lie_about_length(self, data: bytearray) -> None:
-        """Overwrite an integer by a limit of its type, or by something near what is left."""
+        """Overwrite an integer by a limit of its type, or by a number close to the remaining length."""
         width = self._choice(_WIDTHS)
         if len(data) < width:
             return
@@ -147,7 +151,7 @@ class Mutator:
             data[at] = data[at] + self._choice((1, -1, 2, -2, 16)) & 0xFF
 
     def _bomb(self, data: bytearray) -> None:
-        """A varint that is too long, or too large for what follows."""
+        """Insert a varint that is too long, or too large for the bytes that follow."""
         bomb = self._choice(_BOMBS)
         at = self._below(len(data) + 1)
         data[at : at + self._below(len(bomb) + 1)] = bomb
@@ -169,7 +173,7 @@ class Mutator:
         data[at:at] = self._bytes(1 + self._below(8))
 
     def _splice(self, data: bytearray) -> None:
-        """The beginning of one input and the end of another."""
+        """Replace the end of the input by the end of another input."""
         other = self._choice(self._corpus)
         data[self._below(len(data) + 1) :] = other[self._below(len(other) + 1) :]
 
@@ -180,7 +184,7 @@ class Mutator:
         data[at : at + self._below(2) * len(token)] = token * times
 
     def _grow_number(self, data: bytearray) -> None:
-        """A number with a digit more, or with thousands more."""
+        """Insert one or thousands of digits, or other characters, into a number."""
         places = [at for at, byte in enumerate(data[:400]) if byte in _DIGITS]
         if places:
             at = self._choice(places)

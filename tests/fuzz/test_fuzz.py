@@ -1,4 +1,4 @@
-"""The fuzzer in seconds: some hundred inputs per target, and faults that must become findings."""
+"""A short run of the fuzzer with 200 inputs per target, and planted faults that must become findings."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_hang_is_found() -> None:
 
 
 def test_memory_is_found() -> None:
-    """By tracemalloc, and otherwise by the resident size."""
+    """tracemalloc confirms a growth of the resident size if the input can be repeated."""
     for repeats in (True, False):
         findings = run_block(replace(target_of(take_memory), repeats=repeats), SEED, 0, 1000).findings
         assert {finding.signature for finding in findings} == {"memory of planted"}

@@ -1,4 +1,4 @@
-"""Requests to the controller of any content: each is planned for a cluster that has what they may name."""
+"""Requests to the controller: each is planned for a cluster that has the brokers and topics of the requests."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.support.node.sample_requests import full_request
 KEYS = sorted(CONTROLLER_APIS)
 BROKERS = (BROKER, BROKER + 1, BROKER + 2, 901)
 EPOCH = 7
-"""The version of requests of a broker."""
+"""The epoch of the brokers, as in `full_request`."""
 
 
 @cache
 def _requests() -> list[bytes]:
-    """Two bytes for API and version, and the request."""
+    """Return requests, each after two bytes for its API and version."""
     found = []
     for number, key in enumerate(KEYS):
         for version in range(APIS[key].min_version, APIS[key].max_version + 1):
@@ -37,7 +37,7 @@ def _requests() -> list[bytes]:
 
 
 def _harness() -> TopicHarness:
-    # Requests are bounded by the size of one batch; a small one suffices to test that.
+    # The records of a request must fit into one batch; a small batch suffices to test this.
     settings = ControllerSettings(max_batch_bytes=4096)
     harness = TopicHarness(
         tuple(a_broker(broker_id)._replace(epoch=EPOCH) for broker_id in BROKERS), settings

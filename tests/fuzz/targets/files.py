@@ -1,4 +1,4 @@
-"""Bytes of the disk: small files, a properties file, `log dump`, and whole data directories."""
+"""Bytes of the disk: small files, a properties file, logs and snapshots, and whole data directories."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _quorum_states() -> list[bytes]:
 
 
 def _load_quorum_state(disk: SimulatedDisk, data: bytes) -> None:
-    """A loaded file round-trips through a save, and its cluster id can be sent."""
+    """A loaded file can be saved and loaded again, and its cluster id can be sent."""
     put(disk, f"{PARTITION}/quorum-state", data)
     file = QuorumStateFile(disk, PARTITION)
     state = file.load()
@@ -180,7 +180,7 @@ def _make_dump(suffix: str) -> Parse:
     path = Path(mkdtemp(prefix="quorumd-fuzz-")) / f"00000000000000000000{suffix}"
 
     def dump(data: bytes) -> None:
-        """As text, as JSON or the headers alone, whichever falls to these bytes."""
+        """Dump text, JSON or headers only, depending on the checksum of the data."""
         path.write_bytes(data)
         form = crc32(data) % 3
         show: Show = _show_text if form == 0 else _show_json
@@ -207,7 +207,7 @@ _SNAPSHOT_PATH = f"{PARTITION}/{file_name(_SNAPSHOT)}"
 
 @cache
 def _snapshots() -> list[bytes]:
-    """With and without voters, empty, of all records there are, and batches that are none."""
+    """Snapshots with and without voters, empty and with all types of records, and batches that are not snapshots."""
     disk = fresh_disk()
     found = []
     for voters in (None, voters_record(), voters_record(1, 2, 3), voters_record(*range(1, 40))):
@@ -222,7 +222,7 @@ def _snapshots() -> list[bytes]:
 
 
 def _has_known_records(disk: SimulatedDisk) -> bool:
-    """Whether every record of the snapshot can be read, which is required to install a fetched one."""
+    """Return True if every record of the snapshot can be read, which is required to install a fetched snapshot."""
     try:
         check_snapshot(disk, _SNAPSHOT_PATH, _SNAPSHOT, with_records=True)
     except StorageError:
@@ -231,7 +231,7 @@ def _has_known_records(disk: SimulatedDisk) -> bool:
 
 
 def _check_snapshot(data: bytes) -> None:
-    """A valid snapshot can be read to its end, both a fetched and a local one."""
+    """A valid snapshot can be read to its end, whether it was fetched or is local."""
     disk = fresh_disk()
     put(disk, _SNAPSHOT_PATH + PART, data)
     store = SnapshotStore(disk, PARTITION)
@@ -282,14 +282,14 @@ _NAMES = (
 
 
 def packed(files: dict[str, bytes]) -> bytes:
-    """For every file the number of its name, three bytes of length, and its content."""
+    """Concatenate the number of the name, three bytes of length, and the content of every file."""
     return b"".join(
         bytes([_NAMES.index(path)]) + len(data).to_bytes(3, "big") + data for path, data in files.items()
     )
 
 
 def unpacked(data: bytes) -> dict[str, bytes]:
-    """Any bytes describe some directory."""
+    """Unpack the files of a directory; any bytes are valid."""
     files = {}
     position = 0
     while position < len(data):
@@ -302,7 +302,7 @@ def unpacked(data: bytes) -> dict[str, bytes]:
 
 @cache
 def _directories() -> list[bytes]:
-    """Directories of a stopped node, including a log of several segments."""
+    """Return directories of a stopped node, with logs, snapshots and small files."""
     disk = fresh_disk()
     log, _ = SegmentedLog.open(disk, PARTITION, SETTINGS)
     for epoch in range(1, 19):
@@ -331,7 +331,7 @@ def _directories() -> list[bytes]:
 
 
 def _snapshots_of_directories() -> list[dict[str, bytes]]:
-    """Snapshots that end within the log, ahead of it, and both."""
+    """Return a snapshot that ends within the log, a snapshot that ends beyond it, and both together."""
     disk = fresh_disk()
     paths = [
         path for path in _NAMES if path.endswith(SUFFIX) and parse_snapshot_name(path.rpartition("/")[2])
@@ -355,7 +355,7 @@ def _directory_of_a_node() -> list[bytes]:
 
 
 def mend_directory(data: bytes) -> bytes:
-    """The batches in the segments get their lengths and CRCs right."""
+    """Repair the lengths and CRCs of the batches in segments and snapshots."""
     return packed(
         {
             path: mend_batches(file) if path.endswith((".log", SUFFIX)) else file
@@ -365,7 +365,7 @@ def mend_directory(data: bytes) -> bytes:
 
 
 def _recover(data: bytes) -> None:
-    """A log that was opened is whole: it can be read to its end, and opening it again finds nothing to cut."""
+    """A log that was opened can be read to its end, and nothing is truncated when it is opened again."""
     disk = fresh_disk()
     for path, file in unpacked(data).items():
         put(disk, path, file)
@@ -406,7 +406,7 @@ def _small(
     parse: Callable[[SimulatedDisk, bytes], None],
     allowed: type[Exception],
 ) -> Target:
-    """A small file, on a fresh disk for every input."""
+    """Return the target of a small file, which is on a fresh disk for every input."""
     return Target(
         name, share, corpus, lambda: lambda data: parse(fresh_disk(), data), (allowed,), TEXT_TOKENS
     )

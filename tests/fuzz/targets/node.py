@@ -1,4 +1,4 @@
-"""A whole node on simulated ports with hostile clients: it responds or closes the connection, and continues."""
+"""Simulated nodes with hostile clients: a node responds or closes the connection, and continues to run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.support.node.nodes import Client, Cluster
 from tests.support.node.sample_requests import full_request
 
 TURN_MS = 5.0
-"""Time of a node for one input."""
+"""The simulated time of a node for one input."""
 
 
 @cache
 def _requests() -> list[bytes]:
-    """Valid requests, and some of any content."""
+    """Return realistic requests, and requests with random content."""
     found = []
     for key, api in APIS.items():
         for version in range(api.min_version, api.max_version + 1):
@@ -58,7 +58,7 @@ def _make_send(voters: int, leader: bool) -> Parse:
         connections[-1].send_bytes(data)
         cluster.run(TURN_MS)
         if not _ends_with_a_frame(data):
-            connections[-1].close()  # or the next input would be the rest of a frame that never ends
+            connections[-1].close()  # otherwise the next input would continue the unfinished frame
             connections[-1].is_closed = True
         assert not cluster.exits, cluster.exits
 

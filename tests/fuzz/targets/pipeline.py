@@ -1,4 +1,4 @@
-"""Logs as the data pipeline reads them: arrays and Arrow, held against the node's own codec."""
+"""The data pipeline's decoders of logs to arrays and Arrow, compared with the node's codec."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ PIECE = 700
 
 
 def _decode(data: bytes) -> None:
-    """The records equal those of the codec, and every row is printed as a line."""
+    """The decoded records equal the records that the codec decodes, and every row is formatted as one line."""
     scanned = scan(data)
     rows = decode_records(data, scanned.batches, 1, "fuzz", 0)
     expected = pa.RecordBatch.from_pylist(plain_rows(data, scanned.batches, 1, "fuzz", 0), rows.schema)
-    assert rows.equals(expected), "the codec reads something else"
+    assert rows.equals(expected), "the codec decodes other records"
     shown = with_faults(rows, scanned.faults, 1, "fuzz")
     assert shown.num_rows == rows.num_rows + len(scanned.faults)
     assert len(json_lines(shown)) == len(csv_lines(shown)) == shown.num_rows
 
 
 def _scan_in_pieces(data: bytes) -> None:
-    """Chunking makes no difference."""
+    """A scan in pieces finds the same batches and faults as a scan of the whole log."""
     whole = scan(data)
     positions: list[int] = []
     faults: list[Fault] = []

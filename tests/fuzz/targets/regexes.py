@@ -1,4 +1,4 @@
-"""Regular expressions of subscriptions: any text is compiled or refused, and matched in bounded time."""
+"""Regular expressions of subscriptions: any text is compiled or rejected, and matched in bounded time."""
 
 from __future__ import annotations
 

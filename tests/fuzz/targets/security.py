@@ -1,4 +1,4 @@
-"""Bytes of clients that are not known yet (TLS records, SASL messages, tokens), keys, and hosts of ACLs."""
+"""Bytes of clients before authentication (TLS records, SASL messages, tokens), keys, and hosts of ACLs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _base64url(data: bytes) -> bytes:
 
 
 class _Users:
-    """Satisfies `CredentialStore`: alice, and one token."""
+    """Implements `CredentialStore` with the user alice and one token."""
 
     @cache  # noqa: B019  # one instance for the whole process
     def scram(self, mechanism: str, user: str) -> ScramCredential | None:
@@ -88,7 +88,7 @@ def _scram_exchanges() -> list[bytes]:
 
 
 def _exchange_scram(data: bytes) -> None:
-    """First and final message to a server, and a challenge to a client."""
+    """Send the first and the final message to a server, and a challenge to a client."""
     first, _, rest = data.partition(SEPARATOR)
     final, _, challenge = rest.partition(SEPARATOR)
     client = ScramClient(MECHANISM, "alice", "secret", "client")
@@ -99,7 +99,7 @@ def _exchange_scram(data: bytes) -> None:
         server.evaluate(final)
     except AuthenticationFailed:
         assert server.proof is None
-    # A server may demand as many iterations as it likes, which a client bounds.
+    # A client computes up to its maximum of iterations if a server demands it, which would take too long here.
     if b"i=4096" in challenge or b",i=" not in challenge:
         client.evaluate(challenge)
 
@@ -138,7 +138,7 @@ def _claims() -> bytes:
 
 
 def _token(claims: bytes) -> bytes:
-    """A token that is signed, whatever it claims."""
+    """Return a token with a valid signature of any claims."""
     signed = _base64url(json.dumps({"alg": "EdDSA", "kid": "1"}).encode()) + b"." + _base64url(claims)
     return signed + b"." + _base64url(SIGNING_KEY.sign(signed))
 
@@ -172,7 +172,7 @@ def _parse_key_set(data: bytes) -> None:
 
 
 class _Files:
-    """Contexts of a server and of a client with certificates of one authority, and the PEM text of the server."""
+    """TLS contexts of a server and a client with certificates of one authority, and the server's PEM text."""
 
     def __init__(self) -> None:
         with TemporaryDirectory() as directory:
@@ -192,7 +192,7 @@ def _files() -> _Files:
 
 @cache
 def _flights() -> list[bytes]:
-    """The first flight of a client, and all of a handshake with a request behind it."""
+    """Return the first flight of a client, a complete handshake followed by a request, and other bytes."""
     files = _files()
     (to_server, to_client) = ssl.MemoryBIO(), ssl.MemoryBIO()
     assert files.server is not None
@@ -214,7 +214,7 @@ def _flights() -> list[bytes]:
 
 
 class _Loop:
-    """The parts of an event loop and of a transport that a handshake uses, without a thread."""
+    """The parts of an event loop and a transport that a handshake uses, without threads."""
 
     def __init__(self) -> None:
         self.handshakes: Any = Handshakes(self)  # type: ignore[arg-type]  # the parts that it uses

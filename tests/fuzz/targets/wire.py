@@ -1,4 +1,4 @@
-"""Bytes of the network: frames, both ends of a connection, every message in every version, batches, records."""
+"""Bytes of the network: frames, requests and responses, messages of every version, batches and records."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def framed(*parts: bytes) -> bytes:
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
-    """The data cut at places that look random and are the same for the same data."""
+    """Split data at pseudo-random positions, which are the same for the same data."""
     dice = crc32(data)
     position = 0
     while position < len(data):
@@ -96,7 +96,7 @@ def _feed_in_pieces(data: bytes) -> None:
 
 @cache
 def request_frames() -> list[bytes]:
-    """One or two requests of every API and version."""
+    """Return frames with one or two requests of every API and version."""
     found = []
     for key, version in _API_VERSIONS:
         tags = b"\x00" if request_header_version(key, version) == 2 else b""
@@ -128,7 +128,7 @@ def _receive_requests(data: bytes) -> None:
 
 
 def _receive_responses(data: bytes) -> None:
-    """The first two bytes select the two requests."""
+    """Receive responses to two equal requests, whose API and version the first two bytes select."""
     which = _WHICH.unpack_from(data)[0] if len(data) >= 2 else 0
     key, version = _API_VERSIONS[which % len(_API_VERSIONS)]
     connection = ClientConnection("fuzz")
@@ -156,7 +156,7 @@ def _make_decode() -> Parse:
     every = [(found, version) for found, version, _ in messages_of_all_versions()]
 
     def decode_and_encode(data: bytes) -> None:
-        """The first two bytes select the message. A decoded message round-trips."""
+        """A decoded message can be encoded and decoded again; the first two bytes select its type and version."""
         which = _WHICH.unpack_from(data)[0] if len(data) >= 2 else 0
         found, version = every[which % len(every)]
         again = encode(decode(found, version, data, 2), version)
@@ -170,7 +170,7 @@ def _make_decode() -> Parse:
 
 @cache
 def batches() -> list[bytes]:
-    """Data and control batches, alone and one after the other."""
+    """Return single data and control batches, and sequences of batches."""
     controls = [encode_control(sample(name, 0, number)) for name in CONTROL_MESSAGES for number in range(3)]  # type: ignore[arg-type]  # by name
     found = [
         encode_batch(0, 1, 1000, [b"value"]),
@@ -197,7 +197,7 @@ def metadata_records() -> list[bytes]:
 
 
 def mend_batches(data: bytes) -> bytes:
-    """Repairs lengths and CRCs of the batches where possible, to get past the checks."""
+    """Repair the lengths and CRCs of batches, so that mutated batches pass the checks."""
     mended = bytearray(data)
     position = 0
     while position + HEADER_SIZE <= len(mended):
