@@ -5,11 +5,11 @@
 
 Faults are injected in rounds into a cluster of real daemons behind TCP proxies, while client processes write and
 read, and a fleet of brokers without data registers, fails, shrinks ISRs and moves partitions. At the end the
-histories are checked, and logs and images are compared, here and by `quorumd pipeline audit`. With --reassign
+histories are checked, logs and images are compared, and `quorumd pipeline audit` checks the logs. With --reassign
 (`make chaos-reassign`) every round makes a random set of nodes the voters, while processes are killed. The output
 is in build/chaos/ or build/chaos-reassign/: report.md, timeline.svg, rounds.json, audit.json, with --keep-data the
-nodes' directories and commands to inspect them, and during the run (or after an anomaly) the directory of the run.
-The exit code is 0, or 1 for an anomaly.
+nodes' directories, and during the run (or after an anomaly) the directory of the run. The exit code is 0, or 1
+after an anomaly.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ def main() -> int:
     """Run as the module docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Chaos on real processes.")
     parser.add_argument(
-        "--reassign", action="store_true", help="change voters in every round and kill processes"
+        "--reassign", action="store_true", help="change the voters in every round while processes are killed"
     )
     parser.add_argument(
-        "--seconds", type=float, help=f"time in which rounds are started; {SECONDS:.0f} unless --reassign"
+        "--seconds", type=float, help=f"start rounds for this time; {SECONDS:.0f}, with --reassign unlimited"
     )
     parser.add_argument(
-        "--rounds", type=int, help=f"maximum number of rounds; with --reassign {REASSIGNMENTS}"
+        "--rounds", type=int, help=f"maximum number of rounds; unlimited, with --reassign {REASSIGNMENTS}"
     )
     parser.add_argument(
         "--nodes", type=int, help=f"number of nodes; {NODES}, with --reassign {NODES_TO_REASSIGN}"
     )
-    parser.add_argument("--seed", type=int, help="seed of faults and clients, not of timing")
+    parser.add_argument("--seed", type=int, help="seed of faults and clients; timing still varies")
     names = {kind.kind: kind for kind in KINDS}
-    parser.add_argument("--fault", choices=names, action="append", help="only these kinds; may be repeated")
+    parser.add_argument("--fault", choices=names, action="append", help="inject this fault; may be repeated")
     parser.add_argument(
         "--keep-data",
         action="store_true",
@@ -95,7 +95,8 @@ def main() -> int:
 
 
 def conclude(run: Run, directory: Path, output: Path, keeps_data: bool) -> int:
-    """Write the report, print the verdict and return the exit code; the run's directory is kept after an anomaly."""
+    """Write the report, print the verdict and return the exit code; delete the run's directory unless there are
+    anomalies."""
     write_report(run, output)
     show(f"report: {output / 'report.md'}")
     for anomaly in run.verdict.anomalies:

@@ -1,4 +1,4 @@
-"""After a run: an audit of the nodes' logs by `quorumd pipeline audit`, if Java is installed."""
+"""The audit of the nodes' logs after a run: by `quorumd pipeline audit` if Java is installed, or in this process."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from quorumd.pipeline.spark.java import find_java, need_extra
 TIMEOUT_S = 300.0
 REPORT = "audit.json"
 DATA, HISTORY, PLAN = "data", "history", "plan"
-"""Directories of one run: the nodes' data, and the output of `pipeline_commands`."""
+"""Directories next to the report: the nodes' data, and the output of the commands that `pipeline_commands` lists."""
 NOT_CLEAN = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The output of the command. Without `exit_code` it did not run, and `text` has the reason."""
+    """The result of an audit."""
 
     text: str
+    """The output, or the reason why the audit was skipped."""
     exit_code: int | None = None
+    """The exit code of the command; None if the audit was skipped."""
 
     @property
     def anomalies(self) -> list[str]:
-        """Whether the audit found no damage: faults must not damage a node's log."""
+        """The damage that the audit found, since faults must not damage a node's log."""
         if not self.exit_code:
             return []
         what = "is not clean" if self.exit_code == NOT_CLEAN else f"failed with exit code {self.exit_code}"
@@ -38,14 +40,14 @@ class Audit:
 
 
 def audit_in_process(data_directories: Mapping[int, Path]) -> Audit:
-    """Audits without Spark, in a second instead of twenty."""
+    """Audit without Spark, which takes a second instead of twenty."""
     report = audit_here({node: str(path) for node, path in data_directories.items()})
     lines = [f"{each.severity.name} {each.code} node {each.node}: {each.detail}" for each in report.findings]
     return Audit("\n".join(lines), 0 if report.is_clean else NOT_CLEAN)
 
 
 def pipeline_commands(directory: Path) -> list[str]:
-    """Commands that show the kept data: a history, a plan, a report."""
+    """Return commands that build a history, a plan and a report from the kept data."""
     data = directory / DATA
     nodes = ",".join(f"{path.name}={path}" for path in sorted(data.iterdir()))
     history, plan, page = directory / HISTORY, directory / PLAN, directory / "report.html"
@@ -62,8 +64,7 @@ def pipeline_commands(directory: Path) -> list[str]:
 def audit_by_command(directory: Path, keep_data: bool, data_directories: Mapping[int, Path]) -> Audit:
     """Audit the directories of stopped nodes, and write the report to `directory` as JSON.
 
-    With `keep_data`, copies of the data directories are kept there too: one of them may be on a disk that is
-    unmounted.
+    With `keep_data`, copy the data directories there too, since one of them is on a disk that is unmounted later.
     """
     if keep_data:
         for name in (DATA, HISTORY, PLAN):

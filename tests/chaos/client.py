@@ -1,11 +1,11 @@
-"""One client process: several clients that write, append and read, and the history of their responses.
+"""One client process: several clients that write, append and read, and record a history of their operations.
 
     python -m tests.chaos.client --name client-1 --seed 7 --history FILE HOST:PORT...
 
-Every key is a register or a list, every value is written once. A client does one operation at a time, without
-retries: a write without a response, or with an error, may have happened or may still happen. Except for one key,
-keys are replaced every few seconds, which keeps the search of the checker short. SIGTERM ends the process once all
-operations in progress have a response.
+Every key is a register or a list, and every value is written once. A client runs one operation at a time, without
+retries: a write without a response, or with an error, may have taken effect or may still take effect. Except for one
+key, keys are replaced every few seconds, which keeps the search of the checker short. SIGTERM ends the process once
+all operations in progress have ended.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tests.chaos.history import LIST_KEY, Entry
 CLIENT_METRICS = 16
 SET, APPEND = 0, 2
 CONFIG = "metrics"
-"""A config that holds a list of any text, for registers and lists."""
+"""A list config that accepts any text; it stores registers and lists."""
 PADDING = "."
-"""Padding of register values that makes logs grow; not part of the value."""
+"""The character that pads register values, so that logs grow; it is not part of the value."""
 
 CLIENTS = 3
 TIMEOUT_S = 1.0
@@ -49,12 +49,12 @@ Address = tuple[str, int]
 
 
 def now_ms() -> float:
-    """Monotonic milliseconds, the same for all processes of the machine."""
+    """Return milliseconds of the monotonic clock, which all processes of the machine share."""
     return time.monotonic() * 1000
 
 
 class Client:
-    """Writes and reads through one node until that fails, then through another."""
+    """Writes and reads through one node until an operation fails, then through a random node."""
 
     def __init__(self, number: int, name: str, nodes: list[Address], random: Random) -> None:
         self._number = number
@@ -74,7 +74,7 @@ class Client:
         return await self.perform(kind, key, value)
 
     async def perform(self, kind: str, key: str, value: str | None) -> Entry:
-        """Run an operation."""
+        """Run an operation to its end or its timeout."""
         called, outcome, returned = now_ms(), "not sent", None
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -127,7 +127,7 @@ class Client:
 
 
 def _read(response: Message) -> tuple[int, str | None]:
-    """The error code and, for a read, the value."""
+    """Return the error code and, for a read, the value."""
     if isinstance(response, IncrementalAlterConfigsResponse):
         (result,) = response.responses
         return result.error_code, None
@@ -154,7 +154,7 @@ async def work(name: str, nodes: list[Address], seed: int, history: Path) -> Non
                 try:
                     entry = await client.next()
                 except QuorumdError as error:
-                    raise SystemExit(f"{name} cannot go on: {error!r}") from error
+                    raise SystemExit(f"{name} cannot continue: {error!r}") from error
                 file.write(entry.line())
                 await asyncio.sleep(random.uniform(*THINK_S))
             client.close()

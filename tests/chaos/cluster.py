@@ -1,4 +1,4 @@
-"""The cluster under chaos: real daemons, each behind its proxy, the last one on a disk that can fill up."""
+"""The cluster under chaos: real daemons, each behind a proxy, the last one on a disk that can fill up."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ TIMING = {
     "quorum.request.timeout.ms": 700,
     "broker.session.timeout.ms": 3000,
 }
-"""Shorter than the defaults: a round takes seconds, and a fault of one second must have an effect."""
+"""Timeouts that are shorter than the defaults, so that a round takes seconds and a fault of one second has an
+effect."""
 DESCRIBE_QUORUM = 2
 """The version of DescribeQuorum requests."""
 DISK = {"metadata.log.segment.bytes": "256KiB", "metadata.log.reserve.bytes": "1MiB"}
 
 
 class ChaosDaemon(Daemon):
-    """One node and its proxy. Only a node that runs has an open proxy."""
+    """One node and its proxy, which is open only while the node runs."""
 
     def __init__(
         self, directory: Path, node_id: int, fronts: dict[int, int], voters: int, links: Links
@@ -47,15 +48,16 @@ class ChaosDaemon(Daemon):
         self.links = links
         self.disk: SmallDisk | None = None
         self.expected_exit: int | None = None
-        """The expected exit code while the process is meant to end by itself."""
+        """The expected exit code of a process that is expected to end by itself."""
 
     @property
     def name(self) -> str:
-        """Its name in the links."""
+        """The name of the node in the links."""
         return str(self.node_id)
 
     def configure(self, extra: str = "") -> None:
-        """Write the properties of a plain daemon, with the proxy's address for other nodes, and short timeouts."""
+        """Write the properties of a plain daemon, with the proxy's address as advertised listener and short
+        timeouts."""
         lines = {"advertised.listeners": f"CONTROLLER://127.0.0.1:{self.front}"} | DISK
         extra += self.finds_others
         super().configure(extra + "".join(f"{key}={value}\n" for key, value in lines.items()))
@@ -64,7 +66,7 @@ class ChaosDaemon(Daemon):
         self.config.write_text("\n".join(kept) + "\n")
 
     def begin(self, **internal: int) -> None:
-        """Start the process; `internal` are the properties of faults, with `_` for a dot in their names."""
+        """Start the process; `internal` has properties that cause faults, with `_` instead of dots in their names."""
         self.configure(
             "".join(f"internal.{key.replace('_', '.')}={value}\n" for key, value in internal.items())
         )
@@ -80,14 +82,14 @@ class ChaosDaemon(Daemon):
         return self.child is not None and self.child.poll() is None
 
     def describe_quorum(self) -> Quorum | None:
-        """Describe the quorum without kio, which rejects quorumd's own field of target voters."""
+        """Describe the quorum without kio, which rejects quorumd's additional field for target voters."""
         try:
             return fetch_quorum(self.address)
         except OSError:
             return None
 
     def serves(self) -> bool:
-        """Whether its listener accepts connections."""
+        """Return True if the node's listener accepts connections."""
         try:
             self.connect().close()
         except OSError:
@@ -96,7 +98,7 @@ class ChaosDaemon(Daemon):
 
 
 def fetch_quorum(address: tuple[str, int]) -> Quorum:
-    """The quorum as one node describes it. Raises OSError without a response."""
+    """Return the quorum as one node describes it. Raises OSError without a response."""
     topic = describe_quorum_request.TopicData(METADATA_TOPIC, [describe_quorum_request.PartitionData(0)])
     protocol = ClientConnection("test")
     _, request = protocol.request(describe_quorum_request.DescribeQuorumRequest([topic]), DESCRIBE_QUORUM)
@@ -162,13 +164,13 @@ class ChaosCluster(Cluster):
             daemon.gone()
 
     def leading(self) -> ChaosDaemon:
-        """The current leader."""
+        """Return the current leader."""
         return self.nodes[self.leader().node_id]
 
 
 @contextmanager
 def chaos_cluster(directory: Path, size: int, voters: int) -> Iterator[ChaosCluster]:
-    """A running cluster, which is stopped at the end, and its disk unmounted."""
+    """Start a cluster; at the end stop it and unmount its disk."""
     links = Links()
     cluster = ChaosCluster(directory, size, voters, links)
     try:

@@ -15,9 +15,9 @@ from tests.chaos.voters import Reassignment, draw_voters
 from tests.support.processes.daemons import wait_for
 
 LEADER_SHARE = 0.6
-"""Probability that a fault of one node hits the leader, where it has most effect."""
+"""Probability that the leader is chosen for a fault of one node, where the fault has the largest effect."""
 SECOND_SHARE = 0.35
-"""Fraction of rounds with a second fault."""
+"""Probability that a second fault is drawn for a round."""
 WAIT_S = 3.0
 DAY_MS = 86_400_000
 
@@ -31,9 +31,9 @@ class Fault(ABC):
 
     kind: str
     is_of_links = False
-    """Whether it is a fault of links, which can be combined with every other fault."""
+    """Whether the fault affects links only, so that it can be combined with any fault of nodes."""
     needs_all = False
-    """Whether it affects all nodes, in turn or at once."""
+    """Whether the fault affects all nodes, at once or one after the other."""
 
     def __init__(self, cluster: ChaosCluster, random: Random, unhurt: list[ChaosDaemon]) -> None:
         self.cluster = cluster
@@ -48,7 +48,7 @@ class Fault(ABC):
         return [self.one_of(unhurt)]
 
     def one_of(self, unhurt: list[ChaosDaemon]) -> ChaosDaemon:
-        """A random node, with increased probability the leader."""
+        """Draw a node, with increased probability the leader."""
         leader = self.cluster.leading() if self.random.random() < LEADER_SHARE else None
         return leader if leader in unhurt and leader is not None else self.random.choice(unhurt)
 
@@ -57,7 +57,7 @@ class Fault(ABC):
         """Inject the fault."""
 
     def is_felt(self) -> bool:
-        """Whether it has had its effect."""
+        """Return True if the fault has had an effect."""
         return True
 
     @abstractmethod
@@ -65,12 +65,12 @@ class Fault(ABC):
         """Heal the fault; afterwards the cluster must work again."""
 
     def is_settled(self) -> bool:
-        """Whether the effects of `heal` are complete."""
+        """Return True if the effects of `heal` are complete."""
         return True
 
 
 class LinkFault(Fault):
-    """Some directions of the network: those between a pair of nodes, or all of one node."""
+    """A fault of some directions of the network: between a pair of nodes, or of all links of one node."""
 
     is_of_links = True
     state: State
@@ -119,7 +119,7 @@ class Deaf(LinkFault):
 
 
 class Kill(Fault):
-    """kill -9, and a restart when the round heals."""
+    """Kill a node with SIGKILL, and restart it when the round heals."""
 
     kind = "kill -9"
 
@@ -145,7 +145,7 @@ class KillAll(Kill):
 
 
 class Freeze(Fault):
-    """SIGSTOP, and SIGCONT when the round heals: for the process no time has passed."""
+    """Stop a process with SIGSTOP, and continue it with SIGCONT when the round heals."""
 
     kind = "SIGSTOP"
 
@@ -161,7 +161,7 @@ class Freeze(Fault):
 
 
 class ClockOffset(Fault):
-    """A restart with a wall clock that is up to 30 days off, until the next start."""
+    """Restart a node with a wall clock that is up to 30 days off until the next restart."""
 
     kind = "clock offset"
 
@@ -177,11 +177,11 @@ class ClockOffset(Fault):
         victim.begin(clock_offset_ms=offset_ms)
 
     def heal(self) -> None:
-        """The clock stays wrong."""
+        """Do nothing: the clock stays wrong until the next restart."""
 
 
 class FullDisk(Fault):
-    """The file system of one node shrinks to its content, and writes fill the rest."""
+    """Shrink the file system of one node to little more than its content; writes fill the rest."""
 
     kind = "full disk"
 
@@ -204,7 +204,7 @@ class FullDisk(Fault):
 
 
 class FailedFlush(Fault):
-    """After some flushes every other one fails: the process must end at once with exit code 4."""
+    """Restart a node whose flushes start to fail at a random flush; it must end at once with exit code 4."""
 
     kind = "failed flush"
 
@@ -223,7 +223,7 @@ class FailedFlush(Fault):
     def heal(self) -> None:
         (victim,) = self.victims
         if victim.runs:
-            victim.kill()  # a node that is also cut off has nothing to flush
+            victim.kill()  # a node that is also disconnected may have nothing to flush
         elif victim.wait() != ExitCode.FLUSH_FAILED:
             raise Anomaly(f"node {victim.node_id} ended with {victim.wait()} after a failed flush")
         victim.gone()
@@ -232,7 +232,7 @@ class FailedFlush(Fault):
 
 
 class RollingRestart(Fault):
-    """A rolling restart: every node is shut down gracefully and started again, one after the other."""
+    """Shut down and restart all nodes gracefully, one after the other."""
 
     kind, needs_all = "rolling restart", True
 
@@ -249,11 +249,11 @@ class RollingRestart(Fault):
                 wait_for(f"node {victim.node_id} to serve", victim.describe_quorum, WAIT_S)
 
     def heal(self) -> None:
-        """Whether all nodes run again."""
+        """Do nothing: all nodes have been restarted."""
 
 
 class VoterChange(Fault):
-    """Start to make some of the nodes the voters; when the round heals, all nodes become voters."""
+    """Start a reassignment to some of the nodes; when the round heals, make all nodes voters."""
 
     kind = "voter change"
 
@@ -290,7 +290,7 @@ KINDS: tuple[type[Fault], ...] = (
 
 
 class Deck:
-    """Draws faults like cards: every kind occurs before one occurs again."""
+    """Draws the first fault of each round like a card: every kind is drawn once before any is drawn again."""
 
     def __init__(self, random: Random, kinds: Sequence[type[Fault]] = KINDS) -> None:
         self._random = random
@@ -303,7 +303,9 @@ class Deck:
         faults = [first]
         if self._random.random() < SECOND_SHARE:
             unhurt = [daemon for daemon in cluster if daemon not in first.victims]
-            kinds = [kind for kind in self._kinds if _go_together(type(first), kind, cluster.small in unhurt)]
+            kinds = [
+                kind for kind in self._kinds if _can_be_combined(type(first), kind, cluster.small in unhurt)
+            ]
             if kinds:
                 faults.append(self._random.choice(kinds)(cluster, self._random, unhurt))
         return faults
@@ -314,7 +316,7 @@ class Deck:
         return self._cards.pop()
 
 
-def _go_together(first: type[Fault], second: type[Fault], small_is_unhurt: bool) -> bool:
+def _can_be_combined(first: type[Fault], second: type[Fault], small_is_unhurt: bool) -> bool:
     if VoterChange in (first, second):
         return first is not second
     if first.is_of_links or second.is_of_links:

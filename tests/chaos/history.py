@@ -1,4 +1,4 @@
-"""The histories of the client processes: one line per operation, read while they grow."""
+"""The histories of the client processes: files with one line per operation, which are read while they grow."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from quorumd.simulator.checkers.append_only_list import check_append_only_list
 from quorumd.simulator.checkers.linearizability import Operation, check_register, first_contradiction
 
 LIST_KEY = "list-"
-"""Prefix of the keys of lists; all others are registers."""
+"""Prefix of the keys of lists; all other keys are registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One operation as its client saw it; times are milliseconds of the machine's monotonic clock.
-
-    `outcome` is "ok", "not sent" (so it certainly had no effect), or the reason why its effect is unknown.
-    """
+    """One operation as its client saw it; times are milliseconds of the machine's monotonic clock."""
 
     client: int
     kind: str
@@ -31,9 +28,10 @@ class Entry:
     called_ms: float
     returned_ms: float | None
     outcome: str
+    """The outcome "ok", "not sent" (it certainly had no effect), or the reason why its effect is unknown."""
 
     def line(self) -> str:
-        """The line in the file."""
+        """Return the line of the file."""
         return json.dumps(astuple(self)) + "\n"
 
     @property
@@ -42,7 +40,7 @@ class Entry:
 
 
 class Histories:
-    """All operations of all client processes; `poll` reads new ones."""
+    """The operations of all client processes; `poll` reads new operations."""
 
     def __init__(self, files: list[Path]) -> None:
         self._files = dict.fromkeys(files, 0)
@@ -71,7 +69,7 @@ class Histories:
             self._is_sorted = False
 
     def acknowledged_between(self, start_ms: float, end_ms: float) -> list[float]:
-        """Times of acknowledged writes, in order."""
+        """Return the sorted times of acknowledgements in an interval."""
         if not self._is_sorted:
             self._acknowledged_ms.sort()
             self._is_sorted = True
@@ -79,7 +77,7 @@ class Histories:
         return times[bisect_left(times, start_ms) : bisect_right(times, end_ms)]
 
     def first_write_begun_after(self, moment_ms: float) -> float | None:
-        """The time at which the first write called after a moment was acknowledged, None if there is none yet."""
+        """Return the time of the first acknowledgement of a write called after a moment; None if there is none."""
         recent = [
             entry.returned_ms
             for entry in self.entries[-2000:]
@@ -88,24 +86,24 @@ class Histories:
         return min(recent, default=None)
 
     def longest_gap_ms(self, start_ms: float, end_ms: float) -> float:
-        """The longest time without an acknowledged write between two moments."""
+        """Return the longest time without an acknowledged write between two moments."""
         moments = [start_ms, *self.acknowledged_between(start_ms, end_ms), end_ms]
         return max(after - before for before, after in pairwise(moments))
 
     def outcomes(self) -> Counter[tuple[str, str]]:
-        """Counts of operations by kind and outcome."""
+        """Count the operations by kind and outcome."""
         return Counter((entry.kind, entry.outcome) for entry in self.entries)
 
     def keys(self) -> list[str]:
-        """All keys, in order."""
+        """Return all keys, sorted."""
         return sorted({entry.key for entry in self.entries})
 
     def acknowledged_registers(self) -> list[Entry]:
-        """Acknowledged writes of registers."""
+        """Return the acknowledged writes of registers."""
         return [entry for entry in self.entries if entry.kind == "write" and entry.outcome == "ok"]
 
     def contradictions(self) -> list[str]:
-        """One text per key whose operations have no linearization; empty if all have one."""
+        """Return one text for each key whose operations are not linearizable."""
         by_key: dict[str, list[Operation]] = {}
         for entry in self.entries:
             if entry.outcome != "not sent":
@@ -123,7 +121,7 @@ class Histories:
 
 
 def operation_of(entry: Entry) -> Operation:
-    """Operations for the checkers: the value of a list read is a tuple."""
+    """Convert an entry for the checkers, where the value of a read of a list is a tuple."""
     value: object = entry.value
     if entry.key.startswith(LIST_KEY) and entry.kind == "read":
         value = tuple((entry.value or "").split(",")) if entry.value else ()

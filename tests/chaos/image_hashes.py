@@ -1,4 +1,4 @@
-"""Compares images: those of the logs, those of the nodes, and acknowledgements to brokers."""
+"""Compare the images of the nodes with the images of their logs, and acknowledgements to brokers with a log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATISTICS_TIMEOUT_S = 30.0
 
 
 class ImageStatistics(NamedTuple):
-    """A node's statistics of its image, which holds all records below `applied_offset`."""
+    """The hash of a node's image, to which all records below `applied_offset` are applied."""
 
     applied_offset: int
     hash: int
@@ -34,17 +34,21 @@ class ImageStatistics(NamedTuple):
 
 @dataclass(slots=True)
 class FoldedLog:
-    """`hashes`: of the image at some offsets; `isrs`: all committed ISRs."""
+    """The content of a log: the image at its end, and changes on the way."""
 
     image: ClusterImage = field(default_factory=ClusterImage)
     hashes: dict[int, int] = field(default_factory=dict)
+    """Hashes of the image at some offsets."""
     isrs: set[CommittedIsr] = field(default_factory=set)
+    """Every ISR of every partition."""
     created: set[str] = field(default_factory=set)
+    """Names of created topics."""
     deleted: set[str] = field(default_factory=set)
+    """Names of deleted topics."""
 
 
 def reported_statistics(daemon: Daemon, end_offset: int) -> ImageStatistics:
-    """Wait until a running node has applied everything below an offset, and return its statistics."""
+    """Wait until a running node has applied all records below an offset, and return the hash of its image."""
 
     def read() -> ImageStatistics | None:
         with urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=RESPONSE_TIMEOUT_S) as response:
@@ -52,11 +56,16 @@ def reported_statistics(daemon: Daemon, end_offset: int) -> ImageStatistics:
         figures = ImageStatistics(values["applied_offset"], values["image_hash"])
         return figures if figures.applied_offset >= end_offset else None
 
-    return wait_for(f"node {daemon.node_id} to apply what is below {end_offset}", read, STATISTICS_TIMEOUT_S)
+    return wait_for(
+        f"node {daemon.node_id} to apply the records below {end_offset}", read, STATISTICS_TIMEOUT_S
+    )
 
 
 def fold(partition_directory: Path, offsets: Collection[int]) -> FoldedLog:
-    """Fold the log up to the last of these offsets, each the end of a batch."""
+    """Apply the records of a log up to the last of `offsets`, and hash the image at each of them.
+
+    Each offset is the end offset of a batch.
+    """
     folded = FoldedLog()
     last = max(offsets)
     for path in sorted(partition_directory.glob("*.log")):
@@ -87,7 +96,7 @@ def _apply(folded: FoldedLog, record: object) -> None:
 def image_differences(
     reported: Mapping[int, ImageStatistics], folded: Mapping[int, FoldedLog], end_offset: int
 ) -> Iterator[str]:
-    """Nodes whose image differs from that of their own log, or from those of others at `end_offset`."""
+    """Yield differences between the images of the logs at `end_offset`, and between a node's image and its log."""
     hashes = {node: log.hashes.get(end_offset) for node, log in folded.items()}
     if len(set(hashes.values())) != 1 or None in hashes.values():
         yield f"the logs have different images below {end_offset}: hashes {hashes}"
@@ -96,12 +105,12 @@ def image_differences(
         if expected != image_hash:
             yield (
                 f"the image of node {node} below {applied_offset} has the hash {image_hash}, "
-                f"its log adds up to {expected}"
+                f"the image of its log has {expected}"
             )
 
 
 def unfulfilled_acknowledgements(history: FleetHistory, folded: FoldedLog) -> Iterator[str]:
-    """Acknowledgements to brokers and their administrator that are not in the log."""
+    """Yield acknowledgements to brokers and their administrator that are not in the log."""
     for isr in history.isrs:
         if isr not in folded.isrs:
             yield f"{isr} was acknowledged and is not in the log"

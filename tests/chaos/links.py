@@ -1,13 +1,13 @@
 """The network between nodes and clients: TCP proxies on loopback with faults per direction.
 
 Each node has one proxy, whose address is in `quorum.voters` and `advertised.listeners`, so that nodes and clients
-connect only through proxies. The proxy reads the client id in the first request (`quorumd-<id>` for nodes), and so
+connect only through proxies. The proxy reads the client id in the first request (`quorumd-<id>` for nodes), so that
 every link has two separate `Direction`s:
 
-    directions of 1 -> 2    requests of node 1 to node 2, and responses of node 1 to requests of node 2
+    direction 1 -> 2    requests of node 1 to node 2, and responses of node 1 to requests of node 2
 
 A direction is open, slow (data is delayed), stalled (data is held until the link heals), deaf (data is dropped;
-affected connections are reset when the link heals, since a stream cannot lose bytes), or cut (existing and new
+connections that lost data are reset when the link heals, since a stream cannot lose bytes), or cut (existing and new
 connections are reset at once).
 """
 
@@ -25,13 +25,13 @@ import uvloop
 
 PIECE_BYTES = 65_536
 FRONT = struct.Struct(">ihhih")
-"""Start of a request frame: size, API key, version, correlation id, length of the client id that follows."""
+"""The start of a request frame: size, API key, version, correlation id, and length of the client id that follows."""
 PATIENCE_S = 60.0
-"""Timeout of the first request on a new connection."""
+"""Timeout of the first request on a new connection, and of changes of the links."""
 
 
 class State(Enum):
-    """State of one direction."""
+    """The state of a direction."""
 
     OPEN = "open"
     SLOW = "slow"
@@ -41,14 +41,14 @@ class State(Enum):
 
 
 class Way(NamedTuple):
-    """Data goes from `source` to `target`; parties are node ids as text, and client ids."""
+    """The direction from `source` to `target`; parties are node ids as text, and client ids."""
 
     source: str
     target: str
 
 
 class Direction:
-    """The state of one way and the connections that use it. Used only in the proxies' thread."""
+    """The state of a way, and the pipes that use it. It is used only in the thread of the proxies."""
 
     def __init__(self) -> None:
         self.state = State.OPEN
@@ -58,7 +58,7 @@ class Direction:
         self.pipes: set[Pipe] = set()
 
     def become(self, state: State, delay_s: float = 0.0) -> None:
-        """Change the state and apply it to existing connections."""
+        """Change the state, and reset the connections that the change breaks."""
         if self.state is State.DEAF and state is not State.DEAF:
             for pipe in tuple(self.pipes):
                 if pipe.has_lost:
@@ -90,7 +90,7 @@ class Pipe:
         self.reset = reset
 
     async def run(self, first: bytes = b"") -> None:
-        """Copy until one end closes; `first` was read already."""
+        """Copy until one end closes; `first` has already been read."""
         try:
             if first:
                 await self._pass_on(first)
@@ -117,7 +117,7 @@ class Pipe:
 
 
 class Links:
-    """All proxies, in a separate thread. Methods may be called from any other thread."""
+    """All proxies, which run in a separate thread. Methods may be called from any other thread."""
 
     def __init__(self) -> None:
         self._loop = uvloop.new_event_loop()
@@ -128,7 +128,7 @@ class Links:
         self._thread.start()
 
     def open_front(self, node: str, port: int, behind: int) -> None:
-        """Listen on `port` for the node that listens on `behind`."""
+        """Open the proxy of a node: listen on `port`, and connect to the node's port `behind`."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await self._connected(node, behind, reader, writer)
@@ -166,7 +166,7 @@ class Links:
         self._run(change())
 
     def parties(self) -> set[str]:
-        """All parties of connections so far."""
+        """Return all parties that have connected so far, or whose links have had faults."""
         return {party for way in tuple(self._directions) for party in way}
 
     def stop(self) -> None:
@@ -224,7 +224,7 @@ class Links:
 
 
 async def _who(reader: asyncio.StreamReader) -> tuple[str, bytes]:
-    """Read the client id from the first request; returns it with the bytes read."""
+    """Read the client id from the first request, and return it with the bytes read."""
     front = await reader.readexactly(FRONT.size)
     *_, length = FRONT.unpack(front)
     name = await reader.readexactly(max(length, 0))

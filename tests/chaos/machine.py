@@ -1,8 +1,8 @@
-"""Measures how long the disk and the scheduler of the machine stall, so that timeouts can exclude that time.
+"""Measure how long the disk and the scheduler of the machine stall, so that timeouts can exclude this time.
 
-No election completes while flushes take longer than an election timeout. Timeouts therefore count only time in which
-the machine worked, and the report has the time lost: stalls, gaps between two stalls that are too short for an
-election, and on a slow machine the excess time of samples.
+No election completes while flushes take longer than an election timeout. Timeouts therefore exclude lost time, and
+the report states it: stalls, gaps between two stalls that are too short for an election, and the delay of samples
+that are slow but not stalls.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ INTERVAL_S = 0.1
 USUAL_S = 0.15
 """Maximum normal duration of a sample: the interval and two flushes."""
 STALL_S = 0.25
-"""Half of an election timeout; a longer sample is a stall."""
+"""A longer sample is a stall: half of an election timeout."""
 CALM_S = 2.0
-"""Four election timeouts. A shorter gap between two stalls is lost too, since no election may complete in it."""
+"""A shorter gap between two stalls is lost too, since an election may not complete in it: four election timeouts."""
 LONGEST_PATIENCE = 10
 """Maximum factor by which a timeout is extended."""
 
 
 @dataclass(slots=True)
-class Look:
-    """Times of time.monotonic()."""
+class Sample:
+    """A sample; times are values of time.monotonic()."""
 
     began: float
     ended: float
@@ -39,13 +39,13 @@ class Look:
 
 
 class MachineWatch:
-    """Takes samples in a thread: sleeps briefly, and flushes a file like a node that saves its vote."""
+    """Takes samples in a thread: it sleeps briefly, and replaces and flushes a file like a node that saves a vote."""
 
     def __init__(self, directory: Path) -> None:
-        self.late: list[Look] = []
-        """Samples that took longer than normal, in the order of time."""
+        self.late: list[Sample] = []
+        """Samples that took longer than USUAL_S, in chronological order."""
         self._path = directory / "flushed"
-        self._began = self._look_began = time.monotonic()
+        self._began = self._sample_began = time.monotonic()
         self._stop = Event()
         self._thread = Thread(target=self._watch, name="machine", daemon=True)
         self._thread.start()
@@ -56,32 +56,32 @@ class MachineWatch:
         self._thread.join()
 
     def lost_s(self, since: float, now: float) -> float:
-        """Time lost in an interval, including a sample in progress."""
-        first = bisect_left(self.late, since - CALM_S, key=lambda look: look.ended)
+        """Return the time lost in an interval, including a sample in progress."""
+        first = bisect_left(self.late, since - CALM_S, key=lambda sample: sample.ended)
         late = [
             *self.late[first:],
-            *([Look(self._look_began, now)] if now - self._look_began > USUAL_S else []),
+            *([Sample(self._sample_began, now)] if now - self._sample_began > USUAL_S else []),
         ]
         lost, since_stall, stalled_until = 0.0, 0.0, -inf
-        for look in late:
-            if look.began >= now:
+        for sample in late:
+            if sample.began >= now:
                 break
-            if look.length_s > STALL_S:
-                began = look.began
+            if sample.length_s > STALL_S:
+                began = sample.began
                 if began - stalled_until < CALM_S:
                     began = stalled_until
                     lost -= since_stall
-                lost += max(0.0, min(look.ended, now) - max(began, since))
-                since_stall, stalled_until = 0.0, look.ended
+                lost += max(0.0, min(sample.ended, now) - max(began, since))
+                since_stall, stalled_until = 0.0, sample.ended
             else:
-                overdue = max(0.0, min(look.ended, now) - max(look.began + USUAL_S, since))
+                overdue = max(0.0, min(sample.ended, now) - max(sample.began + USUAL_S, since))
                 lost += overdue
                 since_stall += overdue
         return lost
 
     def summary(self) -> str:
-        """A summary for the report."""
-        stalls = [look.length_s for look in self.late if look.length_s > STALL_S]
+        """Return a summary for the report, whose subject is the machine."""
+        stalls = [sample.length_s for sample in self.late if sample.length_s > STALL_S]
         now = time.monotonic()
         share = f"{self.lost_s(self._began, now):.0f} of {now - self._began:.0f} s were lost to its slowness"
         if not stalls:
@@ -93,13 +93,13 @@ class MachineWatch:
 
     def _watch(self) -> None:
         while not self._stop.is_set():
-            self._look_began = time.monotonic()
-            self._look()
-            look = Look(self._look_began, time.monotonic())
-            if look.length_s > USUAL_S:
-                self.late.append(look)
+            self._sample_began = time.monotonic()
+            self._take_sample()
+            sample = Sample(self._sample_began, time.monotonic())
+            if sample.length_s > USUAL_S:
+                self.late.append(sample)
 
-    def _look(self) -> None:
+    def _take_sample(self) -> None:
         time.sleep(INTERVAL_S)
         temporary = self._path.with_suffix(".tmp")
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT, 0o644)
@@ -117,7 +117,7 @@ class MachineWatch:
 
 
 class Patience:
-    """A timeout that excludes lost time of the machine."""
+    """A timeout that excludes time lost by the machine, up to LONGEST_PATIENCE times its length."""
 
     def __init__(self, seconds: float, machine: MachineWatch) -> None:
         self._seconds = seconds

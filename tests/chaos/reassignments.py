@@ -1,6 +1,6 @@
-"""Repeated reassignments: in every round other nodes become the voters, while processes are killed and clients write.
+"""`make chaos-reassign`: in every round other nodes become the voters while processes are killed and clients write.
 
-`make chaos-reassign`. A round ends when exactly the target nodes are voters and all nodes have caught up.
+A round ends when exactly the target nodes are voters and all nodes have caught up.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tests.chaos.rounds import Chaos, Round
 from tests.chaos.voters import Reassignment, draw_voters
 
 KILLS = {0: 1, 1: 4, 2: 3, 3: 2}
-"""Numbers of killed processes per round, with weights."""
+"""Weights of the numbers of killed processes per round."""
 BEFORE_S = 0.3
-"""Processes are killed from this time before the request for other voters ..."""
+"""The earliest time of a kill, before the request for other voters."""
 AFTER_S = 0.6
-"""... to this time after it, or until the voters have changed."""
+"""The latest time of a kill, after the request; the kills end early when the voters have changed."""
 DOWN_S = (0.1, 1.5)
 MOST_DOWN = 2
 LATE_S = 20.0
@@ -49,7 +49,7 @@ class Reassignments(Chaos):
         if killer.killed:
             begun.kinds.append(Kill.kind)
             begun.what.append(f"node {joined(killer.killed)}")
-        # A deposed leader may have confirmed it to the operator: the current leader must confirm it too.
+        # A deposed leader may have confirmed the change to the operator: the current leader must confirm it too.
         self._see_it_work(begun, lambda: set(cluster.leader_quorum().voters) == set(target))
         return begun
 
@@ -78,7 +78,7 @@ class Reassignments(Chaos):
 
 
 class Killer:
-    """Kills some processes at random times and restarts them shortly after. `advance` is called often."""
+    """Kills some processes at random times and restarts them shortly afterwards; `advance` is called often."""
 
     def __init__(self, cluster: ChaosCluster, random: Random) -> None:
         self._cluster = cluster
@@ -88,10 +88,10 @@ class Killer:
         self._kills_ms = sorted(began_ms + random.uniform(0, BEFORE_S + AFTER_S) * 1000 for _ in range(count))
         self._starts_ms: dict[ChaosDaemon, float] = {}
         self.killed: list[int] = []
-        """Ids of killed nodes, in the order of time."""
+        """Ids of killed nodes, in chronological order."""
 
     def advance(self) -> None:
-        """Do the kills and restarts that are due."""
+        """Kill and restart the processes that are due."""
         now = now_ms()
         for daemon in [daemon for daemon, due in self._starts_ms.items() if due <= now]:
             self._start(daemon)
@@ -100,13 +100,13 @@ class Killer:
             self._kill()
 
     def heal(self) -> None:
-        """Kill no more processes and restart all."""
+        """Kill no more processes, and restart all that are down."""
         self._kills_ms.clear()
         for daemon in list(self._starts_ms):
             self._start(daemon)
 
     def _kill(self) -> None:
-        """A running node, with increased probability the leader."""
+        """Kill a running node, with increased probability the leader."""
         running = [daemon for daemon in self._cluster if daemon not in self._starts_ms]
         if self._random.random() < LEADER_SHARE:
             running = [

@@ -1,4 +1,4 @@
-"""Writes the report of a run: report.md, timeline.svg, rounds.json."""
+"""Write the report of a run: report.md, timeline.svg and rounds.json."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The data of a run for its report."""
+    """The results of a run, which its report shows."""
 
     rounds: list[Round]
     histories: Histories
@@ -44,9 +44,9 @@ class Run:
     seed: int
     disk_kind: str
     machine: str
-    """Summary of the machine's stalls."""
+    """A summary of the machine's stalls."""
     audit: str = ""
-    """The result of `quorumd pipeline audit` on the logs."""
+    """The output of the audit of the logs."""
 
 
 def write_report(run: Run, directory: Path) -> None:
@@ -68,7 +68,7 @@ def report(run: Run) -> str:
         f"{len(run.rounds)} rounds in {run.seconds / 60:.1f} minutes on {run.nodes} nodes: **{judged}**. "
         f"Seed {run.seed}; the disk that fills is {run.disk_kind}.",
         "",
-        f"The machine itself {run.machine}; timeouts exclude that, unavailability includes it.",
+        f"The machine itself {run.machine}; timeouts exclude lost time, unavailability includes it.",
         "",
         *(f"- {anomaly}" for anomaly in anomalies[:SHOWN_ANOMALIES]),
         *([""] if anomalies else []),
@@ -86,8 +86,9 @@ def report(run: Run) -> str:
         "",
         *_operations(run.histories),
         "",
-        "A write or append of unknown outcome is ambiguous: it may have happened, or happen later or never; the "
-        f"checker allows each. There were {ambiguous_writes(run.histories):,}. Reads of unknown outcome are ignored.",
+        "A write or append of unknown outcome is ambiguous: it may take effect at any time, or never, and the "
+        f"checker allows each case. {ambiguous_writes(run.histories):,} were ambiguous. Reads of unknown outcome are "
+        "ignored.",
         "",
         *_brokers(run),
         *_checks(run),
@@ -136,7 +137,7 @@ def _voter_changes(rounds: Sequence[Round]) -> list[str]:
         "",
         *rows,
         "",
-        "A reassignment lasts from its first request until the quorum has exactly these voters and no change "
+        "A reassignment lasts from its first request until the quorum has exactly the target voters and no change "
         "in progress.",
         "",
         *(["Retries of the operator:", "", *again, ""] if again else []),
@@ -150,7 +151,7 @@ def _spread(times_ms: list[float]) -> str:
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """The value that `percent` of all do not exceed (nearest rank)."""
+    """Return the smallest value that `percent` of the values do not exceed (nearest rank)."""
     rank = -(-len(values) * percent // 100)
     return sorted(values)[max(0, int(rank) - 1)]
 
@@ -193,7 +194,7 @@ def _brokers(run: Run) -> list[str]:
 
 
 def ambiguous_writes(histories: Histories) -> int:
-    """Number of writes and appends with an unknown outcome."""
+    """Count the writes and appends with an unknown outcome."""
     return sum(entry.is_write and entry.outcome not in ("ok", "not sent") for entry in histories.entries)
 
 
@@ -206,15 +207,15 @@ def _checks(run: Run) -> list[str]:
         "## Checked at the end",
         "",
         f"- {operations:,} operations on {verdict.keys:,} registers and lists are linearizable, including a "
-        "last read of every key through any node.",
+        "last read of every key.",
         f"- The logs of all nodes are equal byte by byte below the high watermark {verdict.high_watermark:,}: "
         f"{verdict.log_bytes:,} bytes in {verdict.segments:,} segments.",
-        "- Every acknowledged write of a register is in the log, none twice.",
-        "- The images of every node and of its log have the same hash.",
+        "- Every acknowledged write of a register is in the log, and no value is there twice.",
+        "- The image of every node has the same hash as the image of its log.",
         f"- Every ISR acknowledged to a broker ({len(verdict.fleet.isrs):,}), and every topic created or deleted, "
         "is in the log.",
-        f"- {verdict.epochs:,} epochs had a leader, none had two.",
-        "- No node ended by itself but for a failed flush, and none printed a traceback.",
-        *(["", "Where an anomaly is listed above, that line does not hold."] if verdict.anomalies else []),
+        f"- {verdict.epochs:,} epochs had a leader, and no epoch had two.",
+        "- No node ended by itself except after a failed flush, and none printed a traceback.",
+        *(["", "A line that an anomaly above contradicts does not hold."] if verdict.anomalies else []),
         "",
     ]

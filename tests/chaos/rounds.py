@@ -1,4 +1,4 @@
-"""The rounds: inject faults under load, heal them, require progress, and measure unavailability."""
+"""The rounds of a run: inject faults under load, heal them, require progress, and measure unavailability."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.support.processes.requests import Quorum
 
 CLIENT_PROCESSES = 3
 START_S = 60.0
-"""Timeout for a process to serve, also when several start on a busy machine."""
+"""Timeout for all nodes to serve after healing, also when several start on a busy machine."""
 PROGRESS_S = 15.0
-"""Time after healing within which a write must be acknowledged, once all nodes serve."""
+"""Time after all nodes serve within which a new write must be acknowledged."""
 SETTLED_S = 60.0
-"""Time after that write within which the voters must be the target voters."""
+"""Time after this write within which the voters must be the target voters."""
 LEVEL_S = 30.0
-"""Time after healing within which every node must have all records committed by then."""
+"""Time after the voters are reached within which every node must have all records committed by then."""
 FELT_S = 8.0
-"""Timeout of a fault with a delayed effect."""
+"""Timeout for the effect of a fault."""
 
 
 @dataclass(slots=True)
 class Round:
-    """The record of one round. Times are milliseconds since the start of the first."""
+    """The record of a round. Moments are milliseconds since the start of the run's rounds."""
 
     number: int
     kinds: list[str]
@@ -43,21 +43,22 @@ class Round:
     healed_ms: float = 0.0
     ended_ms: float = 0.0
     progress_ms: float = 0.0
-    """Time from healing, with all nodes serving, to the acknowledgement of a write sent afterwards."""
+    """Time from the moment when all nodes serve to the acknowledgement of a write sent afterwards."""
     unavailable_ms: float = 0.0
     """The longest time without an acknowledged write in this round."""
     not_felt: list[str] = field(default_factory=list)
+    """Kinds of faults without an effect."""
     reassigned_ms: float | None = None
-    """Time from the request for other voters to its completion, if there was one."""
+    """Duration of the reassignment of voters; None if the round has none."""
     kills: int = 0
-    """Processes that were killed while the voters changed."""
+    """Number of processes that were killed while the voters changed."""
     retries: list[str] = field(default_factory=list)
     """Failed attempts of the operator to change the voters."""
 
 
 @contextmanager
 def client_processes(directory: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[Histories]:
-    """Running client processes, which are stopped at the end."""
+    """Start client processes; at the end stop them and read the rest of their histories."""
     files = [directory / f"history-{number}.jsonl" for number in range(1, CLIENT_PROCESSES + 1)]
     nodes = [f"{host}:{port}" for host, port in addresses]
     children = []
@@ -79,7 +80,7 @@ def client_processes(directory: Path, addresses: list[tuple[str, int]], seed: in
 
 
 class Chaos(ABC):
-    """Rounds on one cluster; subclasses define their content."""
+    """Runs rounds on a cluster; subclasses define a round."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class Chaos(ABC):
 
     @abstractmethod
     def _round(self, number: int) -> Round:
-        """Run one round, which is in `rounds` from its start. Raises Anomaly."""
+        """Run one round and add it to `rounds` at its start. Raises Anomaly."""
 
     def _see_it_work(self, begun: Round, is_settled: Callable[[], bool]) -> None:
         """End a round: require progress after all faults are healed."""
@@ -133,7 +134,7 @@ class Chaos(ABC):
         self._histories.poll()
 
     def _wait_for_write(self, since_ms: float) -> float:
-        """Wait for the acknowledgement of a write called after `since_ms`; returns the time."""
+        """Wait for the acknowledgement of a write called after `since_ms`, and return the time since then."""
         patience = Patience(PROGRESS_S, self._machine)
         while True:
             acknowledged_ms = self._histories.first_write_begun_after(since_ms)
@@ -155,7 +156,7 @@ class Chaos(ABC):
             self._pause(0.02)
 
     def _wait_until_settled(self, is_settled: Callable[[], bool]) -> None:
-        """Wait until the voters are the target voters."""
+        """Wait until all faults are settled, in particular until the voters are the target voters."""
         patience = Patience(SETTLED_S, self._machine)
         while not is_settled():
             if patience.is_over:
@@ -166,7 +167,7 @@ class Chaos(ABC):
             self._pause(0.02)
 
     def _wait_until_all_follow(self) -> None:
-        """Wait until every node has all records committed at the time of the call."""
+        """Wait until every node has all records that were committed at the time of the call."""
         committed: int | None = None
         patience = Patience(LEVEL_S, self._machine)
         while True:
@@ -181,7 +182,7 @@ class Chaos(ABC):
             self._pause(0.02)
 
     def _quorum(self) -> Quorum | None:
-        """The quorum as the leader describes it, None without a leader."""
+        """Return the quorum as the leader describes it; None without a leader."""
         try:
             seen = self._cluster.leader(seconds=1).describe_quorum()
         except AssertionError:

@@ -1,4 +1,4 @@
-"""One run: a cluster, its clients and brokers, rounds, and the verdict."""
+"""A run of chaos: a cluster, its clients and brokers, the rounds and the verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.chaos.rounds import Chaos, Faults, client_processes
 from tests.chaos.verdict import Verdict, judge, judge_fleet
 
 FIRST_VOTERS = 3
-"""Initial number of voters in a run of reassignments."""
+"""The initial number of voters in a run of reassignments."""
 
 
 def run_chaos(
@@ -32,9 +32,10 @@ def run_chaos(
     show: Callable[[str], None],
     audit: Callable[[Mapping[int, Path]], Audit] = audit_in_process,
 ) -> Run:
-    """Run in a new directory; without `kinds` of faults, reassign voters. `audit` checks the data of each node by id.
+    """Run chaos in a directory, and return its results; anomalies are in the verdict and raise no exception.
 
-    Anomalies are in the verdict and raise no exception.
+    `kinds` are the faults to inject; None reassigns the voters instead. `audit` checks the data directories of the
+    nodes, by node id.
     """
     chaos: Chaos | None = None
     histories = Histories([])

@@ -10,16 +10,16 @@ from pathlib import Path
 from tests.support.processes import full_disk
 
 ROOM_BYTES = 512 * 1024 * 1024
-"""Size of the tmpfs; it uses memory only for its content."""
+"""The size of the tmpfs, which uses memory only for its content."""
 LAST_BYTES = 96 * 1024
-"""Space left when the disk is shrunk, which the node fills by itself."""
+"""The space that is left when the disk is shrunk; the node fills it by itself."""
 
 
 class SmallDisk:
-    """A tmpfs mounted at `directory`, which is shrunk to its content and grown again.
+    """A tmpfs mounted at `directory`, which can be shrunk to its content and grown again.
 
-    Where mounting is not allowed (not root, a container), the shim of `tests/support/processes/full_disk` takes its
-    place, in the node's own process. `kind` names the one in use.
+    Where mounting is not allowed, the shim of `tests/support/processes/full_disk` simulates a full disk inside the
+    node's process instead. `kind` names the implementation in use.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -33,7 +33,7 @@ class SmallDisk:
         self.kind = "a tmpfs" if refusal is None else f"a shim, as no tmpfs could be mounted ({refusal})"
 
     def environment(self) -> dict[str, str]:
-        """Environment for the node's process."""
+        """Return environment variables for the node's process."""
         if self.is_mounted:
             return {}
         shim = str(Path(next(iter(full_disk.__path__))))
@@ -47,7 +47,7 @@ class SmallDisk:
         for _ in range(100):
             status = os.statvfs(self._directory)
             used = (status.f_blocks - status.f_bfree) * status.f_frsize
-            # The node writes meanwhile, and a size below the content is rejected.
+            # The node may write in between, and a size below the content is rejected.
             if self._resize(used + LAST_BYTES) is None:
                 return
         raise OSError(f"{self._directory} could not be shrunk")
@@ -60,7 +60,7 @@ class SmallDisk:
             raise OSError(f"{self._directory} could not be grown: {refusal}")
 
     def close(self) -> None:
-        """Unmount, and keep the content in an ordinary directory to investigate anomalies."""
+        """Unmount the tmpfs, and keep its content in an ordinary directory, to investigate anomalies."""
         if self.is_mounted:
             kept = self._directory.with_name("kept")
             shutil.copytree(self._directory, kept)
@@ -74,7 +74,7 @@ class SmallDisk:
 
 
 def _run(*command: str) -> str | None:
-    """The error of a command, None if it succeeded."""
+    """Run a command and return its error; None if it succeeded."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The fleet behaves like brokers, also with a real node, and its acknowledgements are compared with the log."""
+"""The fleet behaves like brokers, also with a real node, and acknowledgements to it are compared with the log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LATER = COPIES_S[1] + 0.1
 
 
 def image_of(isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2, 3)) -> ClusterImage:
-    """Three brokers and a partition led by broker 1."""
+    """Return an image of three brokers and one partition, led by the first broker of its ISR."""
     image = ClusterImage()
     for record in records(Partition(replicas, isr, isr[0], 3, 7)):
         image.apply(record, [])
@@ -149,7 +149,7 @@ def write_history(path: Path) -> FleetHistory:
 
 
 def write_log(directory: Path, *made: Message) -> int:
-    """Write one batch per record; returns the end offset."""
+    """Write one batch per record, and return the end offset."""
     values = [encode_record(record, record_version(record, METADATA_VERSION)) for record in made]
     encoded = [encode_batch(offset, 1, 0, [value]) for offset, value in enumerate(values)]
     (directory / f"{0:020}.log").write_bytes(b"".join(encoded))
@@ -197,7 +197,7 @@ class TestJudgement:
 
 
 def heartbeats(fleet: FleetProcess) -> int:
-    """Number of acknowledged requests so far."""
+    """Return the number of acknowledged heartbeats so far."""
     return fleet.so_far().outcomes["BrokerHeartbeat", OK]
 
 
@@ -212,7 +212,7 @@ def test_fleet_works_with_a_real_node_across_its_death(tmp_path: Path) -> None:
             cluster[1].kill()
             cluster[1].start()
             before = heartbeats(fleet)
-            wait_for("the fleet to go on", lambda: heartbeats(fleet) > before + 10)
+            wait_for("the fleet to continue", lambda: heartbeats(fleet) > before + 10)
             fleet.rest(Patience(300, machine))
             figures = reported_statistics(cluster[1], cluster.wait_until_level())
         finally:

@@ -1,4 +1,4 @@
-"""Histories of clients are read completely, and contradictions are found in them."""
+"""Histories of clients are read completely, and the contradictions in them are found."""
 
 from __future__ import annotations
 

@@ -71,14 +71,14 @@ def links(echo: Echo, front: int) -> Iterator[Links]:
 
 @contextmanager
 def connected(port: int, who: bytes = b"quorumd-1") -> Iterator[socket.socket]:
-    """A connection of node 1 with its client id sent."""
+    """Open a connection and send a client id, by default of node 1."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         connection.sendall(introduced(who))
         yield connection
 
 
 def introduced(who: bytes = b"quorumd-1") -> bytes:
-    """The start of a first request, with the client id."""
+    """Return the start of a first request, with the client id."""
     return FRONT.pack(10 + len(who), 18, 0, 1, len(who)) + who
 
 
@@ -107,7 +107,7 @@ def nothing_comes(connection: socket.socket) -> bool:
 
 @contextmanager
 def talking(port: int) -> Iterator[socket.socket]:
-    """A connection with one completed echo."""
+    """Open a connection and complete one echo."""
     with connected(port) as connection:
         receive(connection, len(introduced()))
         assert exchange(connection, b"hello") == b"hello"
@@ -226,7 +226,7 @@ def test_connection_is_closed_without_a_node_behind_the_proxy(links: Links) -> N
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether the connection was closed or reset without data."""
+    """Return True if the connection is closed or reset without data."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:

@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import machine
-from tests.chaos.machine import Look, MachineWatch, Patience
+from tests.chaos.machine import MachineWatch, Patience, Sample
 
 
 @pytest.fixture
 def watch(tmp_path: Path) -> MachineWatch:
-    """A watch without samples of its own; the test sets the late ones."""
+    """A stopped watch without samples; the test sets the late samples."""
     watch = MachineWatch(tmp_path)
     watch.stop()
     watch.late.clear()
     watch._began = 0
-    watch._look_began = float("inf")
+    watch._sample_began = float("inf")
     return watch
 
 
 def test_stalls_within_the_interval_are_lost(watch: MachineWatch, monkeypatch: pytest.MonkeyPatch) -> None:
-    watch.late += [Look(0, 2), Look(5, 6), Look(9, 20)]
+    watch.late += [Sample(0, 2), Sample(5, 6), Sample(9, 20)]
     assert watch.lost_s(1, 10) == 1 + 1 + 1
     assert watch.lost_s(2, 5) == 0
-    watch._look_began = 30
+    watch._sample_began = 30
     assert watch.lost_s(25, 33) == 3
-    watch._look_began = float("inf")
+    watch._sample_began = float("inf")
     monkeypatch.setattr(machine.time, "monotonic", lambda: 40.0)
     assert watch.summary() == (
         "stood still 3 times for more than 0.25 s, 14 s in all, 11.0 s at the longest; "
@@ -37,16 +37,16 @@ def test_stalls_within_the_interval_are_lost(watch: MachineWatch, monkeypatch: p
 
 
 def test_short_gaps_between_stalls_are_lost_too(watch: MachineWatch) -> None:
-    watch.late += [Look(10, 11), Look(12.5, 13), Look(15.5, 16)]
+    watch.late += [Sample(10, 11), Sample(12.5, 13), Sample(15.5, 16)]
     assert watch.lost_s(0, 20) == 3 + 0.5, "a gap of 1.5 s is too short for an election, 2.5 s are enough"
     assert watch.lost_s(11.5, 20) == 1.5 + 0.5
     assert watch.lost_s(0, 12) == 1
 
 
 def test_delay_of_a_late_sample_is_lost(watch: MachineWatch) -> None:
-    watch.late += [Look(10, 10.25), Look(20, 20.2)]
+    watch.late += [Sample(10, 10.25), Sample(20, 20.2)]
     assert watch.lost_s(0, 30) == pytest.approx(0.1 + 0.05)
-    watch.late += [Look(29, 30), Look(30.2, 30.4), Look(30.5, 31.5)]
+    watch.late += [Sample(29, 30), Sample(30.2, 30.4), Sample(30.5, 31.5)]
     assert watch.lost_s(25, 32) == pytest.approx(2.5), "a delay between two stalls is not lost twice"
 
 
@@ -60,9 +60,9 @@ def test_patience_is_extended_by_stalls_up_to_a_limit(
     assert not patience.is_over
     now = 116.0
     assert patience.is_over
-    watch.late.append(Look(101, 106))
+    watch.late.append(Sample(101, 106))
     assert not patience.is_over
-    watch.late.append(Look(106, 1000))
+    watch.late.append(Sample(106, 1000))
     now = 240.0
     assert not patience.is_over
     now = 251.0

@@ -1,4 +1,4 @@
-"""The voters of real processes change while processes are killed: a short `make chaos-reassign`, and its parts."""
+"""A short `make chaos-reassign`, in which voters change while processes are killed, and tests of its parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOUNDS = (
 
 
 def test_five_reassignments_while_nodes_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timeouts are raised: `make chaos-reassign` measures them on an idle machine."""
+    """Timeouts are raised, since this machine may be busy; `make chaos-reassign` applies the usual timeouts."""
     for bound in BOUNDS:
         monkeypatch.setattr(f"tests.chaos.{bound}", PATIENCE_S)
     seed = secrets.randbelow(1_000_000)
@@ -48,7 +48,7 @@ def test_drawn_voters_differ_from_the_current_ones() -> None:
 
 
 class Node:
-    """A process without output."""
+    """A fake node, which only runs or does not run."""
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id

@@ -1,4 +1,4 @@
-"""The report describes a run, also with anomalies; the picture is well-formed and shows every round."""
+"""The report describes a run, also with anomalies; the timeline is well-formed and shows every round."""
 
 from __future__ import annotations
 

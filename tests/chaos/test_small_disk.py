@@ -27,7 +27,7 @@ def disk(
 
 
 def grown(disk: SmallDisk, file: Path, size: int) -> bool:
-    """Whether a process with the node's environment can create a file of this size."""
+    """Return True if a process with the node's environment can create a file of this size."""
     script = f"import os, sys; os.pwrite(os.open({str(file)!r}, os.O_RDWR | os.O_CREAT), bytes({size}), 0)"
     environment = {**os.environ, **disk.environment()}
     command = [sys.executable, "-c", script]

@@ -1,4 +1,4 @@
-"""Draws a run as SVG: writes over time, and below them every round in the row of its fault."""
+"""Draw a run as SVG: acknowledged writes over time, and below them every round in the rows of its faults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAMILIES = (
     ("#3d8b5f", ("full disk", "failed flush")),
     ("#b8860b", ("voter change",)),
 )
-"""Colours with their kinds of faults: network, process, clock, disk, voters."""
+"""Colours and their kinds of faults: of the network, processes, clocks, disks and voters."""
 
 WIDTH, LABELS, GAP, SPREAD, MARGIN = 1200, 128, 40, 250, 24
 TIME_WIDTH = WIDTH - LABELS - GAP - SPREAD - MARGIN
@@ -27,7 +27,7 @@ GRID, TEXT, FAINT = "#d9dde3", "#24292f", "#6b7280"
 
 
 def timeline_svg(rounds: Sequence[Round], acknowledged_s: Sequence[float]) -> str:
-    """Render the picture. `acknowledged_s`: times of acknowledged writes, in seconds since the first round."""
+    """Render the SVG. `acknowledged_s` has the times of acknowledged writes, in seconds since the first round."""
     end_s = max([1.0, *(each.ended_ms / 1000 for each in rounds)])
     rows = sum(len(kinds) for _, kinds in FAMILIES)
     height = ROWS_TOP + rows * ROW + 56
@@ -39,7 +39,7 @@ def timeline_svg(rounds: Sequence[Round], acknowledged_s: Sequence[float]) -> st
         _text(
             LABELS,
             46,
-            "acknowledged writes a second; below, each bar is a fault from injection to healing",
+            "acknowledged writes per second; below, each bar is a fault from injection to healing",
             FAINT,
         ),
         _text(_spread_x(SHORTEST_S), TOP + RATE_HEIGHT - 22, "longest time without an", FAINT),
@@ -79,7 +79,7 @@ def _row(kind: str, colour: str, y: int, rounds: Sequence[Round], end_s: float) 
 
 
 def _rate(acknowledged_s: Sequence[float], end_s: float) -> Iterator[str]:
-    """Writes per second, in as many bins as are visible."""
+    """Draw the writes per second, in at most MOST_POINTS bins."""
     bin_s = max(1.0, ceil(end_s / MOST_POINTS))
     counts = [0.0] * (int(end_s / bin_s) + 1)
     for moment in acknowledged_s:

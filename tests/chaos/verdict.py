@@ -1,4 +1,4 @@
-"""The end of a run: checks the histories of clients and brokers, and compares the logs."""
+"""The checks at the end of a run: of the histories of clients and brokers, and of the nodes' logs and images."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEADS = re.compile(r"quorumd\.node: leader in epoch (\d+)")
 
 @dataclass(slots=True)
 class Verdict:
-    """The results of the checks; a run without anomalies is correct."""
+    """The results of the checks; a run is correct if it has no anomalies."""
 
     anomalies: list[str]
     keys: int = 0
@@ -40,14 +40,14 @@ class Verdict:
     log_bytes: int = 0
     segments: int = 0
     epochs: int = 0
-    """Number of epochs with a leader."""
+    """The number of epochs with a leader."""
     folded: FoldedLog | None = None
-    """The folded log of the first node."""
+    """The content of the log of the first node."""
     fleet: FleetHistory = field(default_factory=FleetHistory)
 
 
 def judge(cluster: ChaosCluster, histories: Histories) -> Verdict:
-    """Run all checks after the clients have ended and all faults are healed. Shuts the cluster down."""
+    """Run all checks after the clients have ended and all faults are healed; this shuts the cluster down."""
     verdict = Verdict([])
     verdict.high_watermark = cluster.wait_until_level(LEVEL_S)
     keys = histories.keys()
@@ -69,7 +69,7 @@ def judge(cluster: ChaosCluster, histories: Histories) -> Verdict:
 
 
 async def _last_reads(cluster: ChaosCluster, keys: list[str]) -> list[Entry]:
-    """Read every key once more: old acknowledged writes must still be there."""
+    """Read every key once more, since old acknowledged writes must still have their effect."""
     reader = Client(LAST_READER, "client-last", cluster.front_addresses, Random(0))
     entries = []
     for key in keys:
@@ -85,7 +85,7 @@ async def _last_reads(cluster: ChaosCluster, keys: list[str]) -> list[Entry]:
 
 
 def _differences(cluster: ChaosCluster, verdict: Verdict) -> list[str]:
-    """Nodes whose log differs from that of node 1 below the high watermark of all."""
+    """Return the differences between the log of the first node and every other log below the high watermark."""
     first, *others = cluster
     expected = bytes_below(first.partition_directory, verdict.high_watermark)
     verdict.log_bytes = len(expected)
@@ -116,7 +116,7 @@ def _reaches(daemon: ChaosDaemon, end_offset: int) -> bool:
 
 
 def _images(cluster: ChaosCluster, reported: dict[int, ImageStatistics], verdict: Verdict) -> list[str]:
-    """Differences between the images of logs and nodes."""
+    """Return the differences between the images of nodes and of their logs."""
     offsets = {verdict.high_watermark, *(figures.applied_offset for figures in reported.values())}
     folded = {daemon.node_id: fold(daemon.partition_directory, offsets) for daemon in cluster}
     verdict.folded = folded[min(folded)]
@@ -124,14 +124,14 @@ def _images(cluster: ChaosCluster, reported: dict[int, ImageStatistics], verdict
 
 
 def judge_fleet(verdict: Verdict, history: FleetHistory) -> None:
-    """Check acknowledgements to brokers, after their process has ended and the cluster was checked."""
+    """Check the acknowledgements to brokers, after the process of the fleet has ended and `judge` was called."""
     verdict.fleet = history
     if verdict.folded is not None:
         verdict.anomalies += unfulfilled_acknowledgements(history, verdict.folded)
 
 
 def _lost_or_duplicated(cluster: ChaosCluster, histories: Histories, high_watermark: int) -> list[str]:
-    """Acknowledged writes of registers that are not in the log, and values appended twice."""
+    """Return the acknowledged writes of registers that are not in the log, and the values that are there twice."""
     first = next(iter(cluster))
     stored = Counter(
         (resource, (value or "").rstrip(PADDING))
@@ -139,9 +139,7 @@ def _lost_or_duplicated(cluster: ChaosCluster, histories: Histories, high_waterm
         if not resource.startswith(LIST_KEY)
     )
     found = [
-        f"{key}={value} stands {times} times in the log"
-        for (key, value), times in stored.items()
-        if times > 1
+        f"{key}={value} is in the log {times} times" for (key, value), times in stored.items() if times > 1
     ]
     found += [
         f"{entry.key}={entry.value} was acknowledged and is not in the log"
@@ -152,7 +150,7 @@ def _lost_or_duplicated(cluster: ChaosCluster, histories: Histories, high_waterm
 
 
 def _leaders(cluster: ChaosCluster, verdict: Verdict) -> list[str]:
-    """Epochs that two nodes led, according to their logs."""
+    """Return the epochs that two nodes led, according to their text logs."""
     claims = sorted(
         {(int(epoch), daemon.node_id) for daemon in cluster for epoch in LEADS.findall(daemon.log_text())}
     )

@@ -1,4 +1,4 @@
-"""Requests other voters like an operator, until the change is committed, and waits for its completion."""
+"""Changes of the voters, requested as an operator would, until they are complete."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from quorumd.protocol.messages.describe_quorum_response import PartitionData
 from tests.chaos.client import Address, now_ms
 
 SIZES = {1: 1, 2: 2, 3: 8, 4: 2, 5: 1}
-"""Numbers of voters, with weights."""
+"""Weights of the numbers of voters."""
 CALL_MS = 10_000.0
 ATTEMPT_MS = 2_000.0
 POLL_S = 0.05
 NO_TARGET_S = 5.0
-"""Longer than a deposed leader describes an outdated quorum before it resigns."""
+"""Time without the target after which the request is repeated; a deposed leader, which describes an outdated quorum,
+resigns earlier."""
 
 
 def draw_voters(random: Random, nodes: Sequence[int], voters: Sequence[int]) -> tuple[int, ...]:
-    """Draw voters other than the current ones, in order."""
+    """Draw voters that differ from the current voters, sorted."""
     sizes = {size: weight for size, weight in SIZES.items() if size <= len(nodes)}
     while True:
         (size,) = random.choices(list(sizes), list(sizes.values()))
@@ -33,9 +34,9 @@ def draw_voters(random: Random, nodes: Sequence[int], voters: Sequence[int]) -> 
 
 
 class Reassignment:
-    """Requests the voters `target`, in a thread, until these are the voters and no change is in progress.
+    """Requests the voters `target`, in a thread, until they are the voters and no change is in progress.
 
-    Requests with an unknown outcome are repeated: errors of the client are recorded and not failures.
+    After an error the request is repeated; errors are only recorded.
     """
 
     def __init__(self, addresses: Sequence[Address], target: Sequence[int]) -> None:
@@ -43,7 +44,7 @@ class Reassignment:
         self.requested_ms = now_ms()
         self.reached_ms: float | None = None
         self.errors: list[str] = []
-        """Errors of the client, in the order of time."""
+        """Errors of the client, in chronological order."""
         self.last_seen = "no leader"
         self._addresses = addresses
         self._loop = asyncio.new_event_loop()
@@ -57,12 +58,12 @@ class Reassignment:
 
     @property
     def took_ms(self) -> float:
-        """Time from the first request to completion."""
+        """The time from the first request to completion."""
         assert self.reached_ms is not None
         return self.reached_ms - self.requested_ms
 
     def stop(self) -> None:
-        """Stop; the change may still complete. Raises an exception of the thread."""
+        """End the thread, and raise its exception if it failed; the change may still complete."""
         if self._thread.is_alive():
             with suppress(RuntimeError):  # it has just ended
                 self._loop.call_soon_threadsafe(self._task.cancel)
@@ -88,7 +89,7 @@ class Reassignment:
                     await asyncio.sleep(POLL_S)
 
     async def _watch(self, admin: AdminClient) -> None:
-        """Wait until the target is reached, or has been absent for too long. Raises RequestFailed."""
+        """Wait until the target is reached, or was not described for NO_TARGET_S. Raises RequestFailed."""
         loop = asyncio.get_running_loop()
         wanted_at = loop.time()
         while loop.time() - wanted_at < NO_TARGET_S:
@@ -101,11 +102,11 @@ class Reassignment:
             if target == set(self.target):
                 wanted_at = loop.time()
             await asyncio.sleep(POLL_S)
-        self.errors.append(f"the committed target is gone; {self.last_seen}")
+        self.errors.append(f"the committed target has disappeared; {self.last_seen}")
 
 
 def voters_and_target(quorum: PartitionData) -> tuple[set[int], set[int] | None]:
-    """Ids of the voters and of the target voters, None if no change is in progress."""
+    """Return the ids of the voters, and of the target voters or None if no change is in progress."""
     target = quorum.target_voters
     voters = {voter.replica_id for voter in quorum.current_voters}
     return voters, None if target is None else {each.voter_id for each in target}

@@ -1,10 +1,11 @@
-"""A process of brokers without data and an administrator, the clients of a partition controller.
+"""A process with brokers without data and an administrator: the clients of the controller.
 
     python -m tests.chaos.fleet --seed 7 --history FILE --calm FILE HOST:PORT...
 
-Brokers register, stop sending heartbeats, are killed and shut down in turn, and shrink and expand ISRs; topics are
-created, reassigned and deleted, some tens of requests per second in all. After SIGUSR1 no more actions are started:
-once all brokers are active and all replicas are in sync, the file --calm is created. SIGTERM ends the process.
+Brokers register, shrink and expand ISRs, and one at a time stops its heartbeats, is killed or shuts down; topics are
+created, reassigned and deleted. In total these are some tens of requests per second. After SIGUSR1 no more actions
+are started, and once all brokers are active and all replicas are in sync, the file --calm is created. SIGTERM ends
+the process.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ START_MS = 60_000.0
 
 
 class Fleet:
-    """All brokers and the administrator of the process."""
+    """The brokers and the administrator of the process."""
 
     def __init__(self, nodes: list[Address], cluster_id: str, seed: int, history: HistoryWriter) -> None:
         def random(name: str) -> Random:

@@ -1,4 +1,4 @@
-"""The administrator of the fleet: creates and deletes topics, reassigns partitions and cancels some reassignments."""
+"""The administrator: creates and deletes topics, reassigns partitions, cancels reassignments and elects leaders."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Administrator:
         self._made = 0
 
     async def work(self) -> None:
-        """Run actions until cancelled or resting."""
+        """Run actions until cancelled or until `is_resting` is set."""
         async with self._client:
             while not self.is_resting:
                 topics = sorted(self._metadata.image.topic_ids)
@@ -64,7 +64,7 @@ class Administrator:
                 await asyncio.sleep(self._random.uniform(*PAUSE_S))
 
     async def _record(self, what: str, request: Awaitable[object], value: str | None = None) -> None:
-        """Await a response and record its outcome; its items may have separate errors."""
+        """Await a response and record its outcome; each error of an item is recorded separately."""
         try:
             response = await request
         except RequestFailed as failure:

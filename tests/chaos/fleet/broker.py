@@ -1,4 +1,4 @@
-"""One broker without data: it registers, sends heartbeats, proposes ISRs as leader, and fails at times."""
+"""A broker without data: it registers, sends heartbeats, proposes ISRs as leader, and fails at random times."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ HEARTBEAT_S = 0.5
 STAYS_S = 25.0
 """Mean time until a broker fails or shuts down."""
 SILENT_S = (3.5, 6.0)
-"""Longer than a session, so that the broker is fenced."""
+"""Time without heartbeats: longer than a session, so that the broker is fenced."""
 RESTARTS_S = (0.5, 2.0)
 GOES_S = 10.0
 """Timeout of a controlled shutdown."""
 ADDRESS = ("127.0.0.1", 9)
-"""The advertised address, which is never used."""
+"""The advertised address, to which no client connects."""
 
 
 class Broker:
-    """`exit_door`: held by a broker from its failure to its return, so that at most one is down."""
+    """A broker without data.
+
+    A broker holds `exit_door`, which all brokers share, from its failure until it is active again, so that at most
+    one is down.
+    """
 
     def __init__(
         self,
@@ -50,7 +54,7 @@ class Broker:
         self.id = broker_id
         self.epoch = -1
         self.stays = False
-        """Whether it stays active from now on."""
+        """Whether no more failures are started."""
         self._rack = rack
         self._cluster_id = cluster_id
         self._metadata = metadata
@@ -63,22 +67,22 @@ class Broker:
         self._incarnation = self._uuid()
         self._previous_epoch = -1
         self._known: dict[PartitionId, int] = {}
-        """Partition epochs in responses; no proposal is made from an image that is older."""
+        """The latest partition epochs in responses; no changes of older states are proposed."""
 
     async def live(self) -> None:
         """Run until cancelled."""
         while True:
             until = time.monotonic() + self._random.expovariate(1 / STAYS_S)
             while time.monotonic() < until or self.stays or self._exit_door.locked():
-                await self._go_on()
+                await self._send_requests()
                 await asyncio.sleep(HEARTBEAT_S)
             async with self._exit_door:
                 await self._random.choice((self._be_silent, self._be_killed, self._shut_down))()
                 while not self._is_active:
-                    await self._go_on()
+                    await self._send_requests()
                     await asyncio.sleep(HEARTBEAT_S)
 
-    async def _go_on(self) -> None:
+    async def _send_requests(self) -> None:
         if self.epoch < 0:
             await self._register()
         if self.epoch >= 0:
@@ -117,7 +121,7 @@ class Broker:
             self.epoch = response.broker_epoch
 
     async def _beat(self, wants_shutdown: bool = False) -> bool:
-        """Send a heartbeat; returns whether a requested shutdown is permitted."""
+        """Send a heartbeat, and return True if a requested shutdown is permitted."""
         request = BrokerHeartbeatRequest(
             self.id, self.epoch, self._metadata.end_offset - 1, False, wants_shutdown
         )
@@ -129,15 +133,15 @@ class Broker:
         return isinstance(response, BrokerHeartbeatResponse) and response.should_shut_down
 
     async def _be_silent(self) -> None:
-        """Send no heartbeats, as during a long garbage collection or network failure."""
+        """Send no heartbeats, as in a long garbage collection or network failure."""
         await asyncio.sleep(self._random.uniform(*SILENT_S))
 
     async def _be_killed(self) -> None:
-        """Restart without notice: the next incarnation is rejected until the session of this one has expired."""
+        """Restart without a shutdown: the next incarnation is rejected until the session of this one has expired."""
         await self._restart(-1)
 
     async def _shut_down(self) -> None:
-        """Restart after a controlled shutdown, which moves leadership to other brokers."""
+        """Restart after a controlled shutdown, or after a timeout without permission."""
         until = time.monotonic() + GOES_S
         while self.epoch >= 0 and time.monotonic() < until:
             if await self._beat(wants_shutdown=True):
@@ -165,14 +169,14 @@ class Broker:
             return
         response = await self._request(request_of(self.id, self.epoch, proposals))
         if isinstance(response, AlterPartitionResponse) and response.error_code == ErrorCode.NONE:
-            self._take(response)
+            self._record_response(response)
             return
         error = response.error_code if isinstance(response, AlterPartitionResponse) else None
         for _ in proposals:
             self._history.record("AlterPartition", outcome(error))
 
-    def _take(self, response: AlterPartitionResponse) -> None:
-        """Record a response. Rejected proposals are repeated once the image shows the partition's current state."""
+    def _record_response(self, response: AlterPartitionResponse) -> None:
+        """Record a response. Rejected proposals are repeated once the image has the partition's current state."""
         for where, (error, partition) in decode_response(response).items():
             isr = None
             if partition is not None:
@@ -185,7 +189,7 @@ class Broker:
 
 
 def outcome(error: int | None) -> str:
-    """The name of an error code; None for no response."""
+    """Return the outcome for an error code, or for a missing response if it is None."""
     if error is None:
         return NO_RESPONSE
     return OK if error == ErrorCode.NONE else ErrorCode.describe(error)

@@ -1,4 +1,4 @@
-"""The fleet's requests and responses: one line of JSON per request."""
+"""The history of the fleet's requests and their outcomes, as lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_RESPONSE = "no response"
 
 
 class CommittedIsr(NamedTuple):
-    """An ISR of a successful AlterPartition, which is committed."""
+    """The ISR in the response to a successful AlterPartition, which is therefore committed."""
 
     topic_id: str
     partition: int
@@ -35,14 +35,15 @@ class HistoryWriter:
 
 @dataclass(slots=True)
 class FleetHistory:
-    """The content of a history file. Topic names are unique: none is created twice."""
+    """The content of a history file; every list has only acknowledged requests. No topic name is used twice."""
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Counts by request and outcome."""
     isrs: list[CommittedIsr] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
+    """Names of created topics."""
     deleted: list[str] = field(default_factory=list)
-    """Names of topics. All lists have acknowledged requests only."""
+    """Names of deleted topics."""
 
     @classmethod
     def read(cls, path: Path) -> FleetHistory:

@@ -10,12 +10,12 @@ from tests.chaos.fleet.request_channel import Address, Channel
 
 OBSERVER_ID = 100
 EVERY_S = 0.2
-"""Fetch interval: since clients write all the time, immediate fetches would return one write each."""
+"""The interval of fetches: since clients write all the time, immediate fetches would return single writes."""
 WAIT_MS = 300.0
 
 
 class Metadata:
-    """Follows the leader of the quorum, which is found through `nodes`."""
+    """Fetches the metadata log from the leader of the quorum, which is found through `nodes`."""
 
     def __init__(self, nodes: list[Address]) -> None:
         self._nodes = nodes
@@ -25,7 +25,7 @@ class Metadata:
 
     @property
     def image(self) -> ClusterImage:
-        """The committed image that the observer has."""
+        """The image of the committed records that the observer has fetched."""
         return self._observer.image
 
     @property

@@ -1,4 +1,4 @@
-"""The process of the fleet, as the orchestrator uses it."""
+"""The fleet as a child process of the orchestrator."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.chaos.machine import Patience
 CALM_S = 60.0
 """Time after healing within which every broker must be active and every replica in sync."""
 LISTENING = "listens to signals"
-"""Printed by the process once it handles signals."""
+"""The process prints this line once it handles signals."""
 
 
 class FleetProcess:
-    """`history` is complete once the process has ended."""
+    """A child process that runs the fleet; `history` is set by `stop`."""
 
     def __init__(self, directory: Path, addresses: list[tuple[str, int]], seed: int) -> None:
         self.history = FleetHistory()
@@ -34,11 +34,11 @@ class FleetProcess:
             self._child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
 
     def so_far(self) -> FleetHistory:
-        """The history up to now."""
+        """Return the history so far."""
         return FleetHistory.read(self._file) if self._file.exists() else FleetHistory()
 
     def rest(self, patience: Patience) -> None:
-        """Stop new actions, and wait until all brokers and replicas are in order. Raises Anomaly on timeout."""
+        """Start no more actions, and wait until all brokers are active and all replicas in sync. Raises Anomaly."""
         self._wait_until(
             lambda: LISTENING in self._output.read_text(), patience, "the fleet did not start in time"
         )
@@ -65,7 +65,7 @@ class FleetProcess:
 
 @contextmanager
 def fleet_process(directory: Path, addresses: list[tuple[str, int]], seed: int) -> Iterator[FleetProcess]:
-    """A running fleet, which is stopped at the end."""
+    """Start a fleet, and stop it at the end."""
     fleet = FleetProcess(directory, addresses, seed)
     try:
         yield fleet

@@ -1,4 +1,4 @@
-"""Simulated replication without data: replicas catch up after a random time and fall behind by chance."""
+"""Simulated replication without data: replicas catch up after random times and fall behind at random."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FALLS_BEHIND = 0.01
 
 
 class Copies:
-    """`advance` is called periodically; times are seconds of one clock."""
+    """The replicas of all partitions; `advance` is called periodically. Times are seconds of one clock."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._level_at: dict[tuple[PartitionId, int], float] = {}
-        """(partition, replica) -> time at which it has caught up."""
+        """The time at which a replica has caught up, by partition and broker id."""
 
     def advance(self, image: ClusterImage, now: float, *, falls_behind: float = FALLS_BEHIND) -> None:
-        """Update the replicas to a new image."""
+        """Update the replicas to a new image, and let some replicas fall behind."""
         before, self._level_at = self._level_at, {}
         for where, partition in partitions(image):
             for replica in partition.replicas:
@@ -36,7 +36,7 @@ class Copies:
                 self._level_at[key] = level_at
 
     def proposals(self, image: ClusterImage, leader: int, now: float) -> list[Proposal]:
-        """ISR changes that a leader proposes for its partitions."""
+        """Return the ISR changes that a leader proposes for its partitions."""
         found = []
         for where, partition in partitions(image):
             if partition.leader != leader:
@@ -58,14 +58,14 @@ class Copies:
 
 
 def partitions(image: ClusterImage) -> Iterator[tuple[PartitionId, Partition]]:
-    """All partitions of an image."""
+    """Yield all partitions of an image."""
     for topic in image.topics.values():
         for number, partition in topic.partitions.items():
             yield PartitionId(topic.id, number), partition
 
 
 def is_whole(image: ClusterImage, brokers: list[int]) -> bool:
-    """Whether all brokers are active, all replicas in sync, and no reassignment is in progress."""
+    """Return True if all brokers are active, all replicas are in sync, and no reassignment is in progress."""
     return all(_is_active(image, broker) for broker in brokers) and all(
         partition.leader >= 0
         and not partition.is_reassigning

@@ -1,4 +1,4 @@
-"""A connection to the current leader: one request at a time, None for every error."""
+"""A connection to one node at a time, for one request at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESPONSE_TIMEOUT_S = 1.0
 
 
 class Channel:
-    """Sends requests without retries; the caller decides what to do without a response."""
+    """Sends requests without retries, and returns None without a response."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,7 +23,7 @@ class Channel:
         self._connection: NodeConnection | None = None
 
     async def send(self, address: Address, message: Message, version: int | None = None) -> Message | None:
-        """Send a request to a node and return its response, None if it does not arrive in time."""
+        """Send a request to a node and return its response; None if it fails or takes too long."""
         try:
             async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 if self._connection is None or not self._connection.is_open or self._address != address:
@@ -35,7 +35,7 @@ class Channel:
             self.close()
             return None
         if any(code == ErrorCode.NOT_CONTROLLER for code, _ in errors_in(response)):
-            # Like brokers, since a leader rejects AlterPartition on connections older than its leadership.
+            # Brokers reconnect as well: a leader rejects AlterPartition on connections older than its leadership.
             self.close()
         return response
 
