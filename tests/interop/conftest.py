@@ -11,7 +11,7 @@ from tests.support.processes.kafka_python import kafka_python_tidied
 from tests.support.processes.requests import nodes_known
 
 NO_IDLE_RECORDS = "metadata.max.idle.interval.ms=0\n"
-"""No NoOpRecords, since some tests compare log end offsets."""
+"""Nodes write no NoOpRecords, since some tests compare log end offsets."""
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
     with running_cluster(tmp_path_factory.mktemp("interop"), extra=NO_IDLE_RECORDS) as started:
         for daemon in started:
-            # The node that started first found the others unreachable, and probes them again within a second.
+            # The node that started first found the other nodes unreachable, and probes them again within a second.
             wait_for(f"node {daemon.node_id} to know all nodes", partial(all_known, daemon))
         yield started
 

@@ -1,6 +1,6 @@
 """Every acknowledged record is at its offset while three nodes are killed, reassigned and restarted.
 
-`python -m tests.interop.clients` does this for minutes, with kcat too.
+`python -m tests.interop.clients` does this for minutes, also with kcat.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.interop.clients.written import Place, Written, violations
 
 
 def test_clients_across_disturbances() -> None:
-    """In a process of its own: clients leave sockets open when nodes are killed."""
+    """The clients run in a separate process, since they leave sockets open when nodes are killed."""
     once = [word for kind in ("kill", "reassign", "restart") for word in ("--once", kind)]
     clients = [word for name in ("librdkafka", "kafka-python", "aiokafka") for word in ("--client", name)]
     command = [sys.executable, "-m", "tests.interop.clients", *once, *clients]

@@ -1,6 +1,6 @@
-"""The bootstrapping example of the KIP-595 draft: one node, more nodes, AlterQuorum, no more quorum.voters.
+"""The bootstrapping example of the KIP-595 draft: a quorum of one node grows, then quorum.voters is removed.
 
-Uses properties files, the command line and SIGTERM like an operator; kafka-python checks each step.
+The test uses properties files, the command line and SIGTERM like an operator; kafka-python checks each step.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tests.support.processes.requests import get_registers, set_register
 from tests.support.text import shows
 
 PATIENT = "quorum.fetch.timeout.ms=30000\n"
-"""Long timeouts prevent elections while the machine stalls; a killed leader is replaced at once."""
+"""A long timeout, so that stalls of the machine cause no elections; a killed leader is still replaced at once."""
 
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[Cluster]:
-    """Three stopped nodes: node 0 is the quorum, nodes 1 and 2 know only its address."""
+    """Three stopped nodes: node 0 is the quorum, and nodes 1 and 2 only know its address."""
     nodes = Cluster(tmp_path, size=0)
     first = nodes.daemons[0] = Daemon(tmp_path / "node-0", 0, free_port(), {})
     for node_id in (1, 2):
@@ -43,7 +43,7 @@ def nodes(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def configure(daemon: Daemon, who_else: str) -> None:
-    """Write properties with the names of the draft."""
+    """Write a properties file with the names of the draft."""
     daemon.config.write_text(
         f"broker.id={daemon.node_id}\n"
         f"listeners=PLAINTEXT://127.0.0.1:{daemon.port}\n"
@@ -95,7 +95,7 @@ def test_bootstrapping_example_of_the_draft(nodes: Cluster) -> None:
 
 
 def test_voter_change_times_out_and_is_cancelled(nodes: Cluster) -> None:
-    """Node 1 runs, node 2 does not: node 0 stays a voter until its replacement has caught up."""
+    """Node 1 runs, and node 2 does not: node 0 remains a voter, since its replacement cannot catch up."""
     first, _, third = nodes
     server = ("--bootstrap-server", f"127.0.0.1:{first.port}")
     for daemon in nodes:
@@ -104,7 +104,7 @@ def test_voter_change_times_out_and_is_cancelled(nodes: Cluster) -> None:
     nodes.leader()
     wait_for("the nodes to fetch", lambda: describe_by_kafka_python(nodes.bootstrap) == (0, {0}, {1, 2}))
     third.kill()
-    wait_for("it to be behind", lambda: is_behind(server, 2))
+    wait_for("node 2 to be behind", lambda: is_behind(server, 2))
 
     alter = ("quorum", "alter", *server)
     patient = [*alter, "--voters", "1,2", "--wait", "--wait-timeout", "600"]
@@ -131,7 +131,7 @@ def status(nodes: Cluster) -> dict[str, str]:
 
 
 def is_behind(server: tuple[str, ...], node_id: int) -> bool:
-    """Whether a replica has been behind for longer than the fetch timeout, or was killed before it ever caught up."""
+    """Return True if a replica has been behind for longer than the fetch timeout, or has never caught up."""
     described = run_quorumd("quorum", "describe", "replication", *server, "--output", "json")
     rows = json.loads(described.stdout) if described.returncode == 0 else []
     return any(row["replicaId"] == node_id and not 0 <= row["lagTimeMs"] <= 2500 for row in rows)

@@ -1,8 +1,8 @@
 """Admin clients before and after a kill -9 of the leader: reassign, list, cancel, elect, create and delete.
 
-kafka-python keeps using the controller it knows until that node responds with NOT_CONTROLLER, which a dead one never
-does (`_send_request_to_controller`): callers must create a new client after a failure, or wait for the node. The same
-holds for Kafka's own brokers. confluent-kafka recovers with its next metadata request, by default in five minutes.
+kafka-python uses the controller that it knows until this node responds with NOT_CONTROLLER, which a dead node never
+does (`_send_request_to_controller`): callers must create a new client after a failure, or wait for the node, also
+with Kafka's brokers. confluent-kafka recovers with its next metadata request, by default after five minutes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BROKERS = (101, 102, 103)
 PREFERRED = 0
 TRY_AGAIN = (KafkaConnectionError, NodeNotReadyError, UnknownBrokerIdError, RequestTimedOutError)
 METADATA_AGE_MS = 500
-"""Interval of the client's metadata requests."""
+"""The interval of the clients' metadata requests."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,7 +47,7 @@ def _brokers(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def name(cluster: Cluster) -> Iterator[str]:
-    """A topic whose two partitions are led by 101 and 102; it is deleted afterwards, and all nodes are restarted."""
+    """A topic with two partitions, led by 101 and 102; at the end stopped nodes are restarted and it is deleted."""
     name = f"topic-{uuid.uuid4()}"
     with closing(client_of(cluster)) as admin:
         admin.create_topics({name: {"assignments": {0: [101, 102], 1: [102, 101]}}})
@@ -76,7 +76,7 @@ def insist(action: Callable[[], T]) -> T:
 
 
 def with_new_client(cluster: Cluster, action: Callable[[KafkaAdminClient], T]) -> T:
-    """Run `action` with a new client per attempt until one succeeds, and return its result."""
+    """Run `action` with a new client for each attempt until it succeeds, and return its result."""
 
     def attempt() -> T:
         with closing(client_of(cluster)) as admin:
@@ -96,7 +96,7 @@ def under_way(admin: KafkaAdminClient, name: str) -> dict[int, Any]:
 
 
 def lasting_client_of(cluster: Cluster) -> AdminClient:
-    """A client that finds the next leader by itself."""
+    """Return a client that finds the next leader by itself."""
     return AdminClient(
         {"bootstrap.servers": cluster.bootstrap, "topic.metadata.refresh.interval.ms": METADATA_AGE_MS}
     )
@@ -139,14 +139,14 @@ def test_preferred_leaders_are_elected_under_another_leader(cluster: Cluster, na
     partitions = [PartitionOfConfluent(name, 1)]
     elected = client.elect_leaders(ElectionType.PREFERRED, partitions).result(PATIENCE_S)
     assert [error for error in elected.values() if error is not None] == []
-    wait_for("the other one to change", lambda: leaders(client, name) == [102, 101])
+    wait_for("the other leader to change", lambda: leaders(client, name) == [102, 101])
 
 
 def test_topics_are_created_and_deleted_under_another_leader(cluster: Cluster, name: str) -> None:
     made = f"{name}-made"
     client = lasting_client_of(cluster)
     kill_leader(cluster)
-    # The response to a successful attempt may be lost; the next one then fails because the topic exists.
+    # The response to a successful attempt may be lost; then the next attempt fails because the topic exists.
     with_new_client(
         cluster, lambda admin: admin.create_topics({made: {"num_partitions": 3}}, raise_errors=False)
     )

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka), unmodified, against running daemons."""
+"""The unmodified confluent-kafka (librdkafka) with running daemons."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def test_rejected_config_is_an_error_that_the_client_understands(queried: Daemon
 
 
 def test_clients_continue_right_after_the_leader_was_killed(cluster: Cluster) -> None:
-    """Clients created before and after the kill.
+    """The clients are created before and after the kill.
 
-    librdkafka waits for a lost controller until the call times out, so the clients list topics first, once there is a
-    new leader.
+    librdkafka waits for a lost controller until the call times out; therefore the clients first list topics after the
+    election of a leader.
     """
     old = cluster.leader()
     before = admin_of(*cluster)

@@ -1,4 +1,4 @@
-"""Log directories that `quorumd configs` cordons get no new replicas, until they are uncordoned."""
+"""Log directories that `quorumd configs` has cordoned get no new replicas until they are uncordoned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas move to the other log directory of real brokers, requested by kafka-python, under load and kills."""
+"""kafka-python moves replicas to the other log directory of real brokers, under load and with a killed broker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_replicas_move_under_load(tmp_path: Path) -> None:
             second.kill()
             second.restart()
             cluster.await_brokers({each.node_id for each in cluster.nodes})
-            # A move that the kill prevented from beginning is requested again.
+            # Moves that had not started before the kill are requested again.
             move_to_second(cluster, second)
             for node in (first, second):
                 await_second(node)

@@ -1,7 +1,7 @@
 """Requests of a broker's earlier incarnation that arrive late (KIP-903), at a real leader and a real controller.
 
-Broker 11 is real and leads. Broker 7 is a stand-in: its first incarnation ends without having left the partition's
-state, its second one has an empty log and does not fetch.
+Broker 11 is real and leads. Broker 7 is a stand-in: its first incarnation ends without a shutdown, and its second
+incarnation has an empty log and does not fetch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FETCH_VERSION, ALTER_PARTITION_VERSION = 17, 3
 
 
 class Race(NamedTuple):
-    """The partition after the second incarnation has registered; its ISR is the leader alone."""
+    """A partition after the second incarnation has registered; only the leader is in the ISR."""
 
     cluster: Cluster
     leader: BrokerDaemon
@@ -51,7 +51,7 @@ class Race(NamedTuple):
         return partition_states(self.cluster[1].partition_directory, "events")[-1].partition_epoch
 
     def fetch(self, broker_epoch: int) -> int:
-        """Fetch as a follower at the end of the leader's log; returns the error of the partition."""
+        """Fetch as a follower at the end of the leader's log, and return the error of the partition."""
         partition = fetch.FetchPartition(
             partition=0,
             current_leader_epoch=0,
@@ -71,7 +71,7 @@ class Race(NamedTuple):
         return response.responses[0].partitions[0].error_code
 
     def alter_partition(self, sender_epoch: int, follower_epoch: int) -> tuple[int, int]:
-        """Propose both brokers as the ISR, as the leader would; returns the errors of request and partition."""
+        """Propose both brokers as the ISR like a leader, and return the errors of the request and the partition."""
         isr = [alter.BrokerState(LEADER, sender_epoch), alter.BrokerState(FOLLOWER, follower_epoch)]
         partition = alter.PartitionData(0, leader_epoch=0)
         partition.partition_epoch = self.partition_epoch()
@@ -88,7 +88,7 @@ class Race(NamedTuple):
 
 
 def broker_epochs(cluster: Cluster) -> dict[int, int]:
-    """The newest epoch of every broker."""
+    """Return the latest epoch of every broker."""
     epochs = {}
     for record in metadata_records(cluster[1].partition_directory):
         if isinstance(record, RegisterBrokerRecord):
@@ -125,7 +125,7 @@ def race(tmp_path: Path) -> Iterator[Race]:
 
 
 def create_topic(cluster: Cluster, leader: BrokerDaemon) -> KafkaUuid:
-    """Create a topic with a partition on both brokers, led by the real one; returns its id."""
+    """Create a topic with one partition on both brokers, which the real broker leads, and return the topic's id."""
     admin = AdminClient({"bootstrap.servers": leader.bootstrap, "log_level": 0})
 
     def has_both() -> bool:
@@ -142,7 +142,7 @@ def create_topic(cluster: Cluster, leader: BrokerDaemon) -> KafkaUuid:
 
 
 def produce(leader: BrokerDaemon) -> None:
-    """Produce to the leader, which is alone in the ISR."""
+    """Produce records to the leader, which is alone in the ISR."""
     producer = Producer({"bootstrap.servers": leader.bootstrap, "acks": "all", "log_level": 0})
     for number in range(RECORDS):
         producer.produce("events", b"%d" % number)

@@ -1,4 +1,4 @@
-"""Three nodes with two log directories each, some of which fail under load: their replicas leave, nothing is lost."""
+"""Log directories of three nodes fail under load: replicas leave the ISRs, and no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROPERTIES = (
 
 
 def isrs_without(node: TwoDirectories, numbers: set[int]) -> dict[int, set[int]]:
-    """The ISRs when a node lacks its replicas of these partitions."""
+    """Return the ISRs of all partitions if a node lacks its replicas of `numbers`."""
     return {number: ALL - {node.node_id} if number in numbers else ALL for number in PARTITIONS}
 
 
@@ -45,14 +45,14 @@ def test_acknowledged_records_survive_failing_directories(tmp_path: Path) -> Non
             assert first.described(first.first).error_code == ErrorCode.KAFKA_STORAGE_ERROR
             writing.await_more()
 
-            # The directory is still unusable when the node starts again.
+            # The directory is still unusable after a restart.
             first.kill()
             first.restart()
             cluster.await_isrs(isrs_without(first, lost))
             assert first.numbers(first.second) == kept
             writing.await_more()
 
-            # It comes back with the records that it had.
+            # The repaired directory has its records.
             first.kill()
             mend_directory(first.first)
             first.restart()
@@ -60,7 +60,7 @@ def test_acknowledged_records_survive_failing_directories(tmp_path: Path) -> Non
             assert (first.numbers(first.first), first.numbers(first.second)) == (lost, kept)
             writing.await_more()
 
-            # Without its last directory a broker stops.
+            # A broker stops without its last directory.
             missing = second.numbers(second.first)
             break_directory(second.first)
             cluster.await_isrs(isrs_without(second, missing))

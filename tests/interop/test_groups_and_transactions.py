@@ -1,4 +1,4 @@
-"""librdkafka and kafka-python in groups of both protocols, and with transactions, on one node."""
+"""librdkafka and kafka-python in groups with both protocols, and with transactions, on one node."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_members_share_the_topics_that_match_an_expression(broker: BrokerDaemon)
 
 
 def test_expression_with_a_back_reference_is_refused(broker: BrokerDaemon) -> None:
-    """librdkafka compiles expressions too, but accepts more than RE2."""
+    """librdkafka compiles expressions as well, but accepts more than RE2."""
     config = {"bootstrap.servers": broker.bootstrap, "group.id": "invalid", "group.protocol": "consumer"}
     consumer = Consumer(config)
     try:

@@ -1,4 +1,4 @@
-"""kafka-python 3, unmodified, against running daemons."""
+"""The unmodified kafka-python 3 with running daemons."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_describe_metadata_quorum_names_leader_voters_and_offsets(cluster: Clust
 
 def test_api_versions(queried: Daemon) -> None:
     with admin_of(bootstrap_of(queried)) as admin:
-        # `api_versions` fails on APIs unknown to the client, such as one of Kafka 4.4.
+        # The client's `api_versions` fails for APIs that it does not know, such as an API of Kafka 4.4.
         result = admin.get_broker_version_data(queried.node_id).api_versions
     assert {
         name: result[int(ApiKey[name])] for name in ("ApiVersions", "Fetch", "DescribeQuorum", "Vote")
@@ -98,7 +98,7 @@ def test_altered_configs_are_read_back_through_every_node(
 
 
 def _quorum_of_a_survivor(admin: KafkaAdminClient) -> dict[str, Any]:
-    """Retry, since the client queries a random known node, which may be the dead one."""
+    """Describe the quorum; retry, since the client queries a random known node, which may be the dead node."""
 
     def describe() -> dict[str, Any] | None:
         try:
@@ -110,7 +110,7 @@ def _quorum_of_a_survivor(admin: KafkaAdminClient) -> dict[str, Any]:
 
 
 def test_clients_continue_right_after_the_leader_was_killed(cluster: Cluster) -> None:
-    """Clients created before and after the kill, with survivors or all addresses as bootstrap servers."""
+    """The clients are created before and after the kill, with the dead node among the bootstrap servers."""
     with admin_of(cluster.bootstrap) as before:
         before.describe_cluster()
         old = cluster.leader()
@@ -137,7 +137,7 @@ def test_clients_continue_right_after_the_leader_was_killed(cluster: Cluster) ->
 
 
 def test_client_that_still_runs_is_found_and_stopped() -> None:
-    """Its sockets are closed, too: a ResourceWarning fails the test."""
+    """The client's sockets are closed as well: a ResourceWarning would fail the test."""
     refusing = f"127.0.0.1:{free_port()}"
     with pytest.raises(AssertionError), kafka_python_tidied(), pytest.raises(KafkaError):
         KafkaAdminClient(bootstrap_servers=refusing, bootstrap_timeout_ms=300)

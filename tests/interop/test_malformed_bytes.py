@@ -1,4 +1,4 @@
-"""Bytes that are not a Kafka request close only their own connection and are logged in one line."""
+"""Bytes that are not a Kafka request close only their own connection, and are logged in one line."""
 
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ def test_malformed_frame_closes_only_its_connection(cluster: Cluster, name: str)
         stranger.send_bytes(STRANGERS[name])
         assert stranger.is_closed_by_peer(), "the node sent a response"
         set_register(neighbour, "neighbours", f"after {name}")
-        # Warnings of one kind are logged once per interval, the first of them always: here another test may have
-        # caused it.
+        # Warnings of one kind are logged once per interval, and another test may have caused the first warning.
         lines = lines_about_a_peer(leader.log_text()[length:])
         all_lines = lines_about_a_peer(leader.log_text())
     assert len(lines) <= 1, lines

@@ -1,4 +1,4 @@
-"""Fetch of the metadata log like a stock 4.x broker, which halts on unexpected responses."""
+"""Fetches of the metadata log as from a stock 4.x broker, which halts after unexpected responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN_TOPIC, INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 3, 42, 104
 
 
 LONG_MS = 30_000
-"""A max wait after which a test would have failed."""
+"""A maximum wait that is longer than the timeout of the tests."""
 LONG_S = LONG_MS / 1000
 
 
@@ -39,7 +39,7 @@ def wire(leader: Daemon) -> Iterator[Wire]:
 
 
 def _assert_names_leader(response: Any, version: int, leader: Daemon, epoch: int) -> None:
-    """Every response must have CurrentLeader and, from v16 on, its endpoint: otherwise a broker halts."""
+    """Every response must have CurrentLeader and, from v16 on, the leader's endpoint: otherwise a broker halts."""
     partition = partition_of(response)
     assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (
         leader.node_id,
@@ -130,7 +130,7 @@ def test_fetch_at_the_end_waits_and_a_new_record_wakes_it(
 
 
 def test_newer_high_watermark_is_returned_at_once(cluster: Cluster, leader: Daemon) -> None:
-    """Fetch v18 has the high watermark that the observer knows; a newer one is returned without waiting."""
+    """Fetch v18 has the high watermark that the observer knows; a newer high watermark is returned at once."""
     cluster.wait_until_level()
     quorum = leader.await_quorum()
     end = quorum.voters[leader.node_id]

@@ -1,6 +1,6 @@
-"""kafka-python and librdkafka as producers and consumers of one node with a broker and a controller.
+"""kafka-python and librdkafka as producers and consumers of one node that is broker and controller.
 
-Every client creates its topics by naming them. The brokers' own unit tests cover errors and replication.
+Topics are created automatically. Unit tests of the broker cover errors and replication.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.processes.daemons import BrokerDaemon, run_quorumd, wait_for
 PATIENCE_S = 60
 RECORDS = 500
 FIRST_MS = 1_700_000_000_000
-"""Timestamp of the first record; the next ones follow by a second each."""
+"""The timestamp of the first record; the following timestamps increase by a second."""
 VALUES = [b"value %d" % number for number in range(RECORDS)]
 RDKAFKA_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -135,7 +135,7 @@ def test_records_of_librdkafka_arrive_in_order(broker: BrokerDaemon, codec: str)
 
 @pytest.mark.parametrize("codec", RDKAFKA_CODECS)
 def test_offsets_by_timestamp(broker: BrokerDaemon, codec: str) -> None:
-    """zstd is not decoded on the broker: its batches are found, not the records in them."""
+    """The broker does not decompress zstd: it returns the offset of a batch instead of a record."""
     topic = f"timestamps-{codec}"
     produce_by_librdkafka(broker, topic, compression_type=codec)
     consumer = librdkafka_consumer(broker)
@@ -177,7 +177,7 @@ def test_records_survive_a_restart(broker: BrokerDaemon) -> None:
 
 
 def throttled(broker: BrokerDaemon) -> dict[str, float]:
-    """The number of throttled requests by quota."""
+    """Return the number of throttled requests by quota."""
     with urlopen(f"http://127.0.0.1:{broker.http_port}/metrics", timeout=PATIENCE_S) as response:
         samples = [
             sample

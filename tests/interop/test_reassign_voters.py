@@ -29,7 +29,7 @@ ANOTHER_DISK = uuid.UUID(int=77)
 
 @pytest.fixture(scope="module")
 def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three voters and an observer."""
+    """Start three voters and an observer."""
     directory = tmp_path_factory.mktemp("voters")
     with running_cluster(directory) as started:
         extra = f"bootstrap.servers={started.bootstrap}\n"
@@ -75,7 +75,7 @@ def remove(wire: Wire, daemon: Daemon, directory_id: uuid.UUID | None = None) ->
 
 
 def until_done(send: Any) -> None:
-    """Repeat a request while its error is retriable, like stock clients."""
+    """Repeat a request while its error is retriable, as stock clients do."""
 
     def done() -> bool:
         response = send()
@@ -86,7 +86,7 @@ def until_done(send: Any) -> None:
 
 
 def described_voters(quorum: Cluster) -> tuple[int, set[int], set[int]]:
-    """Leader, voters and observers as kafka-python reads them from any node."""
+    """Return the leader, voters and observers that kafka-python reads from any node."""
     return describe_by_kafka_python(quorum.bootstrap)
 
 

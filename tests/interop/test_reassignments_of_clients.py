@@ -66,5 +66,5 @@ def test_preferred_leaders_are_elected(cluster: Cluster, admin: KafkaAdminClient
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
     elected = client.elect_leaders(ElectionType.PREFERRED, [TopicPartition(name, 1)]).result(PATIENCE_S)
     assert [error for error in elected.values() if error is not None] == []
-    wait_for("the other one to change", lambda: leaders(cluster, name) == [102, 101])
+    wait_for("the other leader to change", lambda: leaders(cluster, name) == [102, 101])
     admin.delete_topics([name])

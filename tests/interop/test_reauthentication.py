@@ -1,4 +1,4 @@
-"""Clients of other projects that authenticate again on an open connection (KIP-368)."""
+"""Client libraries authenticate again on an open connection (KIP-368)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOPIC = "orders"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A secure node with both roles, at which an authentication is valid for two seconds."""
+    """Start a secure node with both roles, where an authentication is valid for two seconds."""
     directory = tmp_path_factory.mktemp("reauthentication") / "c"
     local = LocalCluster.open_or_plan(directory, 1, free_base_port(), brokers=True, secure=True)
     local.create()
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 def login(local: LocalCluster) -> tuple[str, str]:
-    """Name and password of the user admin."""
+    """Return the name and password of the user admin."""
     assert local.security is not None
     found = load_client(str(local.security.client_file), {}).login
     assert found is not None
@@ -44,7 +44,7 @@ def login(local: LocalCluster) -> tuple[str, str]:
 
 
 def counts(local: LocalCluster) -> tuple[float, float]:
-    """Authentications so far, and those that failed."""
+    """Return the numbers of SaslHandshake requests and of failed authentications so far."""
     url = f"http://127.0.0.1:{local.nodes[0].metrics_port}/metrics"
     with urlopen(url, timeout=PATIENCE_S) as response:
         families = list(text_string_to_metric_families(response.read().decode()))

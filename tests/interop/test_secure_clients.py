@@ -1,4 +1,4 @@
-"""Clients of other projects on `quorumd cluster up --secure`: SASL_SSL with SCRAM, ACLs, and strangers."""
+"""Client libraries on `quorumd cluster up --secure`: SASL_SSL with SCRAM, ACLs, and rejected clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOPIC, PASSWORD, MECHANISM = "orders", "alice-secret", "SCRAM-SHA-512"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A node with both roles, a topic, and the user alice, who may write and read it with any group."""
+    """Start a node with both roles, a topic, and the user alice, who may write it, and read it with any group."""
     directory = tmp_path_factory.mktemp("secure") / "c"
     up = (
         "cluster",
@@ -56,7 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 def quorumd(local: LocalCluster, *arguments: str) -> str:
-    """Run a command as the user admin, with the file that `cluster up` made."""
+    """Run a command as the user admin, with the client file that `cluster up` has written."""
     assert local.security is not None
     client = ("--bootstrap-server", local.bootstrap, "--command-config", local.security.client_file)
     done = run_quorumd(*arguments, *client)
@@ -156,7 +156,7 @@ def test_wrong_password_is_refused(cluster: LocalCluster) -> None:
         admin.poll(0.1)
         return KafkaError._AUTHENTICATION in {error.code() for error in errors}
 
-    wait_for("the refusal", is_refused)
+    wait_for("the rejection", is_refused)
 
 
 def test_client_without_tls_is_refused(cluster: LocalCluster) -> None:

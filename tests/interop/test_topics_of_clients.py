@@ -1,4 +1,4 @@
-"""Topics, partitions and configs of topics through stock clients: kafka-python 3 and confluent-kafka, unmodified."""
+"""Topics, partitions and configs of topics through the unmodified kafka-python 3 and confluent-kafka."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _brokers(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture(params=["leader", "follower"])
 def admin(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    """A client with one node as bootstrap server."""
+    """A client with one node as its bootstrap server."""
     leader = cluster.leader()
     queried = leader if request.param == "leader" else cluster.others(leader)[0]
     bootstrap = f"127.0.0.1:{queried.port}"
@@ -58,14 +58,14 @@ def name(admin: KafkaAdminClient) -> Iterator[str]:
 
 
 def described(admin: KafkaAdminClient, name: str, count: int) -> list[dict[str, Any]]:
-    """Wait for the partitions of a topic: the client queries any node, and each applies a change at its own time."""
+    """Wait for the partitions of a topic, since the client queries any node, which may not have applied them yet."""
 
-    def look() -> list[dict[str, Any]] | None:
+    def describe() -> list[dict[str, Any]] | None:
         (topic,) = admin.describe_topics([name])
         partitions: list[dict[str, Any]] = topic["partitions"]
         return partitions if len(partitions) == count else None
 
-    found = wait_for(f"{count} partitions of {name}", look)
+    found = wait_for(f"{count} partitions of {name}", describe)
     assert found is not None
     return found
 
@@ -120,9 +120,7 @@ def test_partitions_are_added_and_paged_through(admin: KafkaAdminClient, name: s
             cursor["partition_index"] if cursor else -1,
         ]
 
-    wait_for(
-        "five partitions, of which the page ends before that of number 3", lambda: page() == [0, 1, 2, 3]
-    )
+    wait_for("five partitions, where the next page starts at partition 3", lambda: page() == [0, 1, 2, 3])
     described(admin, name, 5)
 
 
@@ -218,7 +216,7 @@ def test_topics_and_configs_through_confluent_kafka(cluster: Cluster) -> None:
 
 
 def is_created(client: AdminClient, topic: str) -> bool:
-    """Create a topic; False if the connection closed meanwhile: librdkafka does not repeat requests under way."""
+    """Create a topic; return False if the connection was closed, since librdkafka does not repeat its requests."""
     try:
         client.create_topics([NewTopic(topic, 3, 3)], request_timeout=PATIENCE_S)[topic].result(PATIENCE_S)
     except KafkaException as error:

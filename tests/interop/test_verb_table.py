@@ -19,7 +19,7 @@ def test_every_tool_has_a_row() -> None:
 
 
 def test_page_matches_the_recorded_results() -> None:
-    assert PAGE.read_text() == page(kept()), "rewrite it: python -m tests.interop.stock_tools.results"
+    assert PAGE.read_text() == page(kept()), "run python -m tests.interop.stock_tools.results"
 
 
 def test_failures_are_numbered_and_explained_once() -> None:

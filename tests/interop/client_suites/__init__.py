@@ -1,1 +1,1 @@
-"""Integration tests of other projects, run against a broker of quorumd."""
+"""Integration tests of client libraries, run with a broker of quorumd."""

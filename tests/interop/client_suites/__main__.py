@@ -2,8 +2,9 @@
 
     python -m tests.interop.client_suites [PYTEST_OPTION]...
 
-The tests are those of the installed release, in its source distribution from PyPI; what starts Kafka in them is
-replaced. Exit code 1 if a test fails that is not listed below, or a listed one passes.
+The tests are in the source distribution of the installed release, which is downloaded from PyPI; the fixtures that
+start Kafka are replaced. The exit code is 1 if a test fails that is not in EXPECTED_FAILURES, or if one of these
+passes.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ PROPERTIES: Final = {
     "allow.everyone.if.no.acl.found": "true",
     "super.users": "User:ANONYMOUS",
 }
-"""Those of the broker that kafka-python would start."""
+"""The properties of the broker that kafka-python's fixtures would start."""
 
 EXPECTED_FAILURES: Final = {
     "test_describe_configs_broker_resource_returns_configs": "advertised.listeners is not in the properties file",
 }
-"""Tests that fail, and why."""
+"""Tests that are expected to fail, with the reasons."""
 
 
 def unpacked_suite() -> Path:
@@ -66,7 +67,7 @@ def unpacked_suite() -> Path:
 
 
 def run(suite: Path, address: str, options: Sequence[str]) -> dict[str, str]:
-    """Run the tests; return the outcome of each."""
+    """Run the tests, and return the outcome of each test."""
     results = DIRECTORY.resolve() / "results.xml"
     results.unlink(missing_ok=True)
     environment = {

@@ -1,4 +1,4 @@
-"""Replaces `test/integration/fixtures.py` of kafka-python, which starts Kafka: the broker is that of KAFKA_URI."""
+"""Replaces kafka-python's `test/integration/fixtures.py`, which starts Kafka, by the running broker of KAFKA_URI."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PARTITIONS = 4
 
 
 class ZookeeperFixture:
-    """Not used since Kafka 4.0."""
+    """Unused: Kafka 4.0 and later have no ZooKeeper."""
 
 
 class KafkaFixture:
@@ -26,7 +26,7 @@ class KafkaFixture:
         return cls()
 
     def close(self) -> None:
-        """The broker is stopped after all tests."""
+        """Do nothing: the broker runs until all tests have ended."""
 
 
 def client_params(broker: KafkaFixture, client_id: str = "client", **given: Any) -> dict[str, Any]:

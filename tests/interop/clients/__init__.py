@@ -1,9 +1,9 @@
-"""Producers of every client on three real nodes that are killed, restarted and relieved of replicas.
+"""Producers and consumers of every client on three real nodes, which are killed, restarted and reassigned.
 
-written        acknowledged records, and the comparison with those in the log
+written        acknowledged records, and their comparison with the records in the log
 writers        producers of kafka-python, aiokafka, librdkafka and kcat
 readers        consumers in groups, with rebalances
 disturbances   kills, rolling restarts and reassignments
-trial          writers and groups at work on a disturbed cluster
-__main__       all of them, for minutes
+trial          writers and groups on a disturbed cluster, and the violations found
+__main__       a trial of all clients, for minutes
 """

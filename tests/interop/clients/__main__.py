@@ -1,9 +1,9 @@
-"""Every client on three nodes that are killed, restarted and reassigned, for any time.
+"""Run every client on three nodes that are killed, restarted and reassigned.
 
     python -m tests.interop.clients --seconds 600
 
-Needs kcat (Debian: apt install kcat). Prints how much was acknowledged, and each record that is not at its
-acknowledged offset.
+This needs kcat (Debian: apt install kcat). It prints the number of acknowledged records of each writer, and the
+violations, such as a record that is not at its acknowledged offset.
 """
 
 from __future__ import annotations
@@ -34,17 +34,22 @@ KINDS: dict[str, Callable[[Disturbances], str]] = {
 NODES = 3
 SHOWN = 20
 WITHOUT_TRANSACTIONS = ("kcat", "kafka-python")
-"""kcat has none. kafka-python 3.0.12 forgets the request in hand if the coordinator refuses its connection, as a
-killed node does: `Sender._maybe_send_pending_request` repeats it only if it had no node to send it to."""
+"""kcat has no transactions. kafka-python 3.0.12 loses its current request if the coordinator refuses the connection,
+as a killed node does: `Sender._maybe_send_pending_request` repeats a request only if no node was known for it."""
 
 
 @click.command()
-@click.option("--seconds", default=120.0, show_default=True, help="Disturb the cluster for this long.")
+@click.option("--seconds", default=120.0, show_default=True, help="Disturb the cluster for this time.")
 @click.option(
-    "--once", type=click.Choice(list(KINDS)), multiple=True, help="Only these disturbances, once each."
+    "--once",
+    type=click.Choice(list(KINDS)),
+    multiple=True,
+    help="Disturb the cluster once in this way, without --seconds; may be repeated.",
 )
-@click.option("--client", type=click.Choice(list(WRITERS)), multiple=True, help="Only these clients.")
-@click.option("--shift", default=0, show_default=True, help="Combine modes and codecs differently.")
+@click.option(
+    "--client", type=click.Choice(list(WRITERS)), multiple=True, help="Run only this writer; may be repeated."
+)
+@click.option("--shift", default=0, show_default=True, help="Combine modes with other codecs.")
 def main(seconds: float, once: tuple[str, ...], client: tuple[str, ...], shift: int) -> None:
     """Run one trial of all clients."""
     directory = Path(tempfile.mkdtemp(prefix="quorumd-clients-"))

@@ -1,4 +1,4 @@
-"""Disturbances of the cluster while clients work: killed leaders, rolling restarts, reassignments."""
+"""Disturbances of the cluster while clients run: killed leaders, rolling restarts and reassignments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_S = 90.0
 
 
 class DisturbedCluster(Protocol):
-    """A cluster whose nodes can be killed and restarted by id, as `KafkaCluster` can."""
+    """A cluster whose nodes can be killed and restarted by id, such as `KafkaCluster`."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -33,7 +33,7 @@ class DisturbedCluster(Protocol):
 
 
 class Disturbances:
-    """One cluster and the topic that clients use."""
+    """Disturbs a cluster; a reassignment applies to the topic of the clients."""
 
     def __init__(self, cluster: DisturbedCluster, topic: str, directory: Path) -> None:
         self._cluster = cluster
@@ -43,11 +43,11 @@ class Disturbances:
         self._shift = 0
 
     def kill_leader(self) -> str:
-        """Kill the leader of partition 0, and start it again."""
+        """Kill the leader of partition 0, and restart it."""
         return self.kill(self._partitions()[0].leader)
 
     def kill(self, node: int) -> str:
-        """Kill a node, wait for other leaders, start it again, and wait until every replica is in sync."""
+        """Kill a node, wait until other nodes lead its partitions, restart it, and wait until it is in sync."""
         led = [number for number, each in self._partitions().items() if each.leader == node]
         self._cluster.kill(node)
 
@@ -61,14 +61,14 @@ class Disturbances:
         return f"killed {node}, the leader of {len(led)} partitions"
 
     def elect_preferred(self) -> str:
-        """Give each partition its preferred leader."""
+        """Elect the preferred leader of every partition."""
         where = ("--bootstrap-server", self._cluster.bootstrap_servers)
         done = run_quorumd("partitions", "elect", *where, "--preferred", "--all")
         assert done.returncode == 0, done.stdout + done.stderr
         return "elected preferred leaders"
 
     def restart_all(self) -> str:
-        """Restart each node gracefully once all replicas are in sync."""
+        """Restart the nodes gracefully one after the other, and wait after each until all replicas are in sync."""
         for node in self._cluster.nodes:
             self._cluster.stop_node(node)
             self._cluster.restart(node)
@@ -76,10 +76,10 @@ class Disturbances:
         return "restarted all nodes"
 
     def reassign(self) -> str:
-        """Give each partition other replicas, and wait until they have them."""
+        """Assign other replicas to every partition, and wait until the reassignment is complete."""
         self._shift += 1
         nodes = self._cluster.nodes
-        # Each partition loses and gets replicas and leaders; at least two, so that min.insync.replicas is reachable.
+        # Replicas and leaders change; every partition keeps at least two replicas for min.insync.replicas.
         choices = [*permutations(nodes, 3), *permutations(nodes, 2)]
         partitions = [
             {

@@ -1,4 +1,4 @@
-"""Consumers in a group, whose members come and go; each runs in a thread of its own."""
+"""Consumer groups whose members leave and join; each member runs in its own thread."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kafka import KafkaConsumer
 
 COMMIT_EVERY = 200
-"""Records."""
+"""Number of records between two commits."""
 LIFE_POLLS = 100
-"""Polls after which a member leaves the group and a new one joins, which makes the group rebalance."""
+"""Number of polls after which a member leaves the group and a new member joins, so that the group rebalances."""
 
 
 @dataclass(slots=True)
 class Group:
-    """Records that the members of a group consumed, and offsets that went back."""
+    """A consumer group, and what its members observed."""
 
     name: str
     bootstrap: str
     topic: str
     over: threading.Event
     values: set[bytes] = field(default_factory=set)
+    """The consumed records."""
     regressions: list[str] = field(default_factory=list)
+    """Committed offsets that decreased."""
     rebalances: int = 0
+    """Number of assignments."""
     _committed: dict[int, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -37,7 +40,7 @@ class Group:
             self._committed[partition] = max(offset, self._committed.get(partition, 0))
 
     def assigned(self, partition: int, offset: int) -> None:
-        """Compare the committed offset that a member was given with what was acknowledged before."""
+        """Compare the committed offset of an assigned partition with earlier acknowledged commits."""
         with self._lock:
             known = self._committed.get(partition)
         if known is not None and offset < known:
@@ -47,7 +50,7 @@ class Group:
 
 
 def librdkafka_member(group: Group, protocol: str) -> None:
-    """Members of librdkafka, one after the other."""
+    """Run members of librdkafka one after the other."""
     settings = {
         "bootstrap.servers": group.bootstrap,
         "group.id": group.name,
@@ -84,13 +87,13 @@ def librdkafka_member(group: Group, protocol: str) -> None:
                         if done.error is None and done.offset >= 0:
                             group.committed(done.partition, done.offset)
             except KafkaException:
-                # A rebalance, or a coordinator that moved: the records are consumed again.
+                # The group rebalances or its coordinator has moved: the records are consumed again.
                 continue
         consumer.close()
 
 
 def kafka_python_member(group: Group) -> None:
-    """Members of kafka-python, one after the other."""
+    """Run members of kafka-python one after the other."""
     while not group.over.is_set():
         consumer = KafkaConsumer(
             group.topic,
@@ -118,4 +121,4 @@ MEMBERS: dict[str, tuple[Callable[[Group], None], ...]] = {
     "consumer": (lambda group: librdkafka_member(group, "consumer"),) * 2,
     "kafka-python": (kafka_python_member,) * 2,
 }
-"""Groups by name, with their members."""
+"""The members of each group, by name of the group."""

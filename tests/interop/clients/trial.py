@@ -1,4 +1,4 @@
-"""Writers and groups at work while the cluster is disturbed, and the verdict."""
+"""A trial: writers and groups run while the cluster is disturbed, and their records are compared with the log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOPIC = "orders"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """One producer: its client, what it guarantees, and how it compresses."""
+    """A producer: its client, its guarantees and its compression."""
 
     client: str
     mode: Mode
@@ -37,7 +37,7 @@ class Writer:
 
 
 class Trial:
-    """A cluster, a topic with three replicas and two required, writers, and groups."""
+    """A cluster with writers and groups, and a topic with three replicas, of which two must be in sync."""
 
     def __init__(
         self, directory: Path, cluster: DisturbedCluster, writers: Iterable[Writer], groups: Iterable[str]
@@ -54,7 +54,7 @@ class Trial:
     def run(
         self, actions: Iterable[Callable[[Disturbances], str]], report: Callable[[str], None]
     ) -> list[str]:
-        """Disturb the cluster by the actions while clients work, then return the violations."""
+        """Disturb the cluster by the actions while clients run, and return the violations."""
         with self.cluster as cluster:
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
             topic = NewTopic(TOPIC, PARTITIONS, REPLICAS, config={"min.insync.replicas": "2"})
@@ -97,18 +97,18 @@ class Trial:
         return all(written.acknowledged for written in self.written.values())
 
     def _wait_for_progress(self) -> None:
-        """Wait until every writer has more acknowledged records than now."""
+        """Wait until further records of every writer are acknowledged."""
         before = {writer: len(written.acknowledged) for writer, written in self.written.items()}
 
         for writer, written in self.written.items():
             wait_for(
-                f"{writer} to go on",
+                f"{writer} to continue",
                 lambda written=written, count=before[writer]: len(written.acknowledged) > count,
                 PATIENCE_S,
             )
 
     def _finish_groups(self, readers: list[threading.Thread], values: set[bytes]) -> list[str]:
-        """Wait until each group has consumed every visible record, and return what it did not."""
+        """Wait until each group has consumed every visible record, and return the violations of the groups."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline and any(values - group.values for group in self.groups):
             self._readers_over.wait(0.1)
@@ -128,7 +128,7 @@ class Trial:
         return found + list(itertools.chain.from_iterable(group.regressions for group in self.groups))
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
-        """Start a thread whose exception, if any, is a finding."""
+        """Start a thread; an exception in it is a violation."""
 
         def run() -> None:
             try:

@@ -1,4 +1,4 @@
-"""Producers that write until an event is set; each runs in a thread of its own."""
+"""Producers that write until an event is set; each runs in its own thread."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kafka import KafkaProducer
 from tests.interop.clients.written import PATIENCE_S, Place, Written
 
 RECORDS = 20
-"""Records per burst or transaction."""
+"""Number of records per burst or transaction."""
 PAUSE_S = 0.05
 PADDING = b"." * 100
 ABORTED_ONE_IN = 4
 SESSION_MS = 10_000
-"""The transaction timeout: a transaction whose producer has given up ends soon."""
+"""The transaction timeout, after which a transaction of a failed producer is aborted."""
 
 
 class Mode(StrEnum):
@@ -36,7 +36,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Settings and state of one writer."""
+    """The settings and state of a writer."""
 
     bootstrap: str
     topic: str
@@ -50,7 +50,7 @@ class Job:
         return self.written.name if self.mode is Mode.TRANSACTIONAL else None
 
     def burst(self) -> list[bytes]:
-        """Wait a moment, then return the next records."""
+        """Pause, and return the next records."""
         self.over.wait(PAUSE_S)
         return self.written.values(RECORDS)
 
@@ -100,7 +100,7 @@ def _delivered(job: Job, error: object, message: Message) -> None:
 
 
 def _librdkafka_transactions(job: Job, producer: Producer) -> None:
-    """Write transactions until one fails so that the producer cannot go on. Raises KafkaException."""
+    """Write transactions until the job is over. Raises KafkaException after an error that requires a new producer."""
     producer.init_transactions(PATIENCE_S)
     while not job.over.is_set():
         producer.begin_transaction()
@@ -229,7 +229,7 @@ async def _aiokafka_transactions(job: Job, producer: aiokafka.AIOKafkaProducer) 
 
 
 def by_kcat(job: Job) -> None:
-    """Write with kcat, a process per burst. It reports no offsets: exit code 0 acknowledges all records."""
+    """Write with one process of kcat per burst. It reports no offsets; exit code 0 acknowledges all records."""
     settings = (
         "acks=all",
         f"enable.idempotence={job.mode is Mode.IDEMPOTENT}".lower(),

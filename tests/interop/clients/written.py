@@ -1,4 +1,4 @@
-"""Acknowledged records, and their comparison with those in the log."""
+"""Acknowledged records, and their comparison with the records in the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE_S = 120.0
 
 
 class Place(NamedTuple):
-    """Where a record is."""
+    """The position of a record."""
 
     partition: int
     offset: int
@@ -22,29 +22,28 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Written:
-    """One producer's records, which are its name and a growing number.
-
-    `acknowledged`: places that the broker returned, or None if the client does not tell. `aborted`: records of
-    transactions that must not be visible. `unknown`: records of transactions of which each is visible whole or not at
-    all. `is_exact`: no record occurs twice, and each partition has them in order.
-    """
+    """The records of a producer; a record is the producer's name and an increasing number."""
 
     name: str
     is_exact: bool
+    """Whether no record may occur twice, and the records of each partition must be in order."""
     acknowledged: dict[bytes, Place | None] = field(default_factory=dict)
+    """Acknowledged records with their positions, or None if the client does not report positions."""
     aborted: set[bytes] = field(default_factory=set)
+    """Records of aborted transactions, which must not be visible."""
     unknown: list[set[bytes]] = field(default_factory=list)
+    """The records of each transaction with an unknown outcome: either all are visible or none."""
     errors: Counter[str] = field(default_factory=Counter)
     _next: int = 0
 
     def values(self, count: int) -> list[bytes]:
-        """The next records to write."""
+        """Return the next records to write."""
         first, self._next = self._next, self._next + count
         return [b"%s:%d" % (self.name.encode(), number) for number in range(first, self._next)]
 
 
 def read_log(bootstrap: str, topic: str) -> dict[Place, bytes]:
-    """Read every record that read_committed consumers see."""
+    """Read all records that are visible to read_committed consumers."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "checker",
@@ -76,7 +75,7 @@ def read_log(bootstrap: str, topic: str) -> dict[Place, bytes]:
 
 
 def violations(written: Iterable[Written], log: Mapping[Place, bytes]) -> list[str]:
-    """The violations found: lost or misplaced records, duplicates, reordering, and parts of transactions."""
+    """Return the violations: lost, misplaced, repeated and reordered records, and parts of transactions."""
     found: list[str] = []
     times = Counter(log.values())
     for each in written:
@@ -102,14 +101,14 @@ def _misplaced(written: Written, log: Mapping[Place, bytes], times: Counter[byte
         if value not in times:
             found.append(f"{value!r}, acknowledged at {place}, is lost")
         elif there != value:
-            found.append(f"{value!r} was acknowledged at {place}, where {there!r} is")
+            found.append(f"{value!r} was acknowledged at {place}, which has {there!r}")
     return found
 
 
 def _repeated(written: Written, log: Mapping[Place, bytes], times: Counter[bytes]) -> list[str]:
     prefix = written.name.encode() + b":"
     found = [
-        f"{value!r} is there {count} times"
+        f"{value!r} is in the log {count} times"
         for value, count in times.items()
         if count > 1 and value.startswith(prefix)
     ]

@@ -23,10 +23,10 @@ import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
 import org.apache.kafka.server.authorizer.AuthorizationResult;
 
 /**
- * Asks Kafka's StandardAuthorizer. Lines of stdin, fields separated by tabs:
- * C allowsWithoutAcl superUsers    a new authorizer without ACLs
- * A kind pattern name principal host operation permission    one more ACL
- * Q principal host operation kind name    two characters of output: for this resource, for any of its kind
+ * Prints decisions of Kafka's StandardAuthorizer. Commands are lines of stdin with fields separated by tabs:
+ * C allowsWithoutAcl superUsers    create an authorizer without ACLs
+ * A kind pattern name principal host operation permission    add an ACL
+ * Q principal host operation kind name    print two digits: for this resource, and for any resource of its kind
  */
 public class AuthorizerDriver {
     public static void main(String[] arguments) throws Exception {

@@ -11,24 +11,24 @@ import java.util.Arrays;
 import java.util.Base64;
 
 /**
- * Runs Kafka's tools one after the other in one JVM, which loads and compiles their classes once.
+ * Runs Kafka's tools one after the other in one JVM, which loads and compiles their classes only once.
  *
- * A request is a line of base64 fields: stdin, the tool's class, its arguments. The response is a line too: the exit
- * code and, in base64, what the tool printed to stdout and to stderr.
+ * A request is a line of base64 fields: the stdin, class and arguments of a tool. The response is a line with the
+ * exit code and, in base64, the tool's output to stdout and stderr.
  */
 public class ToolServer {
     static class Exited extends Error {
         Exited() {
-            // Tools print what they catch.
+            // Tools print the errors that they catch: this error has no stack trace.
             super("", null, false, false);
         }
     }
 
-    /** What tools print; they, Scala and Log4j may keep the stream that they found first. */
+    /** The output of tools; it is never replaced, since tools, Scala and Log4j may keep the first stream. */
     static final ByteArrayOutputStream OUTPUT = new ByteArrayOutputStream();
     static final ByteArrayOutputStream ERRORS = new ByteArrayOutputStream();
 
-    /** The first exit code of the tool that runs: what catches Exited may exit again with another one. */
+    /** The first exit code of the current tool: code that catches Exited may exit again with another code. */
     static volatile Integer code;
 
     public static void main(String[] arguments) throws Exception {
@@ -53,7 +53,7 @@ public class ToolServer {
         int failed = 0;
         try {
             Method entry = Class.forName(tool).getMethod("main", String[].class);
-            // Of classes that are not public too.
+            // Some classes are not public.
             entry.setAccessible(true);
             entry.invoke(null, (Object) arguments);
         } catch (ReflectiveOperationException thrown) {
@@ -68,7 +68,7 @@ public class ToolServer {
         return (code == null ? failed : code) + " " + encoded(OUTPUT) + " " + encoded(ERRORS);
     }
 
-    /** Kafka's tools exit by a class of its own, which another package has since 4.4; it takes what to do instead. */
+    /** Replaces the procedures of Kafka's class Exit, which tools call; it has another package since 4.4. */
     static void catchExits() throws Exception {
         Class<?> exit = null;
         for (String name : new String[] {"utils.Exit", "utils.internals.Exit"}) {
@@ -96,7 +96,7 @@ public class ToolServer {
     }
 
     static String decoded(String field) {
-        // "-" stands for the empty string: fields are split at spaces.
+        // Fields are separated by spaces, so that "-" encodes the empty string.
         return field.equals("-") ? "" : new String(Base64.getDecoder().decode(field), StandardCharsets.UTF_8);
     }
 

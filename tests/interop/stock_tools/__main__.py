@@ -1,23 +1,23 @@
 """`make stock-tools`: Kafka's own command-line tools, brokers and controllers with quorumd, and their speed.
 
     --only verbs        every verb of the tools on 4.0 to 4.4 in both voter styles; writes docs/stock-kafka.md
-    --only authorizer   100,000 decisions of Kafka's StandardAuthorizer, compared with quorumd's
+    --only authorizer   decisions of Kafka's StandardAuthorizer for 200,000 requests, compared with quorumd's
     --only brokers      plans, killed brokers, and the resulting log, read by both sides
     --only controllers  a stock controller among the voters while leaders are killed
     --only directories  moves between log directories of quorumd's brokers, and cordons
     --only takeover     Kafka's clients on a broker of quorumd, whose directory a stock broker takes over
     --only mixed        brokers of Kafka and of quorumd that follow each other
     --only kills        VerifiableProducer while leaders are killed
-    --only histories    the audit of random histories of stock clusters, none of which is damaged
-    --only pipeline     the pipeline on a stock cluster that is hurt for four minutes, also on a Spark master
+    --only histories    the audit of random histories of stock clusters, which are undamaged
+    --only pipeline     the pipeline on a stock cluster that is disturbed for four minutes, also on a Spark master
     --only configs      a stock controller's verdicts on thousands of config changes
     --only security     brokers, tools and clients of two releases with TLS, SASL and ACLs
     --only speed        the time that kafka-dump-log and quorumd need for a log
 
-Needs Java and, for the first run, Maven, which downloads Kafka's jars to build/stock-tools. Each claim is tested
-against real processes; a table shows the verdicts. The exit code is 1 unless all claims hold.
+This needs Java and, for the first run, Maven, which downloads Kafka's jars to build/stock-tools. Each claim is tested
+with real processes, and a table shows the verdicts. The exit code is 1 unless all claims hold.
 
-`make test` ends with the short form of those parts that take seconds.
+`make test` ends with --short, which runs some parts for seconds.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ JARS = Path("build/stock-tools")
 BROKERS = (101, 102, 103, 104)
 RACKS = ("a", "b", "c", "c")
 DAEMONS = "metadata.log.segment.bytes=64KiB\nbroker.session.timeout.ms=15000\n"
-"""Small segments, so that there are several, and a short session timeout for killed brokers."""
+"""Small segments, so that the log has several, and a session timeout after which killed brokers are fenced."""
 QUICK_REPORTS = "broker.heartbeat.interval.ms=200\n"
-"""Brokers report cordons with heartbeats."""
+"""A short interval, since brokers report cordons in heartbeats."""
 PARTS = (
     "authorizer",
     "brokers",
@@ -86,10 +86,10 @@ SHORT = ("authorizer", "configs", "histories")
 SHORT_REQUESTS = 5_000
 SHORT_HISTORIES = 1
 VERSIONS = {"4.0.2": "4.0.2", "4.1.2": "4.1.2", "4.3.1": "4.3.1", "4.4.0": "4.3.1"}
-"""Versions of the brokers in the table of verbs, with those of the tools: Maven Central has no kafka-tools 4.4.0."""
+"""Versions of the tools by version of the brokers in the table of verbs: Maven Central has no kafka-tools 4.4.0."""
 DEFAULT = "4.3.1"
 MIXED = ("4.3.1", "4.4.0")
-"""Versions of the brokers that share partitions with those of quorumd, and of whole stock clusters."""
+"""Versions of the stock brokers in clusters with brokers of quorumd, and of stock clusters."""
 CONTROLLER = 3
 
 
@@ -99,22 +99,27 @@ def report(text: str) -> None:
 
 @click.command()
 @click.option(
-    "--kafka", help=f"The version of brokers, clients and tools.  [default: {DEFAULT}; of verbs all]"
+    "--kafka",
+    help=f"Version of Kafka's brokers, clients and tools.  [default: {DEFAULT}; for verbs all versions]",
 )
-@click.option("--tools", "version", help="Another one of the tools, where Maven lacks those of --kafka.")
-@click.option("--only", type=click.Choice(PARTS), multiple=True, help="Of these only; all by default.")
+@click.option("--tools", "version", help="Version of the tools, if Maven Central has no tools of --kafka.")
+@click.option("--only", type=click.Choice(PARTS), multiple=True, help="Run only this part; may be repeated.")
 @click.option(
     "--style",
     type=click.Choice([each.value for each in Style]),
-    help="Of voters, for verbs.  [default: both]",
+    help="Voter style of the verbs.  [default: both]",
 )
-@click.option("--seconds", default=60.0, show_default=True, help="How long leaders are killed.")
-@click.option("--records", default=6_000_000, show_default=True, help="Of the log that is decoded.")
-@click.option("--requests", default=200_000, show_default=True, help="Compared with StandardAuthorizer.")
-@click.option("--histories", default=104, show_default=True, help="Of stock clusters, audited.")
-@click.option("--hurt", default=240.0, show_default=True, help="How long the stock cluster is hurt.")
-@click.option("--seed", default=200, show_default=True, help="Of the first of these clusters.")
-@click.option("--rounds", default=3, show_default=True, help="In which both are measured, in turns.")
+@click.option("--seconds", default=60.0, show_default=True, help="Kill leaders for this time.")
+@click.option(
+    "--records", default=6_000_000, show_default=True, help="Number of records in the log for speed."
+)
+@click.option(
+    "--requests", default=200_000, show_default=True, help="Number of requests to StandardAuthorizer."
+)
+@click.option("--histories", default=104, show_default=True, help="Number of histories to audit.")
+@click.option("--hurt", default=240.0, show_default=True, help="Disturb the stock cluster for this time.")
+@click.option("--seed", default=200, show_default=True, help="Seed of the first history, and of pipeline.")
+@click.option("--rounds", default=3, show_default=True, help="Number of measurements of each side.")
 @click.option("--short", is_flag=True, help=f"Run only {', '.join(SHORT)}, with small sizes.")
 def main(
     kafka: str | None,
@@ -130,7 +135,7 @@ def main(
     hurt: float,
     short: bool,
 ) -> None:
-    """Try quorumd's claims about Kafka's own tools."""
+    """Test quorumd's claims about Kafka's own tools, brokers and controllers."""
     if short:
         only, requests, histories = SHORT, SHORT_REQUESTS, SHORT_HISTORIES
     tools = fetched(kafka or DEFAULT, version)
@@ -164,18 +169,18 @@ def main(
     show(verdicts, f"quorumd and the tools of Kafka {kafka or DEFAULT}", console)
     broken = sum(verdict.outcome != HOLDS for verdict in verdicts)
     if broken:
-        sys.exit(f"{broken} of {len(verdicts)} claims do not hold; what was left is in {directory}")
+        sys.exit(f"{broken} of {len(verdicts)} claims do not hold; the logs and data are in {directory}")
     shutil.rmtree(directory)
 
 
 def of_stock_clusters(directory: Path, histories: int, seed: int) -> StockHistories:
-    """Clusters of the versions in MIXED, in turn."""
+    """Return the claim about histories, for clusters of the versions in MIXED."""
     versions = [fetched(each, None) for each in MIXED]
     return StockHistories(versions, directory / "histories", histories, seed, report)
 
 
 def with_a_takeover(tools: StockTools, directory: Path) -> list[Verdict]:
-    """Run one node, of quorumd and of Kafka in turns."""
+    """Run nodes of quorumd and of Kafka on the same directory, one after the other."""
     directory.mkdir()
     takeover = Takeover(tools, directory)
     try:
@@ -192,7 +197,7 @@ def with_two_directories(tools: StockTools, directory: Path) -> list[Verdict]:
 
 
 def on_a_hurt_cluster(tools: StockTools, directory: Path, seconds: float, seed: int) -> list[Verdict]:
-    """Run all steps on one stock cluster."""
+    """Run the pipeline on one stock cluster, and disturb it for a time."""
     pipeline = StockPipeline(tools, directory, seconds, seed, report)
     try:
         return judge([("pipeline", pipeline.steps())], report)
@@ -201,7 +206,7 @@ def on_a_hurt_cluster(tools: StockTools, directory: Path, seconds: float, seed: 
 
 
 def on_brokers(tools: StockTools, directory: Path) -> list[Verdict]:
-    """Run all steps on one cluster; the logs are read at the end."""
+    """Run stock brokers on one cluster; the logs are read at the end."""
     racks = dict(zip(BROKERS, RACKS, strict=True))
     with (
         running_cluster(directory / "cluster", extra=DAEMONS, release=tools.release) as cluster,
@@ -225,7 +230,7 @@ def on_brokers(tools: StockTools, directory: Path) -> list[Verdict]:
 
 
 def why_no_tools() -> str | None:
-    """Download what the short form needs, once; returns what prevents it."""
+    """Download the jars that --short needs, unless they exist, and return the reason if this fails."""
     try:
         for release in (DEFAULT, *MIXED):
             stock_tools(JARS, release, VERSIONS[release])
@@ -235,7 +240,7 @@ def why_no_tools() -> str | None:
 
 
 def fetched(kafka: str, version: str | None) -> StockTools:
-    """Brokers of that version and the tools for it. Exits the process if they cannot be downloaded."""
+    """Return the brokers and tools of some versions. Exits the process if they cannot be downloaded."""
     try:
         return stock_tools(JARS, kafka, version or VERSIONS.get(kafka, kafka))
     except ToolsMissing as missing:
@@ -245,7 +250,7 @@ def fetched(kafka: str, version: str | None) -> StockTools:
 def table_of_verbs(
     kafka: str | None, version: str | None, style: Style | None, directory: Path
 ) -> list[Verdict]:
-    """Run column by column; each replaces its previous results."""
+    """Run the verbs for each column of the table; the results replace the column in the document."""
     verdicts = []
     for release in [kafka] if kafka else VERSIONS:
         tools = fetched(release, version)
@@ -261,7 +266,7 @@ def table_of_verbs(
 
 
 def under_a_producer(tools: StockTools, directory: Path, seconds: float) -> list[Verdict]:
-    """VerifiableProducer on three daemons and three brokers."""
+    """Run VerifiableProducer on three daemons and three stock brokers."""
     racks = dict(zip(BROKERS[:3], RACKS[:3], strict=True))
     with (
         running_cluster(directory / "killed", extra=QUICK, release=tools.release) as cluster,
@@ -284,7 +289,7 @@ def with_a_controller(tools: StockTools, directory: Path, seconds: float) -> lis
 
 
 def with_security(releases: list[StockTools], directory: Path) -> list[Verdict]:
-    """Run three daemons and a broker of each release, secured; the tools are of the first."""
+    """Run three daemons and a broker of each release with security; the tools are of the first release."""
     tools, newer = releases
     cluster = SecureCluster(directory / "secured", tools.release)
     try:

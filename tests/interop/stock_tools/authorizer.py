@@ -1,7 +1,7 @@
-"""Compares quorumd's authorizer with Kafka's StandardAuthorizer on random ACLs and requests.
+"""Compare quorumd's authorizer with Kafka's StandardAuthorizer for random ACLs and requests.
 
-Both decide about the named resource and about any resource of its kind. Hosts are addresses: no release of Kafka has
-ranges of hosts yet.
+Both decide about a named resource and about any resource of its type. The hosts of ACLs are addresses, since no
+release of Kafka supports ranges of hosts.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tests.support.security.simple_authorizer import Cluster, Question, random_c
 
 SOURCE = HERE / "AuthorizerDriver.java"
 QUESTIONS = 50
-"""Requests per set of ACLs."""
+"""Number of requests per set of ACLs."""
 TIMEOUT_S = 900.0
 Case = tuple[Cluster, list[Question]]
 
 
 class StockAuthorizer:
-    """The claim that both decide alike. `count`: the number of (ACL set, request) pairs."""
+    """The claim that both authorizers make the same decisions for `count` requests."""
 
     def __init__(self, tools: StockTools, count: int, seed: int = 29) -> None:
         self._tools = tools
@@ -44,7 +44,9 @@ class StockAuthorizer:
         different = [number for number in range(len(ours)) if ours[number] != theirs[number]]
         if different:
             cluster, question = requests[different[0] // 2]
-            raise ClaimBroken(f"{len(different)} differ, the first: {question} with {cluster}")
+            raise ClaimBroken(
+                f"{len(different)} decisions differ; the first is for {question} with {cluster}"
+            )
         allowed = ours[::2].count("1")
         return f"{len(requests)} requests to {len(cases)} sets of ACLs, {allowed} allowed, no difference"
 

@@ -17,15 +17,15 @@ from tests.support.processes.daemons import Cluster, run_quorumd, wait_for
 
 ORDERS = "orders"
 CROWDED = ("101:102:103", "102:103:101", "103:101:102", "101:103:102", "102:101:103", "103:102:101")
-"""The replicas of the topics' partitions: none on the fourth broker."""
+"""The replicas of the topics' partitions, without the fourth broker."""
 SIZES = {ORDERS: 6, "payments": 90}
-"""Partitions of the topics. Only the first gets records; the other fills segments of the quorum's log."""
+"""Numbers of partitions. Only the first topic gets records; the second fills segments of the quorum's log."""
 RECORDS = 10_000
-"""Records in the first topic at the start, 2 MB."""
+"""Number of records in the first topic at the start, 2 MB."""
 
 
 class Brokers:
-    """Four brokers, and topics on three of them."""
+    """Claims about four stock brokers, with topics on three of them."""
 
     def __init__(
         self, tools: StockTools, cluster: Cluster, brokers: Sequence[KafkaBroker], traffic: Traffic
@@ -37,7 +37,7 @@ class Brokers:
         self._bootstrap = ("--bootstrap-server", ",".join(broker.address for broker in brokers))
 
     def beginning(self) -> list[Step]:
-        """Steps that all others need."""
+        """Return the steps that all other steps need."""
         return [
             (f"{len(self._brokers)} brokers start on {len(self._cluster.daemons)} daemons", self.start),
             ("kafka-topics creates topics; all produced records are consumed", self.produce),
@@ -72,9 +72,9 @@ class Brokers:
         return self._traffic.check("consumer")
 
     def upgrade(self) -> str:
-        """An upgrade to the current levels changes nothing; an unknown level is rejected."""
+        """Upgrade to the current levels, which changes nothing, and to an unknown level, which is rejected."""
         same = ("--release-version", self._tools.release)
-        # Tools of an older release do not know the release.
+        # Tools of an older release do not know the release of the cluster.
         there = self._features(*(same if self._tools.are_of_brokers else ("--feature", "kraft.version=1")))
         expect(
             f"exit code of an upgrade to the current levels: {there.stdout}{there.stderr}",
@@ -86,7 +86,8 @@ class Brokers:
         expect(f"exit code for an unknown level: {printed}", newest.returncode, 1)
         reason = "The active controller supports only versions 21 to 33"
         expect(f"the reason is named: {printed}", reason in printed, True)
-        return "no change passes; " + next(line for line in printed.splitlines() if reason in line).strip()
+        rejection = next(line for line in printed.splitlines() if reason in line).strip()
+        return f"unchanged levels are accepted; {rejection}"
 
     def _features(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._tools.execute(FEATURES, *self._bootstrap, "upgrade", *arguments)

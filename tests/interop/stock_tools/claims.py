@@ -1,4 +1,4 @@
-"""Claims, tested one after the other, and the table of their verdicts."""
+"""Claims, which are tested one after the other, and the table of their verdicts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rich.table import Table
 from quorumd.errors import QuorumdError
 
 Step = tuple[str, Callable[[], str]]
-"""A claim and its test, which returns what it saw and raises if the claim does not hold."""
+"""A claim and its test, which returns a summary of its observations, and raises if the claim does not hold."""
 
 HOLDS, BROKEN, NOT_TRIED = "holds", "BROKEN", "not tried"
 SHOWN = 300
-"""Maximum characters shown of a value or of a tool's output."""
+"""The maximum number of characters of a value or of a tool's output in a message."""
 _BREAKS = (AssertionError, LookupError, OSError, TypeError, json.JSONDecodeError, QuorumdError)
-"""Other exceptions that show that a claim does not hold, such as incomplete or late responses."""
+"""Other exceptions that mean that a claim does not hold, for example because a response is incomplete or late."""
 
 
 class ClaimBroken(Exception):
-    """A claim does not hold; the message has the actual result."""
+    """A claim does not hold; the message states the actual result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Verdict:
 
 
 def expect(what: str, found: object, expected: object) -> None:
-    """Raise ClaimBroken unless the values are equal; of dictionaries it names the entries that differ."""
+    """Raise ClaimBroken unless the values are equal; for dictionaries, the message has only different entries."""
     if found == expected:
         return
     if isinstance(found, dict) and isinstance(expected, dict):
@@ -47,13 +47,13 @@ def expect(what: str, found: object, expected: object) -> None:
 
 
 def shortened(value: object) -> str:
-    """The text of a value, cut to SHOWN characters."""
+    """Return the text of a value, shortened to SHOWN characters."""
     text = str(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def judge(groups: Sequence[tuple[str, Sequence[Step]]], report: Callable[[str], None]) -> list[Verdict]:
-    """Test groups of claims that build upon each other: those after a broken one are not tested."""
+    """Test groups of claims that depend on earlier claims: after a broken claim, no more claims are tested."""
     found: list[Verdict] = []
     for about, claim, attempt in [(about, *step) for about, steps in groups for step in steps]:
         if found and found[-1].outcome != HOLDS:

@@ -1,9 +1,9 @@
-"""Checks that a stock controller and quorumd's have the same verdicts on the same config changes.
+"""Record the verdicts of a stock controller on config changes in tests/support/data:
 
-    python -m tests.interop.stock_tools.configs --kafka 4.4.0
+    python -m tests.interop.stock_tools.configs --kafka 4.4.0 --directory DIRECTORY
 
-records the verdicts of a stock controller in tests/support/data, which a unit test compares with quorumd's. `make
-stock-tools` repeats the recording and compares it.
+A unit test compares them with quorumd's verdicts. `make stock-tools` checks that a stock controller still has the
+recorded verdicts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.support.processes.ports import free_port
 from tests.support.processes.wire import Wire
 
 RELEASE = "4.4.0"
-"""The release of the configs in quorumd's table."""
+"""The release of Kafka from which quorumd's table of configs is."""
 SEED, COUNT = 13, 4000
 BROKER_ID = 101
 FEATURES = tuple(
@@ -41,18 +41,18 @@ FEATURES = tuple(
                         ("transaction.version", 0), ("share.version", 0), ("streams.version", 0),
                         ("eligible.leader.replicas.version", 0))
 )  # fmt: skip
-"""Every level of the features that a release finalizes, whichever it is."""
+"""The features of a broker that supports every level of any release."""
 SHOWN_DIFFERENCES = 5
 
 
 def verdicts_of(release: str) -> Path:
-    """The file with the recorded verdicts of a release."""
+    """Return the file with the recorded verdicts of a release."""
     return DATA / f"kafka_{release}_config_verdicts.jsonl"
 
 
 @contextmanager
 def stock_controller(tools: StockTools, directory: Path, *, remote: bool) -> Iterator[Wire]:
-    """A quorum of one stock controller, with a registered broker that sends no more heartbeats."""
+    """Start a quorum of one stock controller, and register a broker that sends one heartbeat."""
     directory.mkdir(parents=True)
     port = free_port()
     settings = {
@@ -92,7 +92,7 @@ def _connected(port: int, cluster_id: str) -> Wire | None:
 
 
 def _registered(wire: Wire, cluster_id: str) -> bool:
-    """Whether the broker is registered and active now."""
+    """Register the broker and send a heartbeat; return True if it is active."""
     try:
         made = wire.request(
             registration.BrokerRegistrationRequest(
@@ -122,14 +122,14 @@ def _registered(wire: Wire, cluster_id: str) -> bool:
 
 
 class StockVerdicts:
-    """A stock controller, and the resources that were created with the base configs of the cases."""
+    """Gets verdicts from a stock controller, after it has created resources with the base configs of the cases."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._names: dict[str, str] = {}
 
     def verdict(self, case: Case) -> int:
-        """The error code of a case, which is only validated."""
+        """Return the error code of a case, which is only validated."""
         if case.form == CREATE:
             return self._create("made", [(name, value) for name, _, value in case.operations], is_kept=False)
         name = self._resource(case)
@@ -147,7 +147,7 @@ class StockVerdicts:
         return self._alter(case, name, is_kept=False)
 
     def _resource(self, case: Case) -> str:
-        """Create a resource with the base configs of a case, once, and return its name."""
+        """Create a resource with the base configs of a case, unless there is one, and return its name."""
         key = f"{case.kind}{sorted(case.base.items())}"
         if key not in self._names:
             name = "" if case.kind == 4 else f"resource-{len(self._names)}"
@@ -157,7 +157,9 @@ class StockVerdicts:
                 base = Case(case.kind, "alter", {}, tuple((k, 0, v) for k, v in case.base.items()))
                 code = self._alter(base, name, is_kept=True)
             if code:
-                raise ClaimBroken(f"{case.base} of resource type {case.kind} is refused with {code}")
+                raise ClaimBroken(
+                    f"{case.base} of resource type {case.kind} is rejected with error code {code}"
+                )
             self._names[key] = name
         return self._names[key]
 
@@ -193,7 +195,7 @@ def stock_verdicts(tools: StockTools, directory: Path, wanted: list[Case]) -> li
 
 
 class Configs:
-    """The claim for `make stock-tools`."""
+    """The claim that a stock controller still has the recorded verdicts."""
 
     def __init__(self, tools: StockTools, directory: Path) -> None:
         self._tools = tools
@@ -207,15 +209,23 @@ class Configs:
         verdicts = stock_verdicts(self._tools, self._directory, [case for case, _ in known.values()])
         differing = [f"{case} {verdict}" for case, verdict in verdicts if known[case.row(0)][1] != verdict]
         if differing:
-            raise ClaimBroken(f"{len(differing)} of {len(verdicts)}: {differing[:SHOWN_DIFFERENCES]}")
+            raise ClaimBroken(
+                f"{len(differing)} of {len(verdicts)} verdicts differ: {differing[:SHOWN_DIFFERENCES]}"
+            )
         return f"{len(verdicts)} changes, {dict(Counter(verdict for _, verdict in verdicts))} by error code"
 
 
 @click.command()
-@click.option("--kafka", default=RELEASE, show_default=True, help="The release of the controller.")
-@click.option("--jars", default="build/stock-tools", show_default=True, type=click.Path(path_type=Path))
+@click.option("--kafka", default=RELEASE, show_default=True, help="Version of the controller.")
 @click.option(
-    "--directory", required=True, type=click.Path(path_type=Path), help="For the controllers; a new one."
+    "--jars",
+    default="build/stock-tools",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Directory of Kafka's jars.",
+)
+@click.option(
+    "--directory", required=True, type=click.Path(path_type=Path), help="New directory for the controllers."
 )
 def main(kafka: str, jars: Path, directory: Path) -> None:
     """Record the verdicts of a stock controller."""

@@ -1,4 +1,4 @@
-"""A stock Kafka controller as one of three voters: it leads, is followed and is replaced while leaders are killed."""
+"""A stock Kafka controller as one of three voters, which leads, follows and is replaced while leaders are killed."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ SECONDS_A_LEAD = 60
 """The stock controller leads and is replaced at least once per this time."""
 KILL_INTERVAL_S = 8.0
 PAUSE_S = 2.6
-"""Longer than the fetch timeout of a stock controller."""
+"""The time for which a daemon is paused: longer than the fetch timeout of a stock controller."""
 DOWN_S = 1.5
-"""Time until a killed node is restarted after another one leads."""
+"""The time from the election of another leader to the restart of the killed leader."""
 ATTEMPTS = 6
-"""Maximum number of leaders to kill until the stock controller leads."""
+"""The maximum number of leaders to kill until the stock controller leads."""
 Voter = Daemon | KafkaController
 
 
 class Controllers:
-    """Two daemons, and a stock controller that becomes the third voter."""
+    """Claims about two daemons and a stock controller that becomes the third voter."""
 
     def __init__(self, cluster: Cluster, stock: KafkaController, seconds: float) -> None:
         self._cluster = cluster
@@ -44,7 +44,7 @@ class Controllers:
         self._seconds = seconds
         self._voters: dict[int, Voter] = {**cluster.daemons, stock.node_id: stock}
         self._kills: list[tuple[int, int, float]] = []
-        """Killed leader, next leader, and seconds between them."""
+        """The killed leader, the next leader, and the seconds until it was elected."""
         self._writer = Writer([voter.address for voter in self._voters.values()])
         self._high_watermark = -1
 
@@ -75,7 +75,7 @@ class Controllers:
         return f"voters {sorted(known.voters)}, led by node {known.leader} in epoch {known.epoch}"
 
     def run_commands(self) -> str:
-        """Kill leaders until the stock controller leads; it lists no brokers and has no AlterQuorum."""
+        """Kill leaders until the stock controller leads, and run commands, also one that needs AlterQuorum."""
         for _ in range(ATTEMPTS):
             if wait_for("a leader", self._known_quorum).leader == self._stock.node_id:
                 break
@@ -92,8 +92,8 @@ class Controllers:
     def hurt(self) -> str:
         """Kill the leader repeatedly.
 
-        Every other time the remaining daemon is paused meanwhile: otherwise it would be elected nearly always, since
-        it does not wait for its fetch timeout.
+        Every other time the remaining daemon is paused as well: otherwise it would nearly always be elected, since it
+        does not wait for its fetch timeout.
         """
         ends = time.monotonic() + self._seconds
         with self._writer:
@@ -106,7 +106,7 @@ class Controllers:
         writer = self._writer
         return (
             f"{self._times('a daemon', self._cluster.daemons)}; "
-            f"{self._times('the stock one', [self._stock.node_id])}; "
+            f"{self._times('the stock controller', [self._stock.node_id])}; "
             f"{len(writer.acknowledged)} writes acknowledged, longest pause {writer.longest_pause_s:.1f} s"
         )
 
@@ -150,7 +150,7 @@ class Controllers:
         handed_back = sum(a == self._stock.node_id != b for (_, a), (_, b) in pairwise(led))
         if handed_back < max(1, self._seconds // SECONDS_A_LEAD):
             raise ClaimBroken(f"it led epochs {stock} of {led}")
-        return f"of {len(led)} epochs it led {len(stock)}: {stock}; was replaced {handed_back} times"
+        return f"it led {len(stock)} of {len(led)} epochs, {stock}, and was replaced {handed_back} times"
 
     def acknowledged(self) -> str:
         written = self._log.configs()
@@ -170,7 +170,7 @@ class Controllers:
             return None
 
     def _known_quorum(self) -> Quorum | None:
-        """The quorum as described by the leader of the newest epoch with a high watermark."""
+        """Return the quorum as the leader of the newest epoch with a high watermark describes it."""
         candidates = [
             (seen.epoch, seen)
             for node_id, voter in self._voters.items()
@@ -188,7 +188,7 @@ class Controllers:
         return known if known is not None and known.leader != gone.node_id else None
 
     def _wait_until_all_follow(self) -> int:
-        """Wait until every voter has reached the current high watermark, and return the new one."""
+        """Wait until every voter has reached the current high watermark, and return an offset that all have."""
         goal = wait_for("a high watermark", self._known_quorum).high_watermark
 
         def there() -> int | None:
@@ -200,13 +200,13 @@ class Controllers:
 
 
 class Writer:
-    """Sets one config after the other through any voter; each value is written once."""
+    """Sets one config after the other, through each voter in turn; each value is written once."""
 
     def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
         self.acknowledged: list[str] = []
         self.longest_pause_s = 0.0
         self._addresses = list(addresses)
-        self._goes_on = True
+        self._is_running = True
         self._thread = threading.Thread(target=self._write, daemon=True)
 
     def __enter__(self) -> Writer:
@@ -214,12 +214,12 @@ class Writer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._goes_on = False
+        self._is_running = False
         self._thread.join()
 
     def _write(self) -> None:
         number, last = 0, time.monotonic()
-        while self._goes_on:
+        while self._is_running:
             number += 1
             value = f"value-{number}"
             try:
@@ -245,11 +245,11 @@ def set_broker_default(wire: Wire, name: str, value: str) -> int:
 
 
 class Log:
-    """All batches in a directory, without preallocated zeros and torn tails."""
+    """The batches of a log, without preallocated zeros and incomplete batches."""
 
     def __init__(self, directory: Path) -> None:
         self._batches: list[tuple[BatchHeader, bytes]] = []
-        """Headers with the bytes of their segments."""
+        """The header of each batch, with the bytes of its segment."""
         for segment in sorted(directory.glob("*.log")):
             data = segment.read_bytes()
             self._batches += [(header, data) for header in scan(data).headers]
@@ -262,7 +262,7 @@ class Log:
         )
 
     def leaders(self) -> list[tuple[int, int]]:
-        """Epochs with their leaders."""
+        """Return the epochs with their leaders."""
         return [
             (header.epoch, message.leader_id)
             for header, data in self._batches
@@ -274,7 +274,7 @@ class Log:
         ]
 
     def configs(self) -> set[str]:
-        """Every config value in the log."""
+        """Return all config values in the log."""
         return {
             message.value or ""
             for header, data in self._batches

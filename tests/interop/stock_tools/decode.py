@@ -1,8 +1,8 @@
-"""Decodes a log in a separate Spark session; `speed` starts it.
+"""Decode a log in a Spark session in a separate process, which `speed` starts.
 
     python -m tests.interop.stock_tools.decode DIRECTORY all | usual
 
-Prints the last offset and the CPU seconds of all its processes, Java and Python workers among them, as JSON.
+It prints JSON with the last offset and the CPU seconds of all its processes, including Java and Python workers.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Replica = tuple[str, bool]
 
 
 class Directories:
-    """Three nodes with both roles and two log directories each."""
+    """Claims about three nodes with both roles and two log directories each."""
 
     def __init__(self, tools: StockTools, cluster: DirectoryCluster, directory: Path) -> None:
         self._tools = tools
@@ -129,7 +129,7 @@ class Directories:
         return f"{', '.join(map(str, counts))} of 12 replicas in the first directories"
 
     def list_resources(self) -> str:
-        """Without names, kafka-configs finds groups and client metrics with ListConfigResources."""
+        """List resources by type: kafka-configs finds groups and client metrics with ListConfigResources."""
         configs = {
             "groups": ("shared", "consumer.session.timeout.ms=50000"),
             "client-metrics": ("slow", "interval.ms=1000"),
@@ -145,7 +145,7 @@ class Directories:
         return ", ".join(configs)
 
     def _described(self, topic: str = TOPIC) -> dict[str, list[Replica]]:
-        """The replicas of a topic by log directory."""
+        """Return the replicas of a topic by log directory."""
         printed = self._tools.run(LOG_DIRS, *self._to, "--describe", "--topic-list", topic)
         document: Any = json.loads(printed.strip().splitlines()[-1])
         return {
@@ -159,7 +159,7 @@ class Directories:
         return str(node.second if is_in_first else node.first)
 
     def _json(self, replicas: Sequence[int], directories: Sequence[str], number: int) -> tuple[str, ...]:
-        """The options of a plan for one partition."""
+        """Write a plan for one partition, and return the options for it."""
         partition = {"topic": TOPIC, "partition": number, "replicas": replicas, "log_dirs": directories}
         file = self._directory / "reassignment.json"
         file.write_text(json.dumps({"version": 1, "partitions": [partition]}))

@@ -1,4 +1,4 @@
-"""Kafka's own brokers, with data, on a quorum of quorumd: processes that are started, killed and stopped."""
+"""Processes of Kafka's own brokers on a quorum of quorumd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
-    # Small fetches, so that a throttle takes effect at once.
+    # Fetches are small, so that a throttle takes effect at once.
     "replica.fetch.max.bytes": "10000",
     "replica.fetch.response.max.bytes": "10000",
     "auto.create.topics.enable": "false",
@@ -28,7 +28,7 @@ SETTINGS = {
 
 
 class KafkaBroker(KafkaProcess):
-    """One broker."""
+    """A stock Kafka broker."""
 
     def __init__(
         self,
@@ -41,8 +41,10 @@ class KafkaBroker(KafkaProcess):
         extra: Mapping[str, str] | None = None,
         listeners: str = "PLAINTEXT://{address}",
     ) -> None:
-        """`quorum`: the property by which the broker finds the quorum. `listeners`: for clients at {address}, and
-        others."""
+        """Write the properties file, with `quorum` as the property by which the broker finds the quorum.
+
+        `listeners` must have a listener for clients at {address}.
+        """
         self.broker_id = broker_id
         self.port = free_port()
         self.data = directory / "data"
@@ -74,9 +76,9 @@ class KafkaBroker(KafkaProcess):
 def kafka_brokers(
     tools: StockTools, cluster: Cluster, racks: Mapping[int, str], directory: Path, quorum: str = ""
 ) -> Iterator[list[KafkaBroker]]:
-    """Start brokers with these ids; they may not be ready yet.
+    """Start a broker for each id in `racks`, without waiting for them; kill them at the end.
 
-    `quorum`: the property by which they find the quorum, if it is not controller.quorum.voters.
+    `quorum` is the property by which they find the quorum; the default is controller.quorum.voters.
     """
     voters = ",".join(f"{daemon.node_id}@127.0.0.1:{daemon.port}" for daemon in cluster)
     found_by = quorum or f"controller.quorum.voters={voters}"

@@ -1,4 +1,4 @@
-"""A stock Kafka controller: formatted without voters, so that it is an observer until it is made a voter."""
+"""A stock Kafka controller, which is formatted without voters, so that it is an observer until it is added."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.processes.ports import free_port
 
 
 class KafkaController(KafkaProcess):
-    """One controller."""
+    """A stock Kafka controller."""
 
     def __init__(self, tools: StockTools, cluster: Cluster, node_id: int, directory: Path) -> None:
         self.node_id = node_id

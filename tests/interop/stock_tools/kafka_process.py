@@ -13,7 +13,7 @@ HEAP = ("-Xms64M", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class KafkaProcess:
-    """A controller or a broker: its properties file, its output and, while it runs, its process."""
+    """A Kafka controller or broker: its properties file, its output and, while it runs, its process."""
 
     def __init__(self, tools: StockTools, config: Path, output: Path) -> None:
         self.output = output
@@ -31,16 +31,16 @@ class KafkaProcess:
             self._child = subprocess.Popen(command, stdout=output, stderr=output)
 
     def end(self, number: signal.Signals) -> None:
-        """Send a signal and wait until the process is gone."""
+        """Send a signal and wait until the process has ended."""
         assert self._child is not None
         self._child.send_signal(number)
         self._child.wait(PATIENCE_S)
 
     def kill(self) -> None:
-        """kill -9, and wait until the process is gone."""
+        """Kill the process, and wait until it has ended."""
         self.end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Stop the process if it runs."""
+        """Kill the process if it runs."""
         if self.runs:
             self.kill()

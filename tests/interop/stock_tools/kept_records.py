@@ -1,10 +1,10 @@
-"""Creates tests/support/data/kafka_4.3.1_records.zip: a stock controller's log with every record type it can write.
+"""Create tests/support/data/kafka_4.3.1_records.zip: a stock controller's log with every record type it can write.
 
     python -m tests.interop.stock_tools.kept_records
 
-A stock node, broker and controller in one, all on loopback, is formatted with a SCRAM credential. Access control
-entries, quotas, credentials, delegation tokens, configs and topics are created and some of them removed. The node is
-restarted once, so that its controller and broker register again, and writes a snapshot at the end of both runs.
+A stock node, which is both broker and controller, is formatted with a SCRAM credential. ACLs, quotas, credentials,
+delegation tokens, configs and topics are created, and some of them are removed. The node is restarted once, so that
+its controller and broker register again, and writes snapshots.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ACLS = "org.apache.kafka.tools.AclCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 SNAPSHOT_EVERY_MS = 5000
 SNAPSHOTS = 3
-"""Number of newest snapshots in the archive."""
+"""The number of newest snapshots in the archive."""
 PATIENCE_S = 120.0
 SAMPLE_INTERVAL_S = 0.5
 _JAAS = (
@@ -49,7 +49,7 @@ _JAAS = (
 
 
 class StockNode:
-    """One stock node, broker and controller in one: its directory and, while it runs, its process."""
+    """A stock node that is both broker and controller: its directory and, while it runs, its process."""
 
     def __init__(self, tools: StockTools, directory: Path) -> None:
         self._tools = tools
@@ -131,7 +131,7 @@ class StockNode:
                 time.sleep(SAMPLE_INTERVAL_S)
 
     def wait_for_a_snapshot(self) -> None:
-        """Wait for a snapshot of the current log."""
+        """Wait until the node has written another snapshot."""
         before = self.snapshots()
         deadline = time.monotonic() + PATIENCE_S
         while self.snapshots() <= before:
@@ -144,7 +144,7 @@ class StockNode:
 
 
 def write_records(node: StockNode) -> None:
-    """Create items of every kind, and delete some of most kinds."""
+    """Create items of every kind, and remove or change some of them."""
     for topic in ("orders", "gone", "audit"):
         node.run(TOPICS, "--create", "--topic", topic, "--partitions", "3", "--replication-factor", "1")
     node.run(TOPICS, "--delete", "--topic", "gone")
@@ -193,7 +193,7 @@ def write_records(node: StockNode) -> None:
 
 
 def _write_tokens(node: StockNode) -> None:
-    """Create delegation tokens and expire one."""
+    """Create delegation tokens, and expire one of them."""
     for renewer in ("alice", "bob"):
         node.run(TOKENS, "--create", "--max-life-time-period", "-1", "--renewer-principal", f"User:{renewer}")
     made = node.run(TOKENS, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:carol")
@@ -202,7 +202,7 @@ def _write_tokens(node: StockNode) -> None:
 
 
 def cordon(node: StockNode, directory: Path) -> None:
-    """Cordon one of its directories (KIP-1066)."""
+    """Cordon one of the node's log directories (KIP-1066)."""
     node.run(
         CONFIGS, "--alter", "--add-config", f"cordoned.log.dirs={directory / 'more'}", "--entity-type", "brokers",
         "--entity-name", "1",
@@ -210,9 +210,13 @@ def cordon(node: StockNode, directory: Path) -> None:
 
 
 @click.command()
-@click.option("--kafka", default="4.3.1", show_default=True, help="The version that writes.")
+@click.option("--kafka", default="4.3.1", show_default=True, help="Version of the node and the tools.")
 @click.option(
-    "--jars", default=JARS, show_default=True, type=click.Path(path_type=Path), help="Where they are kept."
+    "--jars",
+    default=JARS,
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Directory of Kafka's jars.",
 )
 def main(kafka: str, jars: Path) -> None:
     """Create the archive."""

@@ -17,17 +17,16 @@ from tests.support.processes.daemons import PATIENCE_S, Cluster, Daemon, run_quo
 PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 TOPIC = "verified"
 PARTITIONS = 6
-A_SECOND = 100
-"""Records."""
+RECORDS_PER_S = 100
 KILL_INTERVAL_S = 5.0
 DOWN_S = 1.0
-KILLS_A_RESTART = 10
-"""Kills per restart of a broker, which changes leaders and ISRs of partitions too."""
+KILLS_PER_RESTART = 10
+"""The number of kills between two restarts of a broker, which change leaders and ISRs of partitions as well."""
 CONSUMER_TIMEOUT_MS = "60000"
 
 
 class Kills:
-    """Three voters, brokers on them, and a producer that writes the numbers from 0."""
+    """Claims about a producer that writes increasing numbers from 0 to stock brokers."""
 
     def __init__(
         self, tools: StockTools, cluster: Cluster, brokers: list[KafkaBroker], seconds: float, directory: Path
@@ -64,7 +63,7 @@ class Kills:
         return f"{PARTITIONS} partitions"
 
     def hurt(self) -> str:
-        arguments = (*self._bootstrap, "--topic", TOPIC, "--throughput", str(A_SECOND), "--acks", "-1")
+        arguments = (*self._bootstrap, "--topic", TOPIC, "--throughput", str(RECORDS_PER_S), "--acks", "-1")
         pauses: list[float] = []
         with self._output.open("w") as output:
             command = self._tools.command(PRODUCER, *arguments, java=("-Xmx128M", *QUICK))
@@ -75,8 +74,8 @@ class Kills:
                 while time.monotonic() < ends:
                     began = time.monotonic()
                     pauses.append(self._kill_the_leader())
-                    if len(pauses) % KILLS_A_RESTART == 0:
-                        self._restart_a_broker(len(pauses) // KILLS_A_RESTART)
+                    if len(pauses) % KILLS_PER_RESTART == 0:
+                        self._restart_a_broker(len(pauses) // KILLS_PER_RESTART)
                     time.sleep(max(0.0, began + KILL_INTERVAL_S - time.monotonic()))
                 expect("exit code of the producer, None while it runs", producer.poll(), None)
             finally:
@@ -89,7 +88,7 @@ class Kills:
         return (
             f"{len(pauses)} kills, another node led after {pauses[len(pauses) // 2]:.2f} s (median), "
             f"{pauses[-1]:.2f} s (longest); {len(self._acknowledged):,} records acknowledged, "
-            f"{sum(errors.values())} not ({dict(errors)})"
+            f"{sum(errors.values())} failed ({dict(errors)})"
         )
 
     def compare(self) -> str:
@@ -101,8 +100,8 @@ class Kills:
         found = Counter(map(int, consumed.stdout.split()))
         lost = [value for value in self._acknowledged if value not in found]
         expect("acknowledged records that were not consumed", lost[:10], [])
-        expect("records there twice", [value for value, times in found.items() if times > 1][:10], [])
-        expect("different records consumed, of those in the log", len(found), records)
+        expect("records consumed twice", [value for value, times in found.items() if times > 1][:10], [])
+        expect("number of different records consumed", len(found), records)
         return f"{records:,} records consumed, each once"
 
     def _kill_the_leader(self) -> float:
@@ -118,7 +117,7 @@ class Kills:
         return seconds
 
     def _restart_a_broker(self, number: int) -> None:
-        """Restart a broker, which hands over its partitions and follows afterwards."""
+        """Restart a broker gracefully, so that the leaders of its partitions change."""
         broker = self._brokers[number % len(self._brokers)]
         broker.end(signal.SIGTERM)
         broker.start()

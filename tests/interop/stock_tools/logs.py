@@ -1,7 +1,6 @@
 """Segments, snapshots and indexes, read by the stock kafka-dump-log and by quorumd.
 
-Only of stopped nodes: a running node preallocates its segment, and the tool fails where those zeros begin, after
-all records.
+The nodes must be stopped: a running node preallocates its segment, and the tool fails at the zeros after the records.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ CONTROL_RECORDS = {
     "SnapshotHeader": "SnapshotHeaderRecord",
     "SnapshotFooter": "SnapshotFooterRecord",
 }
-"""The tool's names of records -> those of their schemas."""
+"""The names of schemas by the tool's names of records."""
 COMPLAINTS = ("isvalid: false", "Error at", "Non-consecutive", "Mismatches", "Index offset", "Exception")
 _FILE = re.compile(r"^Dumping (.+)$", re.M)
 _RECORD = re.compile(r"^\| offset: (\d+) .* headerKeys: \[\] (?:payload: |(\w+):? )(\{.*\})$", re.M)
@@ -33,16 +32,17 @@ _RECORD = re.compile(r"^\| offset: (\d+) .* headerKeys: \[\] (?:payload: |(\w+):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A record as a tool prints it; control records have no version here."""
+    """A record as a tool prints it."""
 
     offset: int
     type: str
     version: int | None
+    """The version; None for control records."""
     data: Any
 
 
 def take_snapshots(cluster: Cluster) -> str:
-    """Have each running node build a snapshot."""
+    """Request a snapshot from each running node."""
     for daemon in cluster:
         done = run_quorumd("snapshot", "--config", daemon.config)
         expect(f"exit code of quorumd snapshot: {done.stderr}", done.returncode, 0)
@@ -50,7 +50,7 @@ def take_snapshots(cluster: Cluster) -> str:
 
 
 class Logs:
-    """The partition directories of the metadata logs of stopped nodes."""
+    """Claims about the partition directories of the metadata logs of stopped nodes."""
 
     def __init__(self, tools: StockTools, directories: Sequence[Path], scratch: Path) -> None:
         self._tools = tools
@@ -58,10 +58,9 @@ class Logs:
         self._scratch = scratch
 
     def steps(self) -> list[Step]:
-        """The claims about them."""
         return [
             ("each segment has the records and contents that `quorumd log dump` shows", self.segments),
-            ("each snapshot likewise", self.snapshots),
+            ("each snapshot has the records and contents that `quorumd log dump` shows", self.snapshots),
             ("each index agrees with its segment", self.indexes),
             ("a flipped bit is detected", self.damage),
         ]
@@ -69,7 +68,7 @@ class Logs:
     def segments(self) -> str:
         files = self._files(".log")
         if len(files) <= len(self._directories):
-            raise ClaimBroken(f"one segment a node, expected more: {files}")
+            raise ClaimBroken(f"one segment per node, expected more: {files}")
         return self._compared(files)
 
     def snapshots(self) -> str:
@@ -86,14 +85,14 @@ class Logs:
     def damage(self) -> str:
         segment = self._files(".log")[0]
         data = bytearray(segment.read_bytes())
-        # The last record, which the CRC of its batch covers, unlike parts of the batch header.
+        # Change the last record: the CRC covers it, unlike parts of the batch header.
         data[-1] ^= 1
         copy = self._scratch / segment.name
         copy.write_bytes(data)
         done = self._tools.execute(self._tools.dump_log, "--cluster-metadata-decoder", "--files", copy)
         found = _complaints(done.stdout + without_false_alarms(done.stderr))
         if not found:
-            raise ClaimBroken("a damaged segment is read without complaint")
+            raise ClaimBroken("the tool reads a damaged segment without an error")
         return ", ".join(sorted(set(found)))
 
     def _compared(self, files: Sequence[Path]) -> str:
@@ -120,7 +119,7 @@ class Logs:
     def _files(self, suffix: str) -> list[Path]:
         files = [file for directory in self._directories for file in sorted(directory.glob(f"*{suffix}"))]
         if len(files) < len(self._directories):
-            raise ClaimBroken(f"{len(files)} files *{suffix}, expected one a node at least")
+            raise ClaimBroken(f"{len(files)} files *{suffix}, expected at least one per node")
         return files
 
 
@@ -151,7 +150,7 @@ def quorumd_reads(file: Path) -> list[Read]:
 
 
 def is_same(stock: Read, own: Read) -> bool:
-    """Whether both tools show the same record; the stock one omits fields with default values."""
+    """Return True if both tools show the same record; the stock tool omits fields with default values."""
     return (stock.offset, stock.type, stock.version) == (own.offset, own.type, own.version) and _has(
         own.data, stock.data
     )
@@ -166,7 +165,7 @@ def _has(own: Any, stock: Any) -> bool:
 
 
 def _is_hex_of(own: str, stock: Any) -> bool:
-    """Whether both are the same bytes: kafka-dump-log prints base64."""
+    """Return True if both are the same bytes; kafka-dump-log prints base64."""
     try:
         return bool(b64encode(bytes.fromhex(own)).decode() == stock)
     except ValueError:

@@ -1,4 +1,4 @@
-"""One column of the table of verbs: a version of Kafka's brokers and tools on a quorum founded in one voter style."""
+"""A column of the table of verbs: a version of Kafka's brokers and tools on a quorum with one voter style."""
 
 from __future__ import annotations
 
@@ -31,22 +31,25 @@ EVENTUALLY_S, AGAIN_S = 20.0, 0.5
 SHARE_VERSION_2 = (4, 4)
 STARTS_S = 400.0
 SEPARATE_JVM = ("org.apache.kafka.shell.MetadataShell",)
-"""Tools that run only once per JVM; a second run waits forever for a snapshot."""
+"""Tools that can run only once per JVM; a second run would wait forever for a snapshot."""
 FAILURES = ("Could not", "Exception:", "rror:")
 
 
 class Style(StrEnum):
-    """How nodes and brokers know the voters."""
+    """The source from which nodes and brokers know the voters."""
 
     STATIC = "static"
-    """From controller.quorum.voters in all properties files."""
+    """The voters are in controller.quorum.voters of all properties files."""
     DYNAMIC = "dynamic"
-    """From the log: `format --initial-controllers`, controller.quorum.bootstrap.servers."""
+    """The voters are in the log, after `format --initial-controllers`; nodes and brokers have
+    controller.quorum.bootstrap.servers."""
 
 
 class FoundedCluster(Cluster):
-    """Three voters founded by `quorumd format` for a release of Kafka, and an observer; files are a stock
-    controller's, so that its tools read them."""
+    """Three voters, which `quorumd format` formatted for a release of Kafka, and an observer.
+
+    The properties files are valid for a stock controller, so that Kafka's tools can read them.
+    """
 
     def __init__(self, directory: Path, style: Style, release: str) -> None:
         self.style = style
@@ -89,7 +92,7 @@ class FoundedCluster(Cluster):
 
 
 class Cell:
-    """A running quorum with brokers, on which rows are tested."""
+    """A running quorum with brokers, on which the rows of a column are tested."""
 
     def __init__(
         self, tools: StockTools, release: str, server: ToolServer, cluster: FoundedCluster,
@@ -118,7 +121,7 @@ class Cell:
         self._write_files()
 
     def run(self, report: Callable[[str], None]) -> dict[str, str]:
-        """Test all rows; returns command -> result."""
+        """Test all rows, and return the results by command."""
         self._wait_for_brokers()
         results = {}
         for row in ROWS:
@@ -161,7 +164,7 @@ class Cell:
         return done
 
     def _complaint(self, row: Row, done: Done) -> str | None:
-        """Why a result does not match its row, None if it does."""
+        """Return the reason if a result does not match its row; None if it matches."""
         if done.code != row.code:
             return f"exit code {done.code}: {_most_specific_line(done.text)}"
         if row.lines is not None and (lines := len(done.output.splitlines())) != row.lines:
@@ -202,7 +205,7 @@ class Cell:
             self.names[name] = str(path)
 
     def _copy_log(self) -> None:
-        """Copy the log of a node once, without preallocated zeros: the files are copied after a snapshot."""
+        """Build a snapshot, and copy the log of a node without preallocated zeros, unless there is a copy."""
         if "snapshot" in self.names:
             return
         daemon = self._cluster[1]
@@ -221,7 +224,7 @@ class Cell:
 
 @contextmanager
 def running_cell(tools: StockTools, release: str, style: Style, directory: Path) -> Iterator[Cell]:
-    """A running quorum of that voter style with brokers of that release; all processes are stopped afterwards."""
+    """Start a quorum of a voter style with brokers of a release; stop all processes at the end."""
     directory.mkdir(parents=True)
     cluster = FoundedCluster(directory, style, ".".join(release.split(".")[:2]))
     try:
@@ -241,7 +244,7 @@ def _directory_id(daemon: Daemon) -> str:
 
 
 def _most_specific_line(output: str) -> str:
-    """The first line that names a failure, or the last line; stack traces are ignored."""
+    """Return the first line that names a failure, or the last line; stack traces are ignored."""
     lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith("\t")]
     failures = [line for line in lines if any(word in line for word in FAILURES)]
     return shortened((failures[:1] or lines[-1:] or ["it printed nothing"])[0])

@@ -1,8 +1,8 @@
-"""Brokers of quorumd and of Kafka in one cluster: each follows the other, for the same partitions.
+"""Brokers of quorumd and of Kafka in one cluster, which replicate the same partitions and follow each other.
 
 The clients of `tests.interop.clients` write and read while leaders of both kinds are killed, all brokers are
-restarted and replicas move from one kind to the other. Internal topics have replicas of both kinds too, so that
-coordinators take over from each other. In the end the logs of all replicas are compared byte for byte.
+restarted and replicas move between brokers of both kinds. Internal topics have replicas of both kinds as well, so
+that coordinators move between them. At the end the logs of all replicas are compared byte for byte.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WRITERS = (
 )
 GROUPS = ("classic", "consumer")
 INTERNAL_TOPICS = {"offsets.topic.num.partitions": "10", "transaction.state.log.num.partitions": "10"}
-"""As `KafkaCluster` sets them: a stock broker relies on its own setting until it is restarted, so they must agree."""
+"""The settings of `KafkaCluster`, with which a stock broker's settings must agree."""
 PATIENCE_S = 120.0
 
 
@@ -83,7 +83,7 @@ class MixedCluster:
 
     @property
     def nodes(self) -> list[int]:
-        """The brokers by id, of both kinds in turns."""
+        """The ids of the brokers: one of quorumd, the stock brokers, and the other brokers of quorumd."""
         return [0, *self._stock, *self._quorumd.nodes[1:]]
 
     def kill(self, node_id: int) -> None:
@@ -109,7 +109,7 @@ class MixedCluster:
         wait_for(f"broker {node_id} to serve clients", serves, PATIENCE_S)
 
     def logs(self, topic: str) -> dict[str, dict[int, bytes]]:
-        """The bytes of all batches of each partition of a topic, by broker."""
+        """Return the bytes of all batches of each partition of a topic, by broker."""
         directories = {node: self._directory / f"quorumd/node-{node}/data" for node in self._quorumd.nodes}
         directories |= {node: broker.data for node, broker in self._stock.items()}
         found: dict[str, dict[int, bytes]] = {}
@@ -129,7 +129,7 @@ class MixedCluster:
 
 
 def batches(partition: Path) -> bytes:
-    """All batches in a directory, without preallocated zeros."""
+    """Return the batches in a directory, without preallocated zeros."""
     found = b""
     for segment in sorted(partition.glob("*.log")):
         data = segment.read_bytes()
@@ -138,7 +138,7 @@ def batches(partition: Path) -> bytes:
 
 
 class Mixed:
-    """One cluster of both kinds of brokers, and the claims about it."""
+    """Claims about a cluster with brokers of both kinds."""
 
     def __init__(
         self, releases: Sequence[StockTools], directory: Path, report: Callable[[str], None]
@@ -149,7 +149,7 @@ class Mixed:
 
     def steps(self) -> list[Step]:
         return [
-            ("all acknowledged records are there once, in order, and all are consumed", self.disturb),
+            ("all acknowledged records are in the log once, in order, and all are consumed", self.disturb),
             ("the logs of all replicas are equal byte for byte", self.compare),
         ]
 
@@ -170,7 +170,7 @@ class Mixed:
         return f"{replicas} replicas"
 
     def _actions(self) -> Iterator[Callable[[Disturbances], str]]:
-        """Kill every node once, with reassignments in between, and restart all."""
+        """Kill every broker once, with reassignments and elections in between, and restart all brokers."""
         for node in self._cluster.nodes:
             yield lambda disturbances, node=node: disturbances.kill(node)
             yield Disturbances.reassign

@@ -1,4 +1,4 @@
-"""Plans executed by the stock kafka-reassign-partitions, with Kafka's own brokers and their records."""
+"""Plans of quorumd that the stock kafka-reassign-partitions executes on Kafka's own brokers with records."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from tests.support.processes.daemons import Cluster, wait_for
 
 LEAVES = "103"
 MOVE_LIMIT = "40"
-"""Several waves: the leader of the quorum is killed between the first and the last."""
+"""The maximum number of moves per wave, so that there are several waves and the leader is killed between them."""
 THROTTLE = "1"
-"""One byte per second: no replica catches up during the test."""
+"""The throttle in bytes per second, with which no replica catches up during the test."""
 
 
 class Plans:
-    """Two plans that drain a broker.
+    """Claims about two plans that drain a broker.
 
-    The first moves the partitions with records and is cancelled; the second moves all and is rolled back.
+    The first plan moves the partitions with records and is cancelled; the second moves all partitions and is rolled
+    back.
     """
 
     def __init__(self, cluster: Cluster, trial: StockPlan, plan: StockPlan, traffic: Traffic) -> None:
@@ -34,10 +35,9 @@ class Plans:
         self._before: Assignment = {}
 
     def steps(self) -> list[Step]:
-        """The actions of the tool on a plan."""
         return [
             ("--verify reports no move as complete before it is started", self.not_begun),
-            ("--execute rejects a truncated plan and one with an unknown broker", self.damaged),
+            ("--execute rejects a truncated plan and a plan with an unknown broker", self.damaged),
             ("--execute --throttle starts a plan and prints the content of the rollback file", self.begin),
             ("--list shows its moves with --bootstrap-server and --bootstrap-controller", self.listed),
             ("--verify reports all moves as in progress", self.in_progress),
@@ -70,7 +70,7 @@ class Plans:
             done = self._trial.attempt("--execute", damaged)
             if done.returncode == 0:
                 raise ClaimBroken(f"a damaged plan was executed: {done.stdout}")
-        expect("replicas after refused plans", placed(self._cluster), self._before)
+        expect("replicas after rejected plans", placed(self._cluster), self._before)
         return done.stdout.strip().splitlines()[0]
 
     def begin(self) -> str:
@@ -85,7 +85,7 @@ class Plans:
         }
         expect("moves listed by brokers", self._trial.listed(), moves)
         expect("moves listed by controllers", self._trial.listed(by_controllers=True), moves)
-        return f"{len(moves)} moves, each with what it adds and removes"
+        return f"{len(moves)} moves, each with its added and removed replicas"
 
     def in_progress(self) -> str:
         (wave,) = self._trial.waves
@@ -93,14 +93,14 @@ class Plans:
         names = named(output, r"Reassignment of partition (\S+) is still in progress\.")
         expect("in progress", set(names), set(assignment(wave)))
         expect("topics with a throttle", self._trial.throttled(), {self._traffic.topic})
-        return f"{len(names)} partitions, their topic has the throttle"
+        return f"{len(names)} partitions of a topic with the throttle"
 
     def cancel(self) -> str:
         (wave,) = self._trial.waves
         output = self._trial.reassign("--cancel", wave)
         names = named(output, r"Successfully cancelled partition reassignments for: (\S+)")
         expect("cancelled", set(",".join(names).split(",")), set(assignment(wave)))
-        expect("moves that are left", self._trial.listed(), {})
+        expect("remaining moves", self._trial.listed(), {})
         expect("replicas after the cancel", placed(self._cluster), self._before)
         expect("topics with a throttle", self._trial.throttled(), set())
         return f"{len(self._before)} partitions as before"
@@ -122,7 +122,7 @@ class Plans:
 
     @contextmanager
     def _leader_killed(self) -> Iterator[None]:
-        """Kill the leader as soon as a partition is moved, and restart it."""
+        """Kill the leader as soon as a partition has been moved, and restart it."""
         with ThreadPoolExecutor(1) as threads:
             killed = threads.submit(self._kill_leader)
             yield

@@ -1,4 +1,4 @@
-"""The results of the table of verbs: kept in results.json, column by column, and shown in docs/stock-kafka.md."""
+"""The results of the table of verbs, which are saved in results.json and shown in docs/stock-kafka.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 KEPT = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs" / "stock-kafka.md"
 Results = dict[str, dict[str, str]]
-"""By column, `4.3.1 dynamic`, and command."""
+"""Results by column, such as `4.3.1 dynamic`, and command."""
 
 _HEAD = """# Kafka's own tools and brokers on quorumd
 

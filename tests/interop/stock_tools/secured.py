@@ -1,4 +1,4 @@
-"""A quorum with TLS, SASL and an authorizer, and stock brokers on it."""
+"""A quorum with TLS, SASL and an authorizer, and stock brokers that use it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NAME_OF_CERTIFICATE = r"RULE:^CN=([^,]+).*$/$1/"
 MECHANISM = "SCRAM-SHA-512"
 NODES = (1, 2, 3)
 TLS_BROKER, SASL_BROKER = 101, 102
-"""The first connects to the controllers with a certificate and is a super user, the second as a SCRAM user, who is
-none."""
+"""The first broker connects to the controllers with a certificate and is a super user; the second connects as a SCRAM
+user, which is not a super user."""
 SUPER_USERS = ";".join(
     f"User:{name}" for name in ("admin", "broker-101", *(f"node-{node}" for node in NODES))
 )
@@ -37,7 +37,7 @@ def scram_login(user: str, secret: str, option: str = "") -> str:
 
 
 class SecureCluster(SecuredCluster):
-    """Three nodes with two listeners each: CONTROLLER with certificates, CONTROLLER_SASL with SCRAM."""
+    """Three nodes with two listeners each: CONTROLLER requires certificates, CONTROLLER_SASL requires SCRAM."""
 
     def __init__(self, directory: Path, release: str) -> None:
         super().__init__(directory, len(NODES), release=release)
@@ -77,7 +77,7 @@ class SecureCluster(SecuredCluster):
         return done.stdout
 
     def expiries(self) -> dict[int, float]:
-        """When the certificate that each node serves expires, by its metric."""
+        """Return the expiry of each node's certificate according to its metric, in seconds since the epoch."""
         name = 'quorumd_certificate_expiry_timestamp_seconds{listener="CONTROLLER"} '
         found = {}
         for daemon in self:
@@ -91,7 +91,7 @@ class SecureCluster(SecuredCluster):
     def broker(
         self, tools: StockTools, broker_id: int, directory: Path, extra: Mapping[str, str]
     ) -> KafkaBroker:
-        """A stock broker: its clients use SCRAM, brokers replicate with certificates."""
+        """Configure a stock broker, whose clients use SCRAM, and which replicates with certificates."""
         self.certificates.issue(f"broker-{broker_id}")
         replication = f"REPLICATION://{HOST}:{free_port()}"
         own = self.certificates.properties(f"broker-{broker_id}").splitlines()
@@ -141,7 +141,7 @@ class SecureCluster(SecuredCluster):
         )
 
     def user_file(self, user: str, secret: str = "", option: str = "", name: str = "") -> Path:
-        """Properties of a client that logs in with SCRAM."""
+        """Write the properties of a client that authenticates with SCRAM."""
         path = self.certificates.directory / f"user-{name or user}.properties"
         path.write_text(
             "security.protocol=SASL_SSL\n"
@@ -154,7 +154,7 @@ class SecureCluster(SecuredCluster):
 
 
 def certificate_of(cluster: SecureCluster, port: int) -> bytes:
-    """The certificate that a listener with TLS presents."""
+    """Return the certificate that a TLS listener presents."""
     import socket
 
     context = ssl.create_default_context(cafile=str(cluster.certificates.trusted))

@@ -1,7 +1,7 @@
-"""Stock brokers, tools and clients on a quorum with TLS, SASL and ACLs: who belongs gets in, who does not is refused.
+"""Stock brokers, tools and clients on a quorum with TLS, SASL and ACLs: only authorized clients are admitted.
 
-A broker of Kafka 4.3.1 connects to the controllers with a certificate, one of 4.4.0 with SASL_SSL. The tools are
-those of Kafka 4.3.1.
+A broker of Kafka 4.3.1 connects to the controllers with a certificate, and a broker of 4.4.0 with SASL_SSL. The tools
+are of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ USERS = ("alice", "mallory")
 
 
 class Security:
-    """The claims about one secured cluster; steps build upon each other."""
+    """Claims about a secured cluster; each step depends on earlier steps."""
 
     def __init__(
         self,
@@ -61,22 +61,28 @@ class Security:
     def steps(self) -> list[Step]:
         return [
             ("quorumd users creates SCRAM users at the controllers", self.found_users),
-            ("a client without a certificate is refused", self.refuse_strangers),
-            ("a broker without CLUSTER_ACTION is refused", self.refuse_a_broker),
-            ("kafka-acls grants it CLUSTER_ACTION, and it registers with SASL_SSL", self.admit_the_broker),
+            ("a client without a certificate is rejected", self.refuse_strangers),
+            ("a broker without CLUSTER_ACTION is rejected", self.refuse_a_broker),
+            (
+                "kafka-acls grants CLUSTER_ACTION, and the broker registers with SASL_SSL",
+                self.admit_the_broker,
+            ),
             ("a super user's broker registers with its certificate", self.start_the_other),
             ("kafka-configs creates SCRAM users at the brokers", self.create_users),
             ("kafka-topics creates topics as the administrator only", self.create_topics),
             ("console tools work for a user with ACLs", self.allowed),
-            ("console tools are refused for a user without", self.denied),
-            ("kafka-acls lists, and removes what is no longer wanted", self.list_acls),
+            ("console tools are rejected for a user without ACLs", self.denied),
+            ("kafka-acls lists and removes ACLs", self.list_acls),
             ("kafka-configs sets and describes quotas", self.quotas),
-            ("the stock brokers enforce them", self.enforced_quotas),
-            ("kafka-delegation-tokens creates and describes a token, which works", self.create_token),
-            ("it renews and expires the token, which no longer works", self.expire_token),
-            ("a changed password counts at once", self.change_password),
+            ("the stock brokers enforce the quotas", self.enforced_quotas),
+            ("kafka-delegation-tokens creates and describes a valid token", self.create_token),
+            (
+                "kafka-delegation-tokens renews and expires the token, which is then invalid",
+                self.expire_token,
+            ),
+            ("a changed password takes effect at once", self.change_password),
             ("certificates rotate while traffic runs", self.rotate),
-            ("all records are there once, at brokers and after a leader was killed", self.all_records),
+            ("every record is in the log once, also after a leader was killed", self.all_records),
         ]
 
     def stop(self) -> None:
@@ -84,7 +90,7 @@ class Security:
             broker.stop()
 
     def found_users(self) -> str:
-        """The users of brokers and administrator: the tools cannot create users at controllers (KIP-919)."""
+        """Create the users of a broker and the administrator; Kafka's tools cannot do it at controllers (KIP-919)."""
         for user in FIRST_USERS:
             self._cluster.quorumd("users", "add", user, "--password", password(user))
         rows = self._cluster.quorumd("users", "list").splitlines()[1:]
@@ -128,7 +134,7 @@ class Security:
         return seen
 
     def admit_the_broker(self) -> str:
-        """A broker also creates the internal topics in its own name."""
+        """Grant the rights of a broker, which creates internal topics in its own name, and start it."""
         rights = ("--cluster", "--operation", "Create")
         self._at_controllers(ACLS, *_grant("broker-102", "ClusterAction", *rights))
         self._start(SASL_BROKER)
@@ -192,7 +198,7 @@ class Security:
         return self._cluster.quorumd("quotas", "list").splitlines()[-1]
 
     def enforced_quotas(self) -> str:
-        """500 kB within the window of 11 s are more than twice the quota."""
+        """Write 500 kB, which is more than twice the quota of the window of 11 s."""
         self._run(TOPICS, "admin", "--create", "--topic", METERED_TOPIC, "--partitions", "1")
         self._run(
             ACLS, "admin", "--add", "--allow-principal", "User:alice", "--producer", "--topic", METERED_TOPIC
@@ -224,19 +230,19 @@ class Security:
         expect("renewal", "Completed renew operation" in renewed.output, True)
         self._run(TOKENS, "admin", "--expire", "--expiry-time-period", "-1", "--hmac", self._hmac)
         return wait_for(
-            "the token to be refused", lambda: _found(self._with_token(), "SaslAuthenticationException")
+            "the token to be rejected", lambda: _found(self._with_token(), "SaslAuthenticationException")
         )
 
     def change_password(self) -> str:
         entity = ("--entity-type", "users", "--entity-name", "mallory")
         self._run(CONFIGS, "admin", "--alter", *entity, "--add-config", f"{MECHANISM}=[password=another]")
         return wait_for(
-            "the old password to be refused",
+            "the old password to be rejected",
             lambda: _found(self._as("mallory", TOPICS, "--list"), "SaslAuthenticationException"),
         )
 
     def rotate(self) -> str:
-        """Replace the certificates of all nodes and brokers, kill the leader, and keep on producing."""
+        """Replace the certificates of all nodes and brokers, and kill the leader, while records are produced."""
         cluster = self._cluster
         ports = {f"node-{daemon.node_id}": daemon.port for daemon in cluster}
         before = {name: certificate_of(cluster, port) for name, port in ports.items()}
@@ -267,7 +273,7 @@ class Security:
         return lambda: certificate_of(self._cluster, port) not in (b"", before)
 
     def _rotate_broker(self, broker_id: int, broker: KafkaBroker) -> None:
-        """By the dynamic config of the listener for clients."""
+        """Replace the certificate of a broker by a dynamic config of its listener for clients."""
         before = certificate_of(self._cluster, broker.port)
         path = self._cluster.certificates.issue(f"broker-{broker_id}")
         self._run(CONFIGS, "admin", "--alter", "--entity-type", "brokers", "--entity-name", str(broker_id),
@@ -285,7 +291,7 @@ class Security:
         wait_for(f"broker {broker_id} to be unfenced", registered, 120.0)
 
     def _registered(self) -> set[int]:
-        """The brokers that are not fenced."""
+        """Return the ids of the brokers that are running."""
         rows = [line.split() for line in self._cluster.quorumd("brokers", "list").splitlines()[1:]]
         return {int(row[0]) for row in rows if len(row) > 1 and row[1] == "running"}
 
@@ -325,7 +331,7 @@ def _found(done: Done, pattern: str) -> str:
 
 
 def _error(done: Done, pattern: str) -> str:
-    """The expected error in the output of a tool. Raises ClaimBroken."""
+    """Return the expected error in the output of a tool. Raises ClaimBroken."""
     found = _found(done, pattern)
     if not found:
         raise ClaimBroken(f"exit code {done.code} without {pattern}: {_complaint(done)}")
@@ -333,7 +339,7 @@ def _error(done: Done, pattern: str) -> str:
 
 
 def _complaint(done: Done) -> str:
-    """The exceptions that a tool printed, or else all of its output."""
+    """Return the exceptions that a tool printed, or all of its output if it printed none."""
     exceptions = re.findall(r"^.*?(\w+(?:Exception|Error): .*)$", done.text, re.M)
     return shortened("; ".join(dict.fromkeys(exceptions)) or done.text.strip())
 

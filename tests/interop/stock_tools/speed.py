@@ -1,8 +1,8 @@
-"""Speed of decoding a log in Spark and by the stock kafka-dump-log: the same logs, in turns, on two cores.
+"""The speed of decoding logs in Spark, compared with the stock kafka-dump-log, on the same logs and two cores.
 
-Whole commands, with the start of Java and of Spark, are measured on a shorter and a longer log; the difference is the
+Commands, including the start of Java and Spark, are measured on a shorter and a longer log; the difference is the
 cost per record with warm compilers. The tool prints text per record, which is discarded; Spark decodes columns and
-reduces them to the largest offset. On a busy machine compare CPU seconds.
+reduces them to the largest offset. On a busy machine, compare CPU seconds.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ DUMP = "kafka-dump-log"
 USUAL = "Spark, 14 columns"
 ALL = f"Spark, all {len(RECORDS.names)} columns"
 SHARE = 12
-"""The longer log has this many times the records of the shorter one."""
+"""The number of records of the longer log, as a multiple of the shorter log's."""
 LESS_CPU = 2.0
-"""Minimum ratio of the tool's CPU time per record to that of Spark for fourteen columns."""
+"""The minimum ratio of the tool's CPU time per record to Spark's CPU time per record for 14 columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds of wall-clock and of CPU time."""
+    """Seconds of elapsed time and of CPU time."""
 
     wall: float
     cpu: float
 
 
 class Speed:
-    """Two logs of the same shape, and the cost of reading them in each round."""
+    """Claims about two logs of the same shape, and the costs of reading them in each round."""
 
     def __init__(
         self, tools: StockTools, directory: Path, records: int, rounds: int, report: Callable[[str], None]
@@ -60,20 +60,20 @@ class Speed:
 
     def steps(self) -> list[Step]:
         return [
-            ("the tool reads all records of a generated log without complaint", self.count),
-            (f"{USUAL}: a record more takes less than half of the CPU time of {DUMP}", self.measure),
+            ("the tool reads all records of a generated log without an error", self.count),
+            (f"{USUAL}: a further record takes less than half of the CPU time of {DUMP}", self.measure),
         ]
 
     def count(self) -> str:
         for records in self._sizes:
-            # One file: the tool takes files, not directories.
+            # The log has one segment, since the tool reads files and not directories.
             self._logs[records] = generate(
                 self._directory / str(records), LogShape(records, segment_bytes=2**31 - 1)
             )
         log = self._logs[self._sizes[0]]
         output = self._tools.run(self._tools.dump_log, *_arguments(log))
         expect("records", len(re.findall(r"^\| offset: ", output, re.M)), log.end_offset)
-        expect("batches that are not valid", output.count("isvalid: false"), 0)
+        expect("invalid batches", output.count("isvalid: false"), 0)
         return f"{log.end_offset:,} records"
 
     def measure(self) -> str:
@@ -85,19 +85,19 @@ class Speed:
             self._report(f"speed: round {number} of {self._rounds}")
         further, dump = self.further(USUAL), self.further(DUMP)
         by_cpu, by_clock = dump.cpu / further.cpu, dump.wall / further.wall
-        seen = f"{by_cpu:.1f} times less, and {by_clock:.1f} times less by the clock"
+        seen = f"{by_cpu:.1f} times less CPU time, {by_clock:.1f} times less elapsed time"
         if by_cpu < LESS_CPU:
             raise ClaimBroken(seen)
         return seen
 
     def further(self, name: str) -> Cost:
-        """The cost per additional record of the longer log."""
+        """Return the cost per additional record of the longer log."""
         short, long = (self._best(name, records) for records in self._sizes)
         more = self._logs[self._sizes[1]].end_offset - self._logs[self._sizes[0]].end_offset
         return Cost((long.wall - short.wall) / more, (long.cpu - short.cpu) / more)
 
     def show(self, console: Console) -> None:
-        """All figures, empty without measurements."""
+        """Print a table of the measurements, if there are any."""
         if not self._costs:
             return
         table = Table(title=f"Decoding a log, best of {self._rounds} rounds", box=box.SIMPLE_HEAD)
@@ -105,7 +105,7 @@ class Speed:
         for records in self._sizes:
             table.add_column(f"{records:,}\nrecords s", justify="right")
             table.add_column("CPU s", justify="right")
-        for heading in ("a record\nmore µs", "CPU µs", "the tool\nover it", "by CPU"):
+        for heading in ("further\nrecord µs", "CPU µs", "faster than\nthe tool", "by CPU"):
             table.add_column(heading, justify="right")
         dump = self.further(DUMP)
         for name in (DUMP, USUAL, ALL):

@@ -1,4 +1,4 @@
-"""Random changes of every kind of metadata, requested from stock brokers as an authenticated client."""
+"""Random changes of every kind of metadata, which an authenticated client requests from stock brokers."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from tests.interop.stock_tools.stock_cluster import PASSWORD, USER, StockCluster
 
 USERS = ("alice", "bob", "carol")
 KEPT_USER = "operator"
-"""It always has credentials: a stock node whose last credential of a mechanism is removed may lose one that is set in
-the same batch of records (ScramDelta), and the audit reports that as CRITICAL."""
+"""A user that always has credentials: a stock node whose last credential of a mechanism is removed may lose another
+credential that is set in the same batch of records (ScramDelta), which the audit reports as CRITICAL."""
 TOPICS = 20
 PARTITIONS = 12
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 TIMEOUT_MS = 20_000
 START_TIMEOUT_MS = 300_000
-"""Brokers start within this time."""
+"""The timeout of the first requests, while brokers may still be starting."""
 _DAY_MS = 86_400_000
 
 Change = Callable[[AdminClient], Awaitable[object]]
 
 
 class Changes:
-    """The random changes of one cluster, and how many succeeded, by kind."""
+    """Makes random changes of a cluster, and counts the successful and failed changes by kind."""
 
     def __init__(self, cluster: StockCluster, random: Random) -> None:
         self._cluster = cluster
@@ -45,11 +45,11 @@ class Changes:
 
     @property
     def topic_count(self) -> int:
-        """The number of topics that were created and not deleted since."""
+        """The number of topics that were created and have not been deleted."""
         return len(self._topics)
 
     def make(self, count: int, timeout_ms: float = TIMEOUT_MS) -> None:
-        """Request changes one after the other; failures are counted."""
+        """Request changes one after the other, and count failures."""
         CLIENT_SECURITY.set(ClientSecurity(None, ClientSasl("PLAIN", USER, PASSWORD)))
         asyncio.run(self._make(count, timeout_ms))
 

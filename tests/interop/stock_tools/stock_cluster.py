@@ -1,4 +1,4 @@
-"""A cluster of stock Kafka only: controllers and brokers, or nodes that are both, all of one version."""
+"""A cluster of stock Kafka nodes of one version: controllers, brokers, or nodes that are both."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "3",
     "controller.quorum.request.timeout.ms": "5000",
     "auto.create.topics.enable": "false",
-    # A broker that cannot register for a minute, because controllers are killed meanwhile, would exit.
+    # By default a broker exits if it cannot register for a minute, for example while controllers are killed.
     "initial.broker.registration.timeout.ms": "600000",
 }
 _BROKER_ONLY = ("controller", "inter.broker.listener.name")
@@ -48,17 +48,17 @@ _BROKER_ONLY = ("controller", "inter.broker.listener.name")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The ids of controllers and of brokers; a node with an id of both is both."""
+    """The ids of controllers and brokers; a node whose id is in both is both."""
 
     controllers: tuple[int, ...] = (1, 2, 3)
     brokers: tuple[int, ...] = (101, 102, 103)
     is_static: bool = False
-    """Whether the voters are a setting, instead of a record of the log."""
+    """Whether the voters are set by controller.quorum.voters instead of records of the log."""
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class StockNode:
-    """One node: its directory and, while it runs, its process."""
+    """A stock node: its directory and, while it runs, its process."""
 
     def __init__(self, tools: StockTools, directory: Path, node_id: int, shape: Shape) -> None:
         self.node_id = node_id
@@ -74,7 +74,7 @@ class StockNode:
         directory.mkdir(parents=True)
 
     def configure(self, found_by: str, settings: Mapping[str, str]) -> None:
-        """Write the properties; `found_by` is the one that names the quorum."""
+        """Write the properties; `found_by` is the property by which the node finds the quorum."""
         listeners, roles = [], []
         if self.is_broker:
             roles.append("broker")
@@ -109,13 +109,13 @@ class StockNode:
                 self._child = subprocess.Popen(command, stdout=output, stderr=output)
 
     def end(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal, and wait until the process is gone."""
+        """Send a signal, and wait until the process has ended."""
         if self._child is not None and self.runs:
             self._child.send_signal(number)
             self._child.wait(PATIENCE_S)
 
     def describe_quorum(self) -> Quorum | None:
-        """The quorum as this controller describes it, None while it does not respond."""
+        """Return the quorum as this controller describes it; None if it does not respond."""
         try:
             with Wire(("127.0.0.1", self.quorum_port), timeout=RESPONSE_TIMEOUT_S) as wire:
                 return quorum(wire)
@@ -124,7 +124,7 @@ class StockNode:
 
 
 class StockCluster:
-    """The nodes by id."""
+    """A cluster of stock nodes."""
 
     def __init__(self, tools: StockTools, directory: Path, shape: Shape) -> None:
         self.tools = tools
@@ -146,7 +146,7 @@ class StockCluster:
             node.configure(found_by, settings | dict(shape.settings))
 
     def format(self, *options: str) -> None:
-        """Format all nodes; `options` are for controllers."""
+        """Format all nodes; `options` apply to controllers."""
         directories = {node.node_id: node.directory_id for node in self.controllers}
         initial = ",".join(
             f"{node.node_id}@127.0.0.1:{node.quorum_port}:{directories[node.node_id]}"
@@ -196,7 +196,7 @@ class StockCluster:
         return wait_for("a leader of the stock controllers", find)
 
     def wait_until_level(self) -> None:
-        """Wait until every node has the whole log up to one high watermark."""
+        """Wait until every node has the log up to two records before the high watermark."""
 
         def is_level() -> bool:
             seen = self.leader().describe_quorum()
@@ -209,14 +209,14 @@ class StockCluster:
         wait_for("all stock nodes to catch up", is_level)
 
     def copy(self, to: Path, nodes: Iterable[int] = ()) -> dict[int, str]:
-        """Copy the metadata logs, as they are while the nodes run; returns the directories by node."""
+        """Copy the metadata logs, also of running nodes, and return the copied directories by node."""
         copied = {}
         for node_id in nodes or self.nodes:
             source, target = self.nodes[node_id].data, to / str(node_id)
             if (source / PARTITION_DIRECTORY).is_dir():
                 (target / PARTITION_DIRECTORY).mkdir(parents=True)
                 for file in [source / "meta.properties", *sorted((source / PARTITION_DIRECTORY).iterdir())]:
-                    # Kafka deletes and renames files meanwhile.
+                    # A running node may delete or rename a file before it is copied.
                     with suppress(FileNotFoundError):
                         shutil.copyfile(file, target / file.relative_to(source))
                 copied[node_id] = str(target)
@@ -225,7 +225,7 @@ class StockCluster:
 
 @contextmanager
 def stock_cluster(tools: StockTools, directory: Path, shape: Shape, *options: str) -> Iterator[StockCluster]:
-    """A formatted, running cluster, killed at the end."""
+    """Format and start a cluster; kill it at the end."""
     cluster = StockCluster(tools, directory, shape)
     cluster.format(*options)
     try:

@@ -1,7 +1,7 @@
 """`--only histories`: the audit reports nothing about the metadata logs of healthy stock clusters.
 
-Each cluster has random settings, lives through random changes, kills and truncations, and is copied after each while
-it runs. Every copy is a history, as an operator would audit it.
+Each cluster has random settings, and goes through random changes, kills and truncations. The logs are copied several
+times while the cluster runs, and each set of copies is audited, as an operator would do it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tests.interop.stock_tools.tools import StockTools
 HISTORIES_PER_CLUSTER = 13
 CHANGES = 25
 UNCOMMITTED = 3
-"""Changes requested from a leader without followers, which it has to truncate."""
+"""The number of changes requested from a leader without followers, whose records are truncated later."""
 UNCOMMITTED_TIMEOUT_MS = 1500
 NODES = (1, 2, 3)
 
 
 class StockHistories:
-    """Clusters, in turn of these versions."""
+    """The claim that histories of clusters, with these versions in turn, are audited without a false alarm."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class StockHistories:
         self._seed = seed
         self._report = report
         self.kept: Counter[str] = Counter()
-        """Histories, clusters, copies, records and snapshots that were audited, and disturbances."""
+        """Counts of audited histories, clusters, copies, records and snapshots, of disturbances and changes."""
         self._findings: Counter[str] = Counter()
         self._alarms: list[str] = []
 
@@ -84,7 +84,7 @@ class StockHistories:
         self.kept["records"] += sum(copy.records for copy in report.copies.values())
         self.kept["snapshots"] += len(report.snapshots)
         self._findings.update(f"{finding.severity.name} {finding.code}" for finding in report.findings)
-        # Stock nodes keep them, so that this one is true.
+        # STALE_CONFIGS is not a false alarm: stock nodes keep configs of deleted resources.
         alarms = [
             finding
             for finding in report.findings
@@ -115,7 +115,7 @@ class StockHistories:
 
 
 def truncate(cluster: StockCluster, changes: Changes) -> None:
-    """Have a leader append what it cannot commit, and elect another one without it."""
+    """Let a leader append records that it cannot commit, and let a controller without them become the leader."""
     leader = cluster.leader()
     others: list[StockNode] = [node for node in cluster.controllers if node is not leader]
     for node in others:
@@ -129,7 +129,7 @@ def truncate(cluster: StockCluster, changes: Changes) -> None:
 
 
 def drawn_shape(random: Random) -> Shape:
-    """Random settings of logs and snapshots."""
+    """Draw settings of logs and snapshots."""
     settings = {
         "metadata.log.max.record.bytes.between.snapshots": str(random.choice([2_000, 10_000, 50_000])),
         "metadata.log.max.snapshot.interval.ms": str(random.choice([5_000, 3_600_000])),

@@ -1,7 +1,8 @@
-"""`--only pipeline`: the pipeline on a stock cluster that is hurt while its history is followed by a killed process.
+"""`--only pipeline`: the pipeline on a disturbed stock cluster, whose history a repeatedly killed process follows.
 
-Three controllers and three brokers with small segments and many snapshots, under random changes, kills and
-truncations. The same commands then run on their directories in one process and on a Spark master with two workers.
+The cluster has three controllers and three brokers with small segments and many snapshots, and goes through random
+changes, kills and truncations. Then the same commands run on its directories in one process and on a Spark master
+with two workers.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ SHAPE = Shape(
 )
 CHANGES = 10
 PLANNED_TOPICS = 2
-"""Topics that exist at least before a plan is made."""
+"""The minimum number of topics before a plan is made."""
 FOLLOWED_S = 25.0
-"""How long a process follows the log before it is killed."""
+"""The minimum time for which a process follows the log before it is killed."""
 COMMAND_TIMEOUT_S = 900.0
 Partitions = dict[tuple[str, int], tuple[int, tuple[int, ...], tuple[int, ...]]]
-"""Leader, replicas and sorted ISR by topic and number."""
+"""The leader, replicas and sorted ISR of partitions, by topic and number."""
 
 
 class StockPipeline:
-    """The claims, in the order in which they are tested."""
+    """Claims about the pipeline on one stock cluster."""
 
     def __init__(
         self, tools: StockTools, directory: Path, seconds: float, seed: int, report: Callable[[str], None]
@@ -66,19 +67,19 @@ class StockPipeline:
         self._live: Partitions = {}
 
     def steps(self) -> list[Step]:
-        """Steps that stop the cluster in between."""
+        """Return all steps; one of them stops the cluster."""
         directories = [node.data / "__cluster_metadata-0" for node in self._cluster.controllers]
         logs = Logs(self._cluster.tools, directories, self._directory)
         return [
             ("three stock controllers and three brokers start", self.start),
             ("a plan is made, verified and applied with brokers and with controllers", self.plan),
-            (f"they are hurt for {self._seconds:.0f} s while a killed follower reads them", self.hurt),
+            (f"nodes are killed for {self._seconds:.0f} s while a process follows the log", self.hurt),
             ("the cluster stops, and its directories are copied", self.copy),
             *logs.steps(),
             ("the history has each record once, and the partitions that the brokers reported", self.history),
             ("the audit of all copies reports no damage", self.audit),
             ("planted damage is reported at its offset", self.damage),
-            ("audit and history are equal on a Spark master with two workers", self.standalone),
+            ("audit and history are the same on a Spark master with two workers", self.standalone),
         ]
 
     def stop(self) -> None:
@@ -149,7 +150,7 @@ class StockPipeline:
         brokers = list(self._cluster.shape.brokers)
         counts = Counter(row[0] for row in rows)
         most, _ = smallest_maximum_and_largest_minimum(rows, brokers)
-        expect("partitions of the broker that is the preferred leader of most", max(counts.values()), most)
+        expect("maximum number of preferred leaders of a broker", max(counts.values()), most)
         refused = run_quorumd(
             *("pipeline", "plan", "make", "--replication-factor", "2", "--out", self._directory / "refused"),
             *("--bootstrap-server", self._cluster.bootstrap_controllers),

@@ -1,4 +1,4 @@
-"""Executes a plan of `quorumd pipeline plan` with the stock kafka-reassign-partitions."""
+"""Plans of `quorumd pipeline plan`, which the stock kafka-reassign-partitions executes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.interop.stock_tools.tools import REASSIGN, TOPICS, StockTools
 from tests.support.processes.daemons import Cluster, run_quorumd, wait_for
 
 Assignment = dict[str, list[int]]
-"""Replicas by partition, the preferred leader first."""
+"""The replicas of partitions, with the preferred leader first."""
 
 
 class StockPlan:
-    """The directory of a plan for a cluster, and the tool, which connects to the brokers at `bootstrap`."""
+    """A plan for a cluster in a directory; the tool connects to the brokers at `bootstrap`."""
 
     def __init__(self, tools: StockTools, cluster: Cluster, bootstrap: str, directory: Path) -> None:
         self._tools = tools
@@ -41,25 +41,25 @@ class StockPlan:
         return made
 
     def target(self) -> Assignment:
-        """The target assignment of all waves."""
+        """Return the target assignment of all waves."""
         return {name: replicas for wave in self.waves for name, replicas in assignment(wave).items()}
 
     def execute(self) -> None:
-        """Execute all waves; raises ClaimBroken unless both tools report completion."""
+        """Execute all waves. Raises ClaimBroken unless both tools report completion."""
         for wave, way_back in zip(self.waves, self.rollbacks, strict=True):
             self.begin(wave, way_back)
             self.wait_for(wave)
         self._check("done", 0)
 
     def roll_back(self) -> None:
-        """Roll back all waves; raises ClaimBroken unless both tools report the original assignment."""
+        """Roll back all waves. Raises ClaimBroken unless both tools report the original assignment."""
         for wave, way_back in reversed(list(zip(self.waves, self.rollbacks, strict=True))):
             self.begin(way_back, wave)
             self.wait_for(way_back)
         self._check("not_begun", 1)
 
     def begin(self, wave: Path, way_back: Path, *options: str) -> int:
-        """Execute a wave, whose printed rollback must be `way_back`; returns the number of moved partitions."""
+        """Execute a wave, whose printed rollback must equal `way_back`, and return the number of moved partitions."""
         output = self.reassign("--execute", wave, *options)
         printed = re.search(r"^Current partition replica assignment\n\n(.*)$", output, re.M)
         saved = assignment_of(printed[1]) if printed else output
@@ -77,10 +77,10 @@ class StockPlan:
             output = self.reassign("--verify", wave)
             return set(named(output, r"Reassignment of partition (\S+) is completed\.")) == wanted
 
-        wait_for(f"--verify to call {wave.name} complete", is_complete)
+        wait_for(f"--verify to report {wave.name} as complete", is_complete)
 
     def listed(self, by_controllers: bool = False) -> dict[str, tuple[set[int], set[int]]]:
-        """Adding and removing replicas by partition, from the brokers or from the daemons as controllers."""
+        """Return the adding and removing replicas by partition, as brokers or controllers list them."""
         controllers = ("--bootstrap-controller", self._cluster.bootstrap)
         server = controllers if by_controllers else ("--bootstrap-server", self._bootstrap)
         output = self._tools.run(REASSIGN, *server, "--list")
@@ -90,7 +90,7 @@ class StockPlan:
         return {name: (_ids(adding), _ids(removing)) for name, adding, removing in lines}
 
     def throttled(self) -> set[str]:
-        """Topics with throttled replicas."""
+        """Return the topics with throttled replicas."""
         output = self._tools.run(TOPICS, "--bootstrap-server", self._bootstrap, "--describe")
         return set(re.findall(r"^Topic: (\S+)\s.*\.replication\.throttled\.replicas=", output, re.M))
 
@@ -105,7 +105,7 @@ class StockPlan:
         return ("--bootstrap-server", self._bootstrap, action, "--reassignment-json-file", wave, *options)
 
     def _check(self, column: str, code: int) -> None:
-        """`plan verify` counts all partitions of each wave in this column."""
+        """Expect that `plan verify` counts all partitions of each wave in a column."""
         rows = self._rows("verify", self._directory, code=code)
         expect(
             f"partitions {column} by plan verify",
@@ -132,7 +132,7 @@ def assignment_of(text: str) -> Assignment:
 
 
 def named(output: str, line: str) -> list[str]:
-    """The captured partitions of all lines that match a pattern."""
+    """Return the captured partitions of all lines that match a pattern."""
     return re.findall(f"^{line}$", output, re.M)
 
 

@@ -1,4 +1,4 @@
-"""Kafka's own clients and tools on a broker of quorumd whose directory a stock broker takes over, and back."""
+"""Kafka's own clients and tools on a broker of quorumd, whose directory a stock broker uses in between."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAP = ("-Xmx256M",)
 
 
 class Takeover:
-    """One node with both roles, whose directory is used by quorumd, then by Kafka, then by quorumd again."""
+    """Claims about a node with both roles, whose directory quorumd uses, then Kafka, and then quorumd again."""
 
     def __init__(self, tools: StockTools, directory: Path) -> None:
         self._tools = tools
@@ -38,14 +38,14 @@ class Takeover:
             ("a broker of quorumd gets the records of kafka-console-producer", self.begin),
             ("kafka-producer-perf-test writes, also in transactions", self.measure_producer),
             ("kafka-consumer-perf-test reads with both group protocols", self.measure_consumers),
-            ("VerifiableProducer and VerifiableConsumer, with both group protocols", self.verify),
+            ("VerifiableConsumer reads all records of VerifiableProducer with both protocols", self.verify),
             ("kafka-transactions describes the producers of a partition", self.describe),
             ("a stock broker takes the directory over, with its records and groups", self.take_over),
-            ("quorumd takes the directory back, with the records of both", self.return_to_quorumd),
+            ("quorumd takes the directory back, with all records", self.return_to_quorumd),
         ]
 
     def stop(self) -> None:
-        """End what still runs."""
+        """Stop the processes that still run."""
         if self._stock is not None and self._stock.poll() is None:
             self._stock.kill()
             self._stock.wait()
@@ -62,7 +62,7 @@ class Takeover:
         return self._write()
 
     def _write(self) -> str:
-        """Write further records, and read all with both group protocols."""
+        """Write further records, and read all records with both group protocols."""
         assert self._kept is not None
         with self._kept.producing(RECORDS):
             pass
@@ -129,7 +129,7 @@ class Takeover:
         return TOPIC in listed.stdout.split()
 
     def _stock_config(self) -> Path:
-        """The settings of the node, as far as a stock broker has them."""
+        """Write the settings of the node that a stock broker knows, and return the file."""
         node = LocalCluster.open(self._directory / "quorumd").nodes[0]
         lines = [line for line in node.config.read_text().splitlines() if not line.startswith("#")]
         settings = dict(line.split("=", 1) for line in lines if line)

@@ -1,4 +1,4 @@
-"""Runs Kafka's tools one after the other in one JVM, in tenths of a second instead of seconds each."""
+"""Run Kafka's tools one after the other in one JVM, so that a run takes tenths of a second instead of seconds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.interop.stock_tools.tools import HERE, QUICK, StockTools
 
 SOURCE = HERE / "ToolServer.java"
 PATIENCE_S = 120.0
-"""Timeout of a tool on a busy machine."""
+"""The timeout of a tool on a busy machine."""
 
 
 class Done(NamedTuple):
-    """Exit code and output of a tool."""
+    """The exit code and output of a tool."""
 
     code: int
     output: str
@@ -58,7 +58,7 @@ class ToolServer:
         line = child.stdout.readline() if is_done else b""
         if not line:
             self._end()
-            why = "the JVM ended" if is_done else f"it did not end in {PATIENCE_S:.0f} s"
+            why = "the JVM ended" if is_done else f"the tool did not end within {PATIENCE_S:.0f} s"
             raise ClaimBroken(f"{tool.rpartition('.')[2]}: {why}")
         code, output, errors = line.split()
         return Done(int(code), _decoded(output), _decoded(errors))

@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, downloaded once with Maven, and run like their scripts."""
+"""Kafka's own command-line tools, which are downloaded with Maven and run like their scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 INSTALL_MAVEN = "install it (Debian, Ubuntu: apt install maven)"
 FETCH_TIMEOUT_S = 1800
 TIMEOUT_S = 600
-"""Timeout of a tool that takes a second."""
+"""The timeout of a tool, which usually takes seconds."""
 USUAL_JAVA = (
     *(
         "-Xmx256M",
@@ -29,7 +29,7 @@ USUAL_JAVA = (
     ),
     *("-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
 )
-"""Default options of kafka-run-class."""
+"""The default options of kafka-run-class."""
 QUICK = tuple(QUICK_JAVA.split())
 """Options for short runs."""
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -51,18 +51,20 @@ _BEGINS_LATER = re.compile(r"^Non-consecutive offsets in .*/0*(\d+)\.log\n  -1 i
 
 
 class ToolsMissing(Exception):
-    """Java or Maven is missing; the message says what to install."""
+    """Java, Maven or the jars are missing; the message names the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class StockTools:
-    """The tools of one version of Kafka, and brokers, usually of the same version."""
+    """The tools of one version of Kafka, and brokers, which usually have the same version."""
 
     java: str
     brokers: Path
-    """Directory of the jars that brokers run from."""
+    """The directory with the jars of brokers."""
     jars: Path
+    """The directory with the jars of tools."""
     version: str
+    """The version of the tools."""
     release: str
     """The release of the brokers, with which a cluster is formatted: 4.1 for 4.1.0."""
 
@@ -73,7 +75,7 @@ class StockTools:
 
     @property
     def dump_log(self) -> str:
-        """The class of kafka-dump-log, which moved in Kafka 4.3."""
+        """The class of kafka-dump-log, which has another package since Kafka 4.3."""
         return f"{'org.apache.kafka' if self._release >= _DUMP_LOG_MOVED else 'kafka'}.tools.DumpLogSegments"
 
     @property
@@ -81,9 +83,9 @@ class StockTools:
         return tuple(map(int, self.version.split(".")[:2]))
 
     def client_property(self, tool: str, setting: str) -> tuple[str, str]:
-        """The option for a client property of the console producer or consumer.
+        """Return the option for a client property of the console producer or consumer.
 
-        Kafka 4.2 renamed it (KIP-1147) and prints a warning among the records for the old name.
+        Kafka 4.2 renamed the option (KIP-1147), and for the old name it prints a warning between the records.
         """
         old = "--producer-property" if tool == PRODUCER else "--consumer-property"
         return ("--command-property" if self._release >= _PROPERTIES_RENAMED else old), setting
@@ -112,12 +114,12 @@ class StockTools:
 
 
 def without_false_alarms(complaints: str) -> str:
-    """Remove a false warning of kafka-dump-log: since Kafka 4.3 it expects every file to begin at offset 0."""
+    """Remove a false warning of kafka-dump-log, which since Kafka 4.3 expects every file to start at offset 0."""
     return _BEGINS_LATER.sub("", complaints)
 
 
 def stock_tools(directory: Path, brokers: str, version: str) -> StockTools:
-    """Brokers of one version and tools of another, downloaded to `directory` if needed. Raises ToolsMissing."""
+    """Return brokers and tools of some versions, and download them to `directory` if needed. Raises ToolsMissing."""
     try:
         java = find_java(os.environ).home
     except JobFailed as missing:
@@ -140,7 +142,7 @@ def _jars(directory: Path, kafka: str, tools: str) -> Path:
 
 def _fetch(jars: Path, kafka: str, tools: str) -> None:
     if shutil.which("mvn") is None:
-        raise ToolsMissing(f"mvn not found: Maven gets Kafka's jars; {INSTALL_MAVEN}")
+        raise ToolsMissing(f"mvn not found: Maven is needed to download Kafka's jars; {INSTALL_MAVEN}")
     partial = jars.with_name(f"{jars.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -157,6 +159,6 @@ def _fetch(jars: Path, kafka: str, tools: str) -> None:
     )
     if done.returncode:
         errors = [line for line in done.stdout.splitlines() if "ERROR" in line] or [done.stderr.strip()]
-        raise ToolsMissing(f"mvn did not get Kafka {jars.name}: {errors[0]}")
-    # The directory appears complete or not at all.
+        raise ToolsMissing(f"mvn could not download Kafka {jars.name}: {errors[0]}")
+    # The directory is renamed when it is complete, so that an interrupted download is repeated.
     partial.rename(jars)

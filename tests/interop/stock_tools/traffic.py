@@ -1,4 +1,4 @@
-"""Records of the stock console producer, each of which the stock console consumer must read once."""
+"""Records that the stock console producer writes, and that the stock console consumer must read once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tests.interop.stock_tools.claims import ClaimBroken, expect, shortened
 from tests.interop.stock_tools.tools import CONSUMER, OFFSETS, PRODUCER, QUICK, TIMEOUT_S, StockTools
 
 DIGITS = 200
-"""Digits of a record, which is a number."""
+"""The number of digits of a record, which is a number."""
 LINES, EVERY_S = 50, 0.05
-"""Records per write, and the interval of writes."""
+"""The number of records per write, and the interval of writes."""
 PATIENT = ("--message-send-max-retries", "1000000", "--request-timeout-ms", "30000")
 DELIVERY = "delivery.timeout.ms=300000"
-"""By default the console producer gives up after three attempts, within a second."""
+"""A longer timeout: by default the console producer fails after three attempts, within a second."""
 CONSUMER_TIMEOUT_MS = "120000"
 
 
 class Traffic:
-    """The records of a topic: the numbers from 0."""
+    """Writes and reads the records of a topic, which are the numbers from 0."""
 
     def __init__(self, tools: StockTools, bootstrap: str, topic: str, config: Path | None = None) -> None:
-        """`config`: properties of the clients, for the tools of Kafka 4.2 and later."""
+        """`config` has properties of the clients; it requires tools of Kafka 4.2 or later."""
         self.topic = topic
         self._tools = tools
         self._to: tuple[str, ...] = ("--bootstrap-server", bootstrap, "--topic", topic)
@@ -37,7 +37,7 @@ class Traffic:
 
     @contextmanager
     def producing(self, records: int = 0) -> Iterator[None]:
-        """Produce `records`, or records for as long as the block runs. Raises ClaimBroken."""
+        """Produce `records`, or produce records until the block ends if it is 0. Raises ClaimBroken."""
         patience = (*PATIENT, *self._tools.client_property(PRODUCER, DELIVERY))
         command = self._tools.command(PRODUCER, *self._to, *patience, java=QUICK)
         with TemporaryFile("w+") as output:
@@ -52,7 +52,7 @@ class Traffic:
             finally:
                 over.set()
                 feeder.join()
-                # At the end of its input the producer sends all records and ends.
+                # At the end of its input the producer sends the remaining records and exits.
                 producer.communicate(timeout=TIMEOUT_S)
             output.seek(0)
             text = output.read()
@@ -64,7 +64,7 @@ class Traffic:
             )
 
     def check(self, protocol: str = "classic") -> str:
-        """Read all records with a new group of that protocol; each number must occur once. Raises ClaimBroken."""
+        """Read all records with a new group of a protocol; each number must occur once. Raises ClaimBroken."""
         self._groups += 1
         consumed = self._tools.execute(
             *(CONSUMER, *self._to, "--from-beginning", "--group", f"group-{self._groups}"),
@@ -82,7 +82,7 @@ class Traffic:
         end = self._produced + records
         while self._produced < end or not (records or over.is_set()):
             numbers = range(self._produced, self._produced + LINES)
-            # The exit code shows a producer that has ended.
+            # If the producer has ended, its exit code is reported.
             with suppress(BrokenPipeError):
                 producer.stdin.write("".join(f"{number:0{DIGITS}}\n" for number in numbers))
                 producer.stdin.flush()

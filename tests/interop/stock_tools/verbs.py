@@ -1,7 +1,7 @@
-"""The verbs of Kafka's tools that are tested on every version and voter style, a row each of docs/stock-kafka.md.
+"""The verbs of Kafka's tools that are tested with every version and voter style: the rows of docs/stock-kafka.md.
 
-In arguments, {B} stands for `--bootstrap-server` with the brokers, {C} for `--bootstrap-controller` with quorumd's
-nodes; other names in braces are files and numbers of the cell, see `matrix.Cell.names`. Rows depend on earlier ones.
+In arguments, {B} stands for `--bootstrap-server` with the brokers, and {C} for `--bootstrap-controller` with the
+nodes of quorumd; other names in braces are values of the cell, see `matrix.Cell.names`. Rows depend on earlier rows.
 """
 
 from __future__ import annotations
@@ -45,38 +45,38 @@ TOOLS = {
     "kafka-topics": TOPICS,
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
-"""The classes behind Kafka's scripts; that of kafka-dump-log depends on the version."""
+"""The classes that Kafka's scripts run; the class of kafka-dump-log depends on the version."""
 RECORDS = 1000
 LINES = "".join(f"record {number}\n" for number in range(RECORDS))
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One run of a tool, which must end with `code` and print output that `expects` matches."""
+    """A run of a tool, which must end with `code` and print output that `expects` matches."""
 
     tool: str
     arguments: str
     expects: str = ""
-    """A regular expression, searched in all output of the tool; `.` also matches line breaks."""
+    """A regular expression that is searched in the output of the tool; `.` also matches line breaks."""
     code: int = 0
     lines: int | None = None
-    """Number of lines on stdout."""
+    """The number of lines on stdout; None if any number is valid."""
     stdin: str = ""
     since: tuple[int, int] = (4, 0)
     """The first release of brokers and tools with this verb."""
     needs_own_tools: bool = False
-    """Needs tools of the brokers' release: older ones do not know its metadata.version."""
+    """Whether the tools must have the release of the brokers, since older tools do not know its metadata.version."""
     is_eventual: bool = False
-    """Retried for a while, since an earlier row takes effect later."""
+    """Whether the run is retried for a time, since an earlier row may take effect later."""
 
     @property
     def command(self) -> str:
-        """The command in the documentation and the key of the row in the results."""
+        """The command in the documentation, which is also the key of the row in the results."""
         return f"{self.tool} {self.arguments}".strip()
 
 
 def configs(entity: str, config: str, *, since: tuple[int, int] = (4, 0)) -> list[Row]:
-    """Set, show and delete one config of an entity."""
+    """Return rows that set, describe and delete a config of an entity."""
     name, _, value = config.partition("=")
     on = f"{{B}} {entity}"
     return [
@@ -304,4 +304,4 @@ ROWS = [
 STOPPED_ROWS = [
     Row("kafka-cluster", "unregister {B} --id 103", "Broker 103 is no longer registered", is_eventual=True),
 ]
-"""Once broker 103 is stopped."""
+"""Rows that run after broker 103 has been stopped."""
