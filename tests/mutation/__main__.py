@@ -1,9 +1,10 @@
-"""`make mutation`: changes code by machine and counts the changes that neither tests nor simulated seeds notice.
+"""`make mutation`: mutate code automatically, and count the mutations that neither tests nor simulated seeds notice.
 
     python -m tests.mutation [--sample 1000] [--seed 1] [--package raft]... [--seeds 12] [--again] [--report]
 
-Verdicts are kept in build/mutation/results.jsonl, so that an interrupted run continues. equivalent.toml beside
-this file lists changes that make no difference. Exit code 1 if more than MOST_SURVIVORS of the others survive.
+Verdicts are saved in build/mutation/results.jsonl, so that an interrupted run can be continued. equivalent.toml in
+this directory lists mutations that make no difference. The exit code is 1 if more than MOST_SURVIVORS of the other
+mutations survive.
 """
 
 from __future__ import annotations
@@ -30,16 +31,24 @@ from tests.mutation.results import Results, describe, load_equivalents, sample, 
 
 MOST_SURVIVORS = 0.03
 SAMPLED = ("raft", "log", "node", "controller")
-"""The packages of a sample without --package."""
+"""The packages that are sampled without --package."""
 
 
 @click.command()
-@click.option("--sample", "size", default=1000, show_default=True, help="Judge this many mutations.")
-@click.option("--seed", default=1, show_default=True, help="Choose the mutations by this seed.")
-@click.option("--package", "packages", multiple=True, type=click.Choice(PACKAGES), help="Only this package.")
-@click.option("--in", "place", default="", help="Only functions whose dotted name begins with this.")
-@click.option("--seeds", default=12, show_default=True, help="Simulate at most this many seeds per mutation.")
-@click.option("--part", default="1/1", show_default=True, help="Judge only this part, such as 1/2.")
+@click.option("--sample", "size", default=1000, show_default=True, help="Judge this number of mutations.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the sample.")
+@click.option(
+    "--package",
+    "packages",
+    multiple=True,
+    type=click.Choice(PACKAGES),
+    help="Sample this package; may be repeated.",
+)
+@click.option("--in", "place", default="", help="Sample only functions whose dotted names have this prefix.")
+@click.option("--seeds", default=12, show_default=True, help="Maximum number of seeds per mutation.")
+@click.option(
+    "--part", default="1/1", show_default=True, help="Judge only this part of the sample, such as 1/2."
+)
 @click.option("--again", is_flag=True, help="Judge survivors of earlier runs again.")
 @click.option("--report", is_flag=True, help="Print the recorded verdicts without judging.")
 def main(
@@ -69,7 +78,7 @@ def main(
 
 
 def judge_missing(chosen: list[Mutation], results: Results, seeds: int, again: bool) -> None:
-    """Judge what has no verdict yet."""
+    """Judge the mutations without a verdict, and with `again` the survivors."""
 
     def is_due(mutation: Mutation) -> bool:
         verdict = results.get(mutation)
@@ -89,21 +98,23 @@ def judge_missing(chosen: list[Mutation], results: Results, seeds: int, again: b
             survived += 1
             click.echo(f"{verdict.outcome} ({verdict.seconds:.0f} s): {describe(mutation)}", err=True)
         if done % 20 == 0 or done == len(due):
-            click.echo(f"{done} of {len(due)}, {survived} left, {time.monotonic() - begun:.0f} s", err=True)
+            click.echo(
+                f"{done} of {len(due)}, {survived} not killed, {time.monotonic() - begun:.0f} s", err=True
+            )
 
     reached = ReachedSeeds.load(seeds) if seeds else ReachedSeeds(0)
     judge_all(due, CoveredLines.load(), reached, progress, judging_files())
 
 
 def prepare(with_seeds: bool) -> None:
-    """Record what tests and seeds reach, in processes of their own: this one must not import quorumd yet."""
+    """Record the lines that tests and seeds reach, in other processes: this process must not import quorumd yet."""
     subprocess.run([sys.executable, "-m", "tests.mutation.covered_lines"], check=True, cwd=ROOT)
     if with_seeds and not REACHED.exists():
         subprocess.run([sys.executable, "-m", "tests.simulation.reached_branches"], check=True, cwd=ROOT)
 
 
 def all_mutations(packages: tuple[str, ...], place: str) -> list[Mutation]:
-    """The mutations of some packages."""
+    """Return the mutations of some packages."""
     found = []
     for path in measured_files():
         module = module_of(path)

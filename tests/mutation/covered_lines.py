@@ -1,6 +1,6 @@
-"""Records which lines every test executes, so that a mutation is judged by the tests that reach it.
+"""Record the lines that every test executes, so that a mutation is judged by the tests that reach it.
 
-python -m tests.mutation.covered_lines      records tests of new and changed files in build/mutation/tests.json
+python -m tests.mutation.covered_lines      record the tests of new and changed files in build/mutation/tests.json
 """
 
 from __future__ import annotations
@@ -29,28 +29,32 @@ LEFT_OUT = (
     *("test_messages_hostile.py", "test_messages_oracles.py", "test_messages_round_trip.py"),
     *("test_pipeline_decode.py", "test_plan_properties.py", "test_every_hole_has_a_test.py"),
 )
-"""Tests of other packages, and one that only looks into the tests."""
+"""Tests of other packages, and a test of the tests."""
 
 
 @dataclass(slots=True)
 class TestLines:
-    """A test that passes: how long it takes traced, and the lines it executes by path below the root."""
+    """A test that passes, and the lines that it executes."""
 
     __test__ = False
     seconds: float
+    """The CPU time of the test with tracing."""
     lines: dict[str, list[int]] = field(default_factory=dict)
+    """The lines by path below the root."""
 
 
 @dataclass(slots=True)
 class CoveredLines:
-    """The tests by file and name, with the digests of their files and of the measured ones."""
+    """The recorded tests."""
 
     digests: dict[str, str] = field(default_factory=dict)
+    """The digests of the files of tests, and of the files whose lines are recorded."""
     tests: dict[str, dict[str, TestLines]] = field(default_factory=dict)
+    """The tests by file and name."""
 
     @classmethod
     def load(cls, path: Path = FILE) -> CoveredLines:
-        """Recorded lines; none if the file does not exist."""
+        """Load the recorded lines; without a file, return an empty record."""
         if not path.exists():
             return cls()
         document = json.loads(path.read_text())
@@ -65,11 +69,11 @@ class CoveredLines:
         path.write_text(json.dumps(asdict(self)))
 
     def stale_files(self, root: Path, files: Iterable[Path]) -> list[Path]:
-        """The files of tests that are new or have changed."""
+        """Return the files that are new or have changed."""
         return [path for path in files if self.digests.get(name_of(root, path)) != digest(path)]
 
     def tests_of(self, path: Path, lines: tuple[int, int], root: Path = ROOT) -> dict[str, float]:
-        """The seconds of every test that executes one of the lines; if the file has changed, any line of it."""
+        """Return the seconds of every test that executes one of the lines, or any line if the file has changed."""
         name = name_of(root, path)
         is_current = self.digests.get(name) == digest(path)
         first, last = lines
@@ -83,7 +87,7 @@ class CoveredLines:
 
 
 class Recorder:
-    """A pytest plugin; quorumd must not be imported before it is made."""
+    """A pytest plugin that records lines; it must be created before quorumd is imported."""
 
     def __init__(self) -> None:
         self._coverage = Coverage(data_file=None, config_file=False, include=_measured())
@@ -93,12 +97,12 @@ class Recorder:
         self._failed = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember that a test failed or was skipped: it judges nothing."""
+        """Record that a test failed or was skipped, so that it judges no mutations."""
         self._failed = self._failed or not report.passed
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Trace a test in a context of its name."""
+        """Trace a test in a context with its name."""
         self._coverage.switch_context(item.nodeid)
         self._failed = False
         begun = time.process_time()
@@ -110,7 +114,7 @@ class Recorder:
                 self.tests[file][item.nodeid] = TestLines(time.process_time() - begun)
 
     def pytest_sessionfinish(self) -> None:
-        """Attribute the lines to their tests."""
+        """Assign the lines to their tests."""
         self._coverage.stop()
         tests = {name: entry for entries in self.tests.values() for name, entry in entries.items()}
         data = self._coverage.get_data()
@@ -123,23 +127,23 @@ class Recorder:
 
 
 def judging_files() -> list[Path]:
-    """The files of all tests that judge."""
+    """Return the files of all tests that judge mutations."""
     found = [path for directory in TESTS for path in sorted(directory.rglob("test_*.py"))]
     return [path for path in found if path.name not in LEFT_OUT]
 
 
 def digest(path: Path) -> str:
-    """Identify the content of a file."""
+    """Return a digest of the content of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def name_of(root: Path, path: Path) -> str:
-    """The path below the root."""
+    """Return the path below the root."""
     return path.relative_to(root).as_posix()
 
 
 def record() -> None:
-    """Run the tests of new and changed files and record the lines they execute."""
+    """Run the tests of new and changed files, and record the lines that they execute."""
     known = CoveredLines.load()
     stale = known.stale_files(ROOT, judging_files())
     if not stale:
@@ -159,7 +163,7 @@ def record() -> None:
 
 
 def measured_files() -> list[Path]:
-    """The files whose lines are recorded."""
+    """Return the files whose lines are recorded."""
     return [path for package in PACKAGES for path in sorted((ROOT / "quorumd" / package).rglob("*.py"))]
 
 

@@ -1,7 +1,7 @@
-"""Judges mutations in forked processes: by the tests that reach the changed lines, then by simulated seeds.
+"""Judge mutations in forked processes: by the tests that reach the changed lines, then by simulated seeds.
 
-Everything is imported and collected once. A child replaces the code of the mutated function, runs the tests, those
-that resemble the module's name and short ones first, and reports the first failure.
+Modules are imported and tests are collected once. A child process replaces the code of the mutated function, runs the
+tests, first the tests of the module and short tests, and reports the first failure.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from tests.mutation.reached_seeds import ReachedSeeds
 KILLED, SURVIVED, UNCHANGED = "killed", "survived", "unchanged"
 LEAST_CPU_SECONDS = 10.0
 CPU_FACTOR = 20.0
-"""A test or seed that needs this many times its usual CPU time does not end."""
+"""A test or seed is ended after this multiple of its usual CPU time."""
 WALL_SECONDS = 120.0
 TEST_SECONDS = 5.0
-"""The tests of one mutation take at most about this long, as measured while they were traced."""
+"""The approximate maximum time of the tests of a mutation, as measured with tracing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`by` is the test, seed or timeout that killed a mutation."""
+    """The result of a mutation."""
 
     outcome: str
     by: str = ""
+    """The test or seed that killed the mutation."""
     seconds: float = 0.0
 
 
@@ -63,8 +64,8 @@ class Judge:
         self._modules: dict[str, MutableModule] = {}
 
     def pytest_collection(self) -> None:
-        """Make property tests repeatable, and brief when they fail."""
-        # Imported here because pytest must be the first to import a plugin of its own.
+        """Make property tests repeatable, and let them fail without shrinking."""
+        # hypothesis is imported here, since pytest must import its plugins first.
         from hypothesis import Phase, settings
 
         phases = (Phase.explicit, Phase.generate)
@@ -89,7 +90,7 @@ class Judge:
         return True
 
     def _judged(self, functions: LiveFunctions, mutation: Mutation) -> Verdict:
-        """The verdict of tests and seeds that accept the code without the mutation."""
+        """Judge a mutation by tests and seeds that pass without the mutation."""
         path = path_of(mutation.module)
         tests = ordered(self._covered.tests_of(path, mutation.lines), path)
         tests = within_time([(name, seconds) for name, seconds in tests if name in self._items])
@@ -100,7 +101,7 @@ class Judge:
         module = self._modules[mutation.module]
 
         def child(report: Callable[[str], None]) -> Verdict:
-            # The tree of the child is a copy.
+            # The mutation is applied to the child's copy of the tree.
             if not functions.replace(module.apply(mutation), str(path)):
                 return Verdict(UNCHANGED)
             return self._run(tests, seeds, report)
@@ -116,7 +117,7 @@ class Judge:
     def _is_trusted(
         self, name: str, tests: Sequence[tuple[str, float]], seeds: Sequence[tuple[int, float]]
     ) -> bool:
-        """Whether this test or seed accepts the code without a mutation."""
+        """Return True if a test or seed passes without a mutation."""
         if name not in self._trusted:
             tests = [each for each in tests if each[0] == name]
             seeds = [each for each in seeds if f"seed {each[0]}" == name]
@@ -149,7 +150,7 @@ class Judge:
 
 
 def holds(seed: int) -> bool:
-    """Whether a simulated run of swarm violates no invariant."""
+    """Return True if a simulation of swarm with this seed violates no invariant."""
     from quorumd.simulator.profiles.draw import draw_options
     from quorumd.simulator.profiles.registry import DEFAULT
     from quorumd.simulator.simulation import Simulation
@@ -158,16 +159,16 @@ def holds(seed: int) -> bool:
 
 
 def limit_time(usual_seconds: float) -> None:
-    """End this process if it takes far longer from here."""
+    """End this process if the next test or seed takes much longer than usual."""
     signal.setitimer(signal.ITIMER_PROF, max(LEAST_CPU_SECONDS, CPU_FACTOR * usual_seconds))
     signal.setitimer(signal.ITIMER_REAL, max(WALL_SECONDS, 5 * CPU_FACTOR * usual_seconds))
 
 
 def in_child(judge: Callable[[Callable[[str], None]], Verdict]) -> Verdict:
-    """Call `judge` in a forked process; what it reports names the cause if the process ends early."""
+    """Call `judge` in a forked process; if the process ends early, its last report is the cause."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        # Later versions of Python warn about threads, such as those of pytest-xdist; the child starts none.
+        # Later versions of Python warn about existing threads, such as pytest-xdist's; the child starts no threads.
         warnings.simplefilter("ignore", DeprecationWarning)
         process = os.fork()
     if not process:
@@ -184,7 +185,7 @@ def in_child(judge: Callable[[Callable[[str], None]], Verdict]) -> Verdict:
 
 
 def _be_child(writer: int, judge: Callable[[Callable[[str], None]], Verdict]) -> None:
-    """Judge and exit; anything that escapes, such as a lack of memory, ends the process without a verdict."""
+    """Judge and exit; an exception, such as MemoryError, ends the process without a verdict."""
     try:
         for each in (signal.SIGPROF, signal.SIGALRM):
             signal.signal(each, signal.SIG_DFL)
@@ -202,7 +203,7 @@ def _be_child(writer: int, judge: Callable[[Callable[[str], None]], Verdict]) ->
 
 
 def ordered(tests: dict[str, float], path: Path) -> list[tuple[str, float]]:
-    """Unit tests of the module and of its package first, property tests last, short ones before long ones."""
+    """Sort tests: unit tests of the module and its package first, property tests last, and short tests first."""
     package = path.relative_to(ROOT).parts[1]
 
     def order(entry: tuple[str, float]) -> tuple[int, float]:
@@ -218,7 +219,7 @@ def ordered(tests: dict[str, float], path: Path) -> list[tuple[str, float]]:
 
 
 def within_time(tests: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The first tests that together take TEST_SECONDS."""
+    """Return the first tests that together take at most TEST_SECONDS, but at least one."""
     total = 0.0
     chosen = []
     for name, seconds in tests:
@@ -236,19 +237,19 @@ def judge_all(
     progress: Progress,
     files: Sequence[Path],
 ) -> None:
-    """Judge mutations by the tests in these files."""
-    # Each child removes what the one before it left there.
+    """Judge mutations by the tests in `files`."""
+    # All children use the same temporary directory, which each of them empties first.
     with TemporaryDirectory() as temporary:
         arguments = [*map(str, files), "-q", "-s", f"--basetemp={temporary}/tests"]
         pytest.main(arguments, plugins=[Judge(chosen, covered, reached, progress)])
 
 
 def path_of(module: str) -> Path:
-    """The file of a module or package."""
+    """Return the file of a module or package."""
     path = ROOT.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def module_of(path: Path) -> str:
-    """The module or package in a file."""
+    """Return the module or package of a file."""
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

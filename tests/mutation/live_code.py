@@ -1,4 +1,4 @@
-"""Replaces the code of functions that exist already, so that a process forked after all imports needs no new ones."""
+"""Replace the code of existing functions, so that a process forked after all imports need not import them again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 
 _Key = tuple[str, str, int]
-"""File, qualified name and first line of a function."""
+"""The file, qualified name and first line of a function."""
 
 
 class LiveFunctions:
-    """The functions of some files that exist at present."""
+    """The existing functions of the files below a directory."""
 
     def __init__(self, directory: str) -> None:
         self._by_key: defaultdict[_Key, list[FunctionType]] = defaultdict(list)
@@ -22,7 +22,7 @@ class LiveFunctions:
                 self._by_key[_key(each.__code__)].append(each)
 
     def replace(self, tree: ast.Module, path: str) -> int:
-        """Give the functions of `path` the code of `tree`; the number of those that changed."""
+        """Give the functions of `path` the code of `tree`, and return the number of changed functions."""
         changed = 0
         for code in _inner_codes(compile(tree, path, "exec", dont_inherit=True)):
             for function in self._by_key.get(_key(code), ()):

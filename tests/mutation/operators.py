@@ -1,7 +1,7 @@
-"""Small changes of code that a test should notice: a condition negated, a comparison shifted, a call omitted.
+"""Small changes of code that a test should notice, such as negated conditions, shifted comparisons and omitted calls.
 
-Only code in functions is changed, because its effect does not depend on when a module is imported. Log lines,
-assertions and the text of an object are left alone.
+Only code in functions is changed, since its effect does not depend on the time of the import. Log lines, assertions,
+`__repr__` and `__str__` are not changed.
 """
 
 from __future__ import annotations
@@ -40,26 +40,28 @@ TEXTS = frozenset({"__repr__", "__str__"})
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One change: in the function `place`, `old` becomes `new`; `occurrence` counts equal changes there from 1."""
+    """A change of a function."""
 
     module: str
     place: str
+    """The dotted name of the function."""
     operator: str
     old: str
     new: str
     occurrence: int
+    """The number of this change among equal changes of the function, from 1."""
     lines: tuple[int, int]
     function_digest: str
 
     @property
     def key(self) -> str:
-        """The same for as long as the function stays the same."""
+        """A key that is stable as long as the function does not change."""
         return f"{self.place}|{self.old}|{self.new}|{self.occurrence}|{self.function_digest}"
 
 
 @dataclass(slots=True)
 class _Change:
-    """Where a node of a tree is replaced."""
+    """The replacement of a node of a tree."""
 
     place: tuple[str, ...]
     operator: str
@@ -84,7 +86,7 @@ class _Change:
 
 
 class MutableModule:
-    """A module's tree and all its mutations, in the order of the tree."""
+    """The tree of a module, and its mutations in the order of the tree."""
 
     def __init__(self, module: str, source: str) -> None:
         self._tree = ast.parse(source)
@@ -92,7 +94,7 @@ class MutableModule:
 
     @property
     def mutations(self) -> list[Mutation]:
-        """All mutations."""
+        """All mutations of the module."""
         return list(self._changes)
 
     def apply(self, mutation: Mutation) -> ast.Module:
@@ -105,12 +107,12 @@ class MutableModule:
 
 
 def mutations(module: str, source: str) -> list[Mutation]:
-    """All mutations of a module, in the order of its tree."""
+    """Return all mutations of a module, in the order of its tree."""
     return MutableModule(module, source).mutations
 
 
 def mutated(module: str, source: str, mutation: Mutation) -> ast.Module:
-    """The tree of a module with one change. Raises LookupError if the code has changed."""
+    """Return the tree of a module with a mutation. Raises LookupError if the code has changed."""
     return MutableModule(module, source).apply(mutation)
 
 
@@ -161,10 +163,10 @@ def _changes(node: ast.AST, place: tuple[str, ...], function: ast.AST | None) ->
 def _changes_of_function(
     definition: ast.FunctionDef | ast.AsyncFunctionDef, place: tuple[str, ...], function: ast.AST | None
 ) -> Iterator[_Change]:
-    """Changes of the body only: defaults and decorators run once."""
+    """Yield changes of the body only, since defaults and decorators run once."""
     if definition.name in TEXTS:
         return
-    # A wrapper, because fields other than the body must not be visited.
+    # The body is wrapped, since other fields of the definition must not be visited.
     body = ast.Module(definition.body, [])
     yield from _changes(body, (*place, definition.name), function or definition)
 
@@ -207,7 +209,7 @@ def _is_condition(parent: ast.AST, field: str) -> bool:
 
 
 def _is_opposable(node: ast.expr) -> bool:
-    """Whether shifting the comparison negates the whole condition."""
+    """Return True if the opposite operator negates the whole condition."""
     return isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPPOSITES
 
 
@@ -246,7 +248,7 @@ def _is_call(node: ast.expr) -> bool:
 
 
 def _is_state(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
-    """Whether it stores a value outside the function's locals."""
+    """Return True if an assignment does not only change local variables."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     return node.value is not None and all(
         isinstance(target, ast.Attribute | ast.Subscript) for target in targets
@@ -254,5 +256,5 @@ def _is_state(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
 
 
 def _never(statement: ast.stmt) -> ast.If:
-    """The statement where it is never executed, so that the function's variables stay the same."""
+    """Wrap a statement so that it is never executed, but the function has the same local variables."""
     return ast.If(ast.Constant(0), [deepcopy(statement)], [])

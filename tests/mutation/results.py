@@ -17,7 +17,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
 @dataclass(frozen=True, slots=True)
 class Equivalent:
-    """A mutation that changes nothing that matters, and why."""
+    """A mutation that makes no difference, with the reason."""
 
     place: str
     old: str
@@ -26,13 +26,13 @@ class Equivalent:
     reason: str
 
     def covers(self, mutation: Mutation) -> bool:
-        """Whether it is this mutation."""
+        """Return True if the entry describes the mutation."""
         change = (mutation.place, mutation.old, mutation.new, mutation.occurrence)
         return change == (self.place, self.old, self.new, self.occurrence)
 
 
 class Results:
-    """Verdicts by mutation, in a file to which each is appended at once."""
+    """Verdicts by mutation, in a file to which each verdict is appended immediately."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -42,7 +42,7 @@ class Results:
             self._verdicts[entry["key"]] = Verdict(entry["outcome"], entry["by"], entry["seconds"])
 
     def get(self, mutation: Mutation) -> Verdict | None:
-        """The last verdict about a mutation of the present function."""
+        """Return the last verdict about a mutation, unless its function has changed."""
         return self._verdicts.get(mutation.key)
 
     def add(self, mutation: Mutation, verdict: Verdict) -> None:
@@ -60,7 +60,7 @@ class Results:
 
 
 def load_equivalents(path: Path = EQUIVALENT) -> list[Equivalent]:
-    """The mutations that need no test."""
+    """Load the mutations that make no difference."""
     entries = tomllib.loads(path.read_text()).get("equivalent", [])
     return [
         Equivalent(each["in"], each["replace"], each["with"], each.get("occurrence", 1), each["reason"])
@@ -69,7 +69,7 @@ def load_equivalents(path: Path = EQUIVALENT) -> list[Equivalent]:
 
 
 def sample(mutations: Iterable[Mutation], count: int, seed: int) -> list[Mutation]:
-    """A random choice that keeps its members when other functions change."""
+    """Choose mutations at random, so that changes of other functions hardly affect the choice."""
 
     def order(mutation: Mutation) -> str:
         return hashlib.sha256(f"{seed}|{mutation.key}".encode()).hexdigest()
@@ -80,7 +80,7 @@ def sample(mutations: Iterable[Mutation], count: int, seed: int) -> list[Mutatio
 def summary(
     chosen: Sequence[Mutation], verdicts: Mapping[Mutation, Verdict], equivalents: Sequence[Equivalent]
 ) -> Iterator[str]:
-    """The lines of a Markdown table by package, then the survivors that are not listed as equivalent."""
+    """Yield the lines of a Markdown table by package, and the survivors that are not listed as equivalent."""
     yield "| package | mutations | killed by tests | by simulation | equivalent | survived |"
     yield "|---|---:|---:|---:|---:|---:|"
     totals = [0] * 5
@@ -105,7 +105,7 @@ def summary(
 
 
 def _column(mutation: Mutation, verdict: Verdict, equivalents: Sequence[Equivalent]) -> int:
-    """The column of the table: tests, simulation, equivalent, survived."""
+    """Return the column of a mutation: 1 for tests, 2 for simulation, 3 for equivalent, 4 for survived."""
     if verdict.outcome == KILLED:
         return 2 if verdict.by.startswith("seed ") else 1
     if verdict.outcome == UNCHANGED or any(each.covers(mutation) for each in equivalents):
@@ -115,6 +115,6 @@ def _column(mutation: Mutation, verdict: Verdict, equivalents: Sequence[Equivale
 
 
 def describe(mutation: Mutation) -> str:
-    """The survivor in one line, as `equivalent.toml` names it."""
+    """Describe a mutation in one line, as an entry of `equivalent.toml` names it."""
     number = f" (occurrence {mutation.occurrence})" if mutation.occurrence > 1 else ""
     return f"{mutation.place}:{mutation.lines[0]}: {mutation.old!r} -> {mutation.new!r}{number}"

@@ -1,4 +1,4 @@
-"""Tests and seeds are chosen by the lines they reach."""
+"""Tests and seeds are chosen by the lines that they reach."""
 
 from __future__ import annotations
 

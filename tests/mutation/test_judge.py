@@ -1,4 +1,4 @@
-"""A mutation is killed by a failing test or seed, or by a process that does not end."""
+"""A mutation is killed by a test or seed that fails, or that does not end."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def judged(directory: Path, *tests: str) -> object:
     file = directory / "test_example.py"
     file.write_text(TESTS)
     command = [sys.executable, "-c", SCRIPT, str(file), *tests]
-    # Otherwise the ids of the tests depend on where this repository and the temporary directory are.
+    # The root directory is set, since the ids of the tests depend on it.
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": f"--rootdir={directory}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Functions that exist already get the code of a changed tree."""
+"""Existing functions get the code of a changed tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts are kept, samples are stable, and equivalent mutations are listed with a reason that still applies."""
+"""Verdicts are saved, samples are stable, and listed equivalents apply to the present code and have reasons."""
 
 from __future__ import annotations
 
