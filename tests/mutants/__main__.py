@@ -1,10 +1,10 @@
-"""`make mutants`: plants bugs into the code that ships; prints which invariant catches each, after how many seeds.
+"""`make mutants`: plant bugs into the code that ships, and print which invariant catches each with which seed.
 
     python -m tests.mutants [--seeds 2000] [--jobs 2] [--profiles] [--missing] [--table-only] [NAME ...]
 
-Records the results and rewrites the table in tests/README.md. Exit code 1 if a mutant is not caught, or if a seed
-violates an invariant without the mutant, too: then the code or a checker has a defect. Once `make reached` has
-measured the present code, a hunt in plain swarm leaves out seeds that do not reach the change.
+The results are recorded, and the table in tests/README.md is rewritten. The exit code is 1 if a mutant is not caught,
+or if a seed violates an invariant also without the mutant: then the code or a checker has a defect. If `make reached`
+has measured the present code, a hunt in plain swarm skips seeds that do not reach the mutated code.
 """
 
 from __future__ import annotations
@@ -34,15 +34,21 @@ from tests.mutants.table import (
 from tests.mutation.reached_seeds import FILE, ReachedSeeds
 
 PROGRESS_SEEDS = 200
-"""Seeds between two lines of progress of a mutant that is not caught yet."""
+"""The number of seeds between two lines of progress of a mutant that is not caught yet."""
 
 
 @click.command()
 @click.option(
-    "--seeds", default=2000, show_default=True, help="Fail if this many seeds do not catch a mutant."
+    "--seeds",
+    default=2000,
+    show_default=True,
+    help="Fail if a mutant is not caught within this number of seeds.",
 )
 @click.option(
-    "--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Hunt this many at once."
+    "--jobs",
+    default=min(2, os.cpu_count() or 1),
+    show_default=True,
+    help="Hunt this number of mutants at once.",
 )
 @click.option(
     "--profiles", is_flag=True, help="Hunt each mutant in its own profile instead of in plain swarm."
@@ -53,12 +59,12 @@ PROGRESS_SEEDS = 200
 def main(
     seeds: int, jobs: int, profiles: bool, missing: bool, table_only: bool, names: tuple[str, ...]
 ) -> None:
-    """Hunt all mutants, or those named, and print which invariant catches each."""
+    """Hunt all mutants, or only the named mutants, and print which invariant catches each."""
     mutants, results = load_mutants(), load_results()
     unknown = set(names) - {mutant.name for mutant in mutants}
     if unknown:
         known = ", ".join(mutant.name for mutant in mutants)
-        raise click.UsageError(f"unknown mutant {', '.join(sorted(unknown))}; choose from {known}")
+        raise click.UsageError(f"unknown mutants: {', '.join(sorted(unknown))}; valid mutants: {known}")
     escaped: list[str] = []
 
     def profile_of(mutant: Mutant) -> str:
@@ -86,7 +92,7 @@ def main(
     README.write_text(replace_table(README.read_text(), mutants, results))
     violated = unplanted_violations(unplanted)
     for each in violated:
-        click.echo(f"violated without a mutant, too: {each}")
+        click.echo(f"violated without the mutant as well: {each}")
     if escaped:
         click.echo(f"not caught within {seeds} seeds: {', '.join(escaped)}")
     if escaped or violated:
@@ -100,7 +106,7 @@ def hunt_all(
     jobs: int,
     record: Callable[[Mutant, HuntResult], None],
 ) -> None:
-    """Hunt mutants and record each result at once."""
+    """Hunt mutants, and record each result immediately."""
     begun, caught = time.monotonic(), 0
     reached = ReachedSeeds.load(0) if FILE.exists() else ReachedSeeds(0)
     if not reached.is_current():
@@ -119,8 +125,10 @@ def hunt_all(
 
 
 def hunt_one(mutant: Mutant, profile: str, seeds: Sequence[int], limit: int) -> HuntResult:
-    """Hunt for the first seed that violates an invariant with the mutant and not without it. `limit`: how many seeds
-    the result claims if none does."""
+    """Hunt for the first seed that violates an invariant with the mutant and not without it.
+
+    If there is none, the result has `limit` as the number of seeds, since skipped seeds cannot catch the mutant.
+    """
     simulated = 0
     unplanted: dict[int, str] = {}
 
@@ -134,12 +142,14 @@ def hunt_one(mutant: Mutant, profile: str, seeds: Sequence[int], limit: int) -> 
         catch = hunt(mutant, profile, seeds, progress)
         if catch is None:
             break
-        # An invariant that is violated without the bug too has not caught it.
+        # If an invariant is violated without the mutant as well, the mutant is not caught.
         without = hunt(None, profile, [catch.seed], lambda seed: None)
         if without is None:
             click.echo(f"{mutant.name}: seed {catch.seed}: {first_line(catch)}")
             return HuntResult(catch.seed, catch.invariant, unplanted)
-        click.echo(f"{mutant.name}: seed {catch.seed} fails without the mutant, too: {first_line(without)}")
+        click.echo(
+            f"{mutant.name}: seed {catch.seed} fails without the mutant as well: {first_line(without)}"
+        )
         unplanted[catch.seed] = without.invariant
         seeds = [seed for seed in seeds if seed > catch.seed]
     click.echo(f"{mutant.name}: NOT CAUGHT by {simulated} simulated seeds")

@@ -1,19 +1,19 @@
-"""The mutants: bugs as data, each a small change of the code that ships. They are in the `.toml` files beside this.
+"""The mutants: bugs as data, each a small change of the code that ships, in the `.toml` files of this directory.
 
     [[mutant]]
     name = "votes-twice-in-an-epoch"
     breaks = "the rule that no longer holds, in one sentence"
-    source = "the paper, KIP or defect that the rule comes from"
-    profile = "elections"                   options of the simulator that make it likely; may be left out
+    source = "the paper, KIP or defect from which the rule comes"
+    profile = "elections"                   the simulator's profile that makes violations likely; optional
     [[mutant.edit]]
     in = "quorumd.raft.election.refusal"    module, class or function
     replace = "request.last.is_at_least(replica.end)"
     with = "True"                           empty to remove statements
 
-`replace` is an expression or statements, compared as a syntax tree (see `code_edit`). It must occur once in `in`;
-otherwise `occurrence = 2` names the second one.
+`replace` is an expression or statements, which are compared as a syntax tree (see `code_edit`). It must occur once in
+`in`; otherwise `occurrence = 2` selects the second occurrence.
 
-This module imports nothing of quorumd: a mutant must be planted before that.
+This module does not import quorumd, since a mutant must be planted before the import.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DoesNotApply(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One replacement in `place`, the dotted name of a module, class or function."""
+    """A replacement in `place`, the dotted name of a module, class or function."""
 
     place: str
     old: str
@@ -44,7 +44,7 @@ class Edit:
 
     @property
     def module(self) -> str:
-        """The module that `place` is in. Raises DoesNotApply if there is none."""
+        """The module of `place`. Raises DoesNotApply if there is none."""
         name = self.place
         while name:
             if _path(name).is_file():
@@ -53,11 +53,11 @@ class Edit:
         raise DoesNotApply(f"{self.place} is in no module of quorumd")
 
     def apply(self, tree: ast.Module) -> None:
-        """Change the tree of its module. Raises NotFound."""
+        """Apply the replacement to the tree of its module. Raises NotFound."""
         replace_code(tree, self._path, self.old, self.new, self.occurrence)
 
     def lines_before(self, tree: ast.Module) -> tuple[int, int] | None:
-        """The lines of its module of which one must run before it makes a difference, if that is known."""
+        """Return a range of lines of the module, of which one runs before the replacement has an effect, if known."""
         return lines_before(tree, self._path, self.old, self.new, self.occurrence)
 
     @property
@@ -67,21 +67,22 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One bug. `profile` names the simulator's profile that makes it likely, "" for any options."""
+    """A bug."""
 
     name: str
     breaks: str
     source: str
     edits: tuple[Edit, ...]
     profile: str = ""
+    """The simulator's profile that makes violations likely, or "" if any options do."""
 
     @property
     def modules(self) -> dict[str, Path]:
-        """The modules that it changes, with their files."""
+        """The files of the modules that the mutant changes, by module."""
         return {edit.module: _path(edit.module) for edit in self.edits}
 
     def planted(self, module: str, source: str) -> ast.Module:
-        """The syntax tree of a module with this bug in it. Raises DoesNotApply."""
+        """Return the syntax tree of a module with the bug. Raises DoesNotApply."""
         tree = ast.parse(source)
         for edit in self.edits:
             if edit.module != module:
@@ -94,7 +95,7 @@ class Mutant:
 
 
 def load_mutants() -> list[Mutant]:
-    """All mutants, in the order of files and of their place in them."""
+    """Return all mutants, in the order of the files and of their positions in them."""
     mutants = []
     for path in sorted(DIRECTORY.glob("*.toml")):
         with path.open("rb") as file:

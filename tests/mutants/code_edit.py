@@ -1,8 +1,8 @@
-"""Replaces code in a syntax tree: one statement, several in a row, or one expression, found by their syntax.
+"""Replace code in a syntax tree: one expression, or one or several statements, which are found by their syntax.
 
-Layout, comments and quotes do not count, nor do the names of a function's locals: a name in the old code that the
-function does not know stands for any local there, and for the same one in the new code. `...` as a statement or as
-the only argument of a call stands for any statements or arguments; in the new code it repeats them.
+Layout, comments and quotes are ignored, and so are the names of local variables: a name in the old code that the
+function does not know matches any local variable, and stands for this variable in the new code. `...` as a statement
+or as the only argument of a call matches any statements or arguments; in the new code it repeats them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LAYOUT_FIELDS = frozenset({"kind", "type_comment"})
 
 
 class NotFound(Exception):
-    """The code to replace is not there, or several times."""
+    """The code to replace does not occur, or occurs several times."""
 
 
 def replace_code(tree: ast.Module, path: Sequence[str], old: str, new: str, occurrence: int | None) -> None:
-    """Replace `old` by `new` in the definition that `path` names, the module if it is empty.
+    """Replace `old` by `new` in the definition that `path` names, or in the module if it is empty.
 
     `occurrence` counts from 1 in the order of lines; None means that `old` occurs once. Raises NotFound.
     """
@@ -39,8 +39,10 @@ def replace_code(tree: ast.Module, path: Sequence[str], old: str, new: str, occu
 def lines_before(
     tree: ast.Module, path: Sequence[str], old: str, new: str, occurrence: int | None
 ) -> tuple[int, int] | None:
-    """The lines of the statement that must run before the replaced code can make a difference; None if that is the
-    definition of a function or class. Raises NotFound."""
+    """Return the first and last line of the statement that must run before the replaced code can have an effect.
+
+    None if it is the definition of a function or class. Raises NotFound.
+    """
     match, _ = _find(tree, path, old, new, occurrence)
     chain = _chain(tree, match.first_node)
     while chain and not isinstance(chain[0], (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -58,7 +60,7 @@ def lines_before(
 
 
 def _chain(scope: ast.AST, node: ast.AST) -> list[ast.AST]:
-    """The nodes from `scope` to `node`; none if it is not in there."""
+    """Return the nodes from `scope` to `node`, or an empty list if `scope` does not contain it."""
     if scope is node:
         return [node]
     for child in ast.iter_child_nodes(scope):
@@ -84,7 +86,7 @@ def _find(
 
 
 def definitions(tree: ast.AST, path: Sequence[str]) -> list[ast.AST]:
-    """The definitions with this dotted name; a property and its setter are two."""
+    """Return the definitions with a dotted name; there are two for a property with a setter."""
     scopes = [tree]
     for name in path:
         scopes = [each for scope in scopes for each in _inner_definitions(scope) if each.name == name]
@@ -92,7 +94,7 @@ def definitions(tree: ast.AST, path: Sequence[str]) -> list[ast.AST]:
 
 
 def _outermost_function(tree: ast.Module, path: Sequence[str]) -> list[ast.AST]:
-    """The definition `path`, or the function around it, which has its locals too."""
+    """Return the outermost function on the way to the definition, whose locals it knows, or the definition itself."""
     scopes: list[ast.AST] = [tree]
     for depth in range(1, len(path) + 1):
         scopes = definitions(tree, path[:depth])
@@ -119,7 +121,7 @@ def _expression(code: str) -> ast.expr | None:
 
 
 class _Names:
-    """The names that a definition and its module know, and those of them that are the definition's locals."""
+    """The names that a definition and its module know, and the local variables of the definition."""
 
     def __init__(self, tree: ast.Module, scopes: Sequence[ast.AST]) -> None:
         self.all = set(dir(builtins)) | set(_global_names(tree))
@@ -146,7 +148,7 @@ def _global_names(tree: ast.Module) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Match:
-    """Where the old code is, with the locals and statements that its names and `...` stand for."""
+    """A place with the old code, and the local variables and statements that its names and `...` match."""
 
     known: _Names
     place: _Body | tuple[ast.AST, str, int | None]
@@ -212,13 +214,13 @@ class _Match:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Line and column."""
+        """The line and column of the match."""
         node = self.first_node
         return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
     @property
     def first_node(self) -> ast.AST:
-        """The replaced expression, or the first of the replaced statements."""
+        """The replaced expression, or the first replaced statement."""
         if isinstance(self.place, list):
             first: ast.AST = self.place[self.start]
             return first
@@ -228,7 +230,7 @@ class _Match:
 
 
 def _placed(node: ast.AST, where: ast.AST) -> ast.AST:
-    """A copy whose nodes are all in the line of `where`, so that tracebacks name the lines of the file."""
+    """Return a copy whose nodes are in the line of `where`, so that tracebacks have the line numbers of the file."""
     node = deepcopy(node)
     for each in ast.walk(node):
         for name in ("lineno", "end_lineno"):
@@ -239,7 +241,7 @@ def _placed(node: ast.AST, where: ast.AST) -> ast.AST:
 
 
 def _may_repeat(nodes: list[ast.AST]) -> bool:
-    """Whether `...` among these is a placeholder: a statement, or the only argument of a call."""
+    """Return True if `...` in these nodes is a placeholder: a statement, or the only argument of a call."""
     return bool(nodes) and (isinstance(nodes[0], ast.stmt) or len(nodes) == 1)
 
 
@@ -249,7 +251,7 @@ def _is_ellipsis(node: ast.AST) -> bool:
 
 
 def _repeat(scope: ast.AST, repeated: Iterator[list[ast.AST]]) -> None:
-    """Replace each placeholder by the next of the repeated lists, in the order in which they were matched."""
+    """Replace each placeholder by the next repeated list, in the order in which they were matched."""
     for name, value in ast.iter_fields(scope):
         if isinstance(value, ast.AST):
             _repeat(value, repeated)
@@ -266,7 +268,7 @@ def _repeat(scope: ast.AST, repeated: Iterator[list[ast.AST]]) -> None:
 
 
 def _blocks(scope: ast.AST) -> Iterator[_Body]:
-    """Every list of statements in a scope, outer ones first."""
+    """Yield all lists of statements in a scope, outer lists first."""
     for name, value in ast.iter_fields(scope):
         if isinstance(value, list):
             if value and name in ("body", "orelse", "finalbody") and isinstance(value[0], ast.stmt):

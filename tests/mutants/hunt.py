@@ -1,9 +1,9 @@
-"""Simulates seed after seed with one bug planted until an invariant is violated, in a process per bug.
+"""Simulate seeds with a planted bug until an invariant is violated, in a separate process for each bug.
 
     python -m tests.mutants.hunt NAME PROFILE SEED...
 
-NAME "-" plants nothing. Prints one JSON object per line: {"done": seed} after every seed that holds, and
-{"seed", "invariant", "text"} for the first one that does not.
+NAME "-" plants nothing. The process prints one JSON object per line: {"done": seed} after every seed without a
+violation, and {"seed", "invariant", "text"} for the first violation.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ class Catch:
 
 
 class HuntFailed(Exception):
-    """The simulating process failed; the text is its error output."""
+    """The simulating process failed; the message has its error output."""
 
 
 def hunt(
     mutant: Mutant | None, profile: str, seeds: Sequence[int], progress: Callable[[int], None]
 ) -> Catch | None:
-    """Simulate `seeds` in a new process; None if all of them hold. `progress` is called with each seed that holds."""
+    """Simulate `seeds` in a new process, and return the first violation, or None if there is none.
+
+    `progress` is called with each seed without a violation.
+    """
     if not seeds:
         return None
     name = mutant.name if mutant is not None else NOTHING
@@ -62,7 +65,7 @@ def hunt(
 
 
 def seeds_that_reach(mutant: Mutant, seeds: Iterable[int], reached: ReachedSeeds) -> list[int]:
-    """The seeds of plain swarm that may differ: those that run a changed statement, and those not measured."""
+    """Return the seeds of plain swarm that run a changed statement or have not been measured."""
     found: set[int] = set()
     for module, path in mutant.modules.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -80,14 +83,14 @@ def main(name: str, profile: str, *seeds: str) -> None:
     if name != NOTHING:
         (mutant,) = (mutant for mutant in load_mutants() if mutant.name == name)
         plant(mutant)
-    # Simulated nodes log warnings about the injected faults.
+    # Simulated nodes log warnings about injected faults.
     logging.disable(logging.CRITICAL)
     for report in simulate(map(int, seeds), profile):
         print(json.dumps(report), flush=True)
 
 
 def simulate(seeds: Iterable[int], profile: str) -> Iterator[dict[str, object]]:
-    # Imported here because the bug is planted first.
+    # These are imported after the bug is planted.
     from quorumd.simulator.profiles.draw import draw_options
     from quorumd.simulator.simulation import Simulation
 

@@ -1,7 +1,7 @@
-"""Plants a mutant into this process: its modules are compiled with the bug when they are imported.
+"""Plant a mutant into this process: its modules are compiled with the bug when they are imported.
 
-No file is written and no compiled file is read, so that neither the working tree nor another process sees the bug.
-The rest of quorumd is loaded from its sources too, because machine code would not see the changed modules.
+No file is written and no compiled file is read, so that the bug affects neither the working tree nor other processes.
+The other modules of quorumd are loaded from their sources as well, since machine code would not use changed modules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.mutants.catalogue import PACKAGE, Mutant
 
 
 def plant(mutant: Mutant) -> None:
-    """Give quorumd this bug in this process. Raises RuntimeError if any of it is imported already."""
+    """Plant a mutant into this process. Raises RuntimeError if a module of quorumd is already imported."""
     imported = sorted(name for name in sys.modules if name.partition(".")[0] == PACKAGE.name)
     if imported:
         raise RuntimeError(f"mutant {mutant.name} must be planted before {imported[-1]} is imported")
@@ -46,6 +46,6 @@ class _Patched(SourceFileLoader):
         self._mutant = mutant
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compile the present source with the bug in it."""
+        """Compile the source with the bug."""
         tree = self._mutant.planted(fullname, self.get_data(self.path).decode())
         return compile(tree, self.path, "exec", dont_inherit=True)

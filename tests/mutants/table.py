@@ -1,4 +1,4 @@
-"""The table of mutants in the README of the tests, made of the mutants and of the recorded results of their hunts."""
+"""The table of mutants in tests/README.md, with the recorded results of their hunts."""
 
 from __future__ import annotations
 
@@ -27,25 +27,27 @@ SWARM = "swarm"
 
 @dataclass(frozen=True, slots=True)
 class HuntResult:
-    """The last hunt of a mutant in a profile. `invariant` is "" if `seed` seeds did not catch it. `unplanted`: the
-    invariant that the code without the mutant violated, by seed; the hunt went on after these seeds."""
+    """The last hunt of a mutant in a profile."""
 
     seed: int
+    """The seed that caught the mutant, or the number of seeds that did not."""
     invariant: str
+    """The violated invariant, or "" if the mutant was not caught."""
     unplanted: Mapping[int, str] = field(default_factory=dict)
+    """The invariants that were violated without the mutant, by seed; these seeds do not catch the mutant."""
 
     @property
     def seeds(self) -> str:
-        """How many seeds were needed."""
+        """The seeds of the hunt, as shown in the table."""
         return str(self.seed) if self.invariant else f"> {self.seed}"
 
 
 Results = dict[str, dict[str, HuntResult]]
-"""Hunts by name of the mutant and of the profile."""
+"""Hunts by names of mutants and profiles."""
 
 
 def load_results(path: Path = RESULTS) -> Results:
-    """The recorded results."""
+    """Load the recorded results."""
     return {
         name: {profile: _from_json(**entry) for profile, entry in hunts.items()}
         for name, hunts in json.loads(path.read_text()).items()
@@ -62,7 +64,7 @@ def _to_json(hunt: HuntResult) -> dict[str, object]:
 
 
 def save_results(mutants: Sequence[Mutant], results: Results, path: Path = RESULTS) -> None:
-    """Write the results of these mutants, one mutant per line."""
+    """Write the results of `mutants`, with one mutant per line."""
     lines = []
     for mutant in mutants:
         if hunts := results.get(mutant.name):
@@ -72,7 +74,7 @@ def save_results(mutants: Sequence[Mutant], results: Results, path: Path = RESUL
 
 
 def row(mutant: Mutant, hunts: Mapping[str, HuntResult]) -> str:
-    """The line of one mutant. Hunts in profiles that are not its own do not count."""
+    """Format the line of a mutant, with its hunts in plain swarm and in its own profile."""
     in_swarm, in_profile = hunts.get(SWARM), hunts.get(mutant.profile) if mutant.profile else None
     invariants = [hunt.invariant for hunt in (in_swarm, in_profile) if hunt is not None]
     invariant = next(filter(None, invariants), NOT_CAUGHT if invariants else NOT_HUNTED)
@@ -83,7 +85,7 @@ def row(mutant: Mutant, hunts: Mapping[str, HuntResult]) -> str:
 
 
 def summary(mutants: Sequence[Mutant], results: Results) -> str:
-    """How many mutants were caught, where, and how many have no recorded hunt; the seeds that fail without one."""
+    """Summarize how many mutants were caught and where, and which seeds violate invariants without a mutant."""
     hunts = [(mutant, results.get(mutant.name, {})) for mutant in mutants]
     in_swarm = [found[SWARM].seed for _, found in hunts if SWARM in found and found[SWARM].invariant]
     in_profile = [mutant for mutant, found in hunts if _is_caught(found, mutant.profile)]
@@ -99,7 +101,7 @@ def summary(mutants: Sequence[Mutant], results: Results) -> str:
 
 
 def unplanted_violations(results: Results) -> list[str]:
-    """The seeds that violated an invariant without the mutant, each once: a defect of the code or of a checker."""
+    """Describe each seed that violated an invariant without a mutant, which is a defect of the code or a checker."""
     found = {
         (profile, seed): invariant
         for hunts in results.values()
@@ -116,7 +118,7 @@ def _is_caught(hunts: Mapping[str, HuntResult], profile: str) -> bool:
 
 
 def replace_table(readme: str, mutants: Sequence[Mutant], results: Results) -> str:
-    """The README with the table of these mutants. Raises ValueError if it has no place for it."""
+    """Return the README with the table of `mutants`. Raises ValueError if it has no place for the table."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

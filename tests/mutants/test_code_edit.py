@@ -1,4 +1,4 @@
-"""An edit finds its code by its syntax tree: layout, comments and the names of locals do not count."""
+"""An edit finds its code in the syntax tree: layout, comments and the names of local variables are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each mutant applies to the present code, compiles and changes it, and is in the table."""
+"""Each mutant applies to the present code and changes it, compiles, and is in the table."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_seeds_that_fail_without_the_mutant_are_kept_and_reported(tmp_path: Path
     assert "Violated without a bug: 'votes' by seed 3 of swarm." in summary([EXAMPLE], results)
 
 
-def test_hunt_goes_on_after_a_seed_that_fails_without_the_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hunt_continues_after_a_seed_that_fails_without_the_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
     def hunt(mutant: Mutant | None, profile: str, seeds: Sequence[int], progress: object) -> Catch | None:
         fails = {3: "votes"} if mutant is None else {3: "votes", 7: "log matching"}
         return next((Catch(seed, fails[seed], "") for seed in seeds if seed in fails), None)
@@ -128,7 +128,7 @@ def test_seed_that_fails_without_the_mutant_fails_the_command(
     monkeypatch.setattr(command, "hunt_one", lambda *arguments: VIOLATED)
     result = CliRunner().invoke(command.main, ["--profiles"])
     assert result.exit_code == 1
-    assert "violated without a mutant, too: 'votes' by seed 3 of disk" in result.stdout
+    assert "violated without the mutant as well: 'votes' by seed 3 of disk" in result.stdout
     assert "Violated without a bug: 'votes' by seed 3 of disk." in readme.read_text()
 
 
