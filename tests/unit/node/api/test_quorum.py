@@ -164,7 +164,7 @@ def test_hole_23_wrong_cluster_id_is_a_top_level_error_and_null_is_accepted(
 ) -> None:
     caplog.set_level("DEBUG", "quorumd")
     reply = harness.send(request_for(api_key, version, OTHER_CLUSTER_ID), version)
-    assert f"refused a {APIS[api_key].name}" in caplog.text
+    assert f"refused {APIS[api_key].name}" in caplog.text
     assert reply.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
     assert harness.statistics.error_responses == {(api_key, ErrorCode.INCONSISTENT_CLUSTER_ID): 1}
     assert harness.events == []

@@ -75,7 +75,7 @@ def test_directory_formatted_by_stock_tools_for_other_voters_founds_no_quorum() 
     stock_directory.write_checkpoint(cluster.disks[1], DATA_DIRECTORY)
     cluster.start(1).run(5000)
     assert cluster.nodes[1].log.end_offset == 0
-    assert "joins" in (cluster.nodes[1].monitor.node_status().founding_obstacle or "")
+    assert "waits for an existing quorum" in (cluster.nodes[1].monitor.node_status().founding_obstacle or "")
 
 
 def test_blank_voters_found_a_quorum_once_all_report_that_they_are_blank() -> None:
