@@ -81,5 +81,5 @@ def test_times_are_shifted_by_epoch_of_their_offset() -> None:
     times = pa.chunked_array([pa.array([noon, noon, None, noon], pa.timestamp("us", "UTC"))])
     offsets = pa.chunked_array([pa.array([9, 10, None, 20], pa.int64())])
     assert clocks.moved == 1
-    assert clocks.right(times, offsets).to_pylist() == [noon, noon + timedelta(seconds=5), None, noon]
-    assert clocks.right(times, offsets).type == times.type
+    assert clocks.corrected(times, offsets).to_pylist() == [noon, noon + timedelta(seconds=5), None, noon]
+    assert clocks.corrected(times, offsets).type == times.type
