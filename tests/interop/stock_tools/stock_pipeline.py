@@ -30,6 +30,7 @@ from tests.interop.stock_tools.stock_changes import Changes
 from tests.interop.stock_tools.stock_cluster import Shape, StockCluster
 from tests.interop.stock_tools.stock_histories import truncate
 from tests.interop.stock_tools.tools import StockTools
+from tests.support.history.source_rows import read_table
 from tests.support.log.damaged_logs import change_silently, flip_bit
 from tests.support.plan.exact_leaders import smallest_maximum_and_largest_minimum
 from tests.support.processes.daemons import run_quorumd
@@ -98,6 +99,7 @@ class StockPipeline:
     def hurt(self) -> str:
         changes, kinds, over = Changes(self._cluster, self._random), Counter[str](), threading.Event()
         killed: list[int] = []
+        snapshots: list[int] = []
         follower = threading.Thread(target=self._follow, args=(over, killed), daemon=True)
         follower.start()
         ends = time.monotonic() + self._seconds
@@ -113,6 +115,8 @@ class StockPipeline:
                 choices = self._cluster.brokers if kind == "kill broker" else self._cluster.controllers
                 node = self._cluster.leader() if kind == "kill leader" else self._random.choice(choices)
                 node.end(signal.SIGKILL)
+                if kind == "kill leader":
+                    snapshots.append(self._read_snapshot())
                 changes.make(CHANGES)
                 node.start()
         finally:
@@ -122,8 +126,16 @@ class StockPipeline:
         self._build("live", "--bootstrap-server", self._cluster.bootstrap_controllers)
         return (
             f"{changes.made.total()} changes, {dict(kinds)}; follower killed {len(killed)} times; "
+            f"snapshots read after the loss of a leader, by end offset: {snapshots}; "
             f"{changes.failed.total()} changes failed"
         )
+
+    def _read_snapshot(self) -> int:
+        """Read the newest snapshot of the running controllers; returns its end offset."""
+        bootstrap = self._cluster.bootstrap_controllers
+        offsets = read_table(None, ("snapshot_offset",), bootstrap=bootstrap, level="snapshot").column(0)
+        (end_offset,) = offsets.unique().to_pylist()
+        return int(end_offset)
 
     def _follow(self, over: threading.Event, killed: list[int]) -> None:
         command = [
