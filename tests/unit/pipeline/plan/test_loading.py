@@ -170,7 +170,7 @@ def test_copy_of_newer_epoch_precedes_longer_copy(tmp_path: Path) -> None:
         ),
         (
             lambda segments, snapshot: [each.unlink() for each in segments[:3]],
-            "there is no snapshot of older records",
+            "there is no snapshot of the records before it",
         ),
     ],
 )
