@@ -85,7 +85,7 @@ class VoterLog:
             self._lifecycle.fail(
                 StorageError(
                     f"the log belongs to cluster {contradiction}, this directory to cluster {cluster_id}; check "
-                    "bootstrap.servers and quorum.voters, or format another directory to start as an observer"
+                    "bootstrap.servers and quorum.voters, or format another directory, which has no vote at first"
                 )
             )
         elif adopted:
