@@ -30,7 +30,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -57,7 +56,7 @@ from scripts.bench import (
     simulator,
     snapshots,
 )
-from scripts.bench.before import measure_before
+from scripts.bench.before import environment_of, is_compiled_package, measure_before
 from scripts.bench.brokers import BrokerReport, measure_brokers
 from scripts.bench.controller import ControllerReport, measure_controller
 from scripts.bench.disk import measure_appends
@@ -294,16 +293,10 @@ def choose_package(directory: Path) -> str:
     """Make all child processes import quorumd from `directory`; return a description of it. Raises BenchError."""
     if not (directory / "quorumd").is_dir():
         raise BenchError(f"there is no quorumd in {directory}; run `make compile`, or use --interpreted")
-    os.environ["PYTHONPATH"] = str(directory)
-    # Otherwise the checkout in the working directory precedes any other directory.
-    os.environ["PYTHONSAFEPATH"] = "1"
-    command = [sys.executable, "-m", "quorumd", "--version"]
-    version = subprocess.run(command, capture_output=True, text=True)
-    if version.returncode:
-        raise BenchError(f"quorumd in {directory} does not start: {version.stderr}")
-    if "(compiled)" in version.stdout:
-        return "compiled, as pip install and the image give it"
-    return INTERPRETED
+    os.environ.update(environment_of(directory))
+    return (
+        "compiled, as pip install and the image give it" if is_compiled_package(os.environ) else INTERPRETED
+    )
 
 
 def measure(

@@ -75,6 +75,7 @@ def compile_package(tree: Path) -> Path:
 
 def environment_of(directory: Path) -> dict[str, str]:
     """Return the environment in which child processes import quorumd from `directory`."""
+    # Without PYTHONSAFEPATH, the checkout in the working directory precedes any other directory.
     return {**os.environ, "PYTHONPATH": str(directory), "PYTHONSAFEPATH": "1"}
 
 
@@ -83,5 +84,5 @@ def is_compiled_package(environment: Mapping[str, str]) -> bool:
     command = [sys.executable, "-m", "quorumd", "--version"]
     version = subprocess.run(command, env=environment, capture_output=True, text=True)
     if version.returncode:
-        raise BenchError(f"quorumd of the earlier commit does not start: {version.stderr}")
+        raise BenchError(f"quorumd in {environment['PYTHONPATH']} does not start: {version.stderr}")
     return "(compiled)" in version.stdout

@@ -19,7 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from scripts.bench.processes import BenchError
+from scripts.bench.processes import BenchError, resident_mib
 from scripts.bench.source_pass import tree
 from scripts.bench.summary import print_missed, update_json
 from scripts.log_generator import LogShape, generate
@@ -129,7 +129,7 @@ def _run(arguments: list[str], cache: Path) -> Cost:
             while not ended.wait(SAMPLE_INTERVAL_S):
                 processes = tree(child.pid)
                 cpu_s.append(sum(processes.values()))
-                peak_mib.append(sum(map(_resident_mib, processes)))
+                peak_mib.append(sum(map(resident_mib, processes)))
 
         sampler = threading.Thread(target=sample)
         sampler.start()
@@ -141,11 +141,3 @@ def _run(arguments: list[str], cache: Path) -> Cost:
     if child.returncode:
         raise BenchError(f"quorumd pipeline {' '.join(arguments)} failed: {' '.join(errors.split())}")
     return Cost(time.monotonic() - began, max(cpu_s), max(peak_mib))
-
-
-def _resident_mib(pid: int) -> float:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024

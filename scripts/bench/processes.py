@@ -36,6 +36,15 @@ def free_ports(count: int) -> list[int]:
     raise BenchError(f"fewer than {count} free ports in {PORTS_BELOW_EPHEMERAL}")
 
 
+def resident_mib(pid: int) -> float:
+    """Return the current resident memory of a process (VmRSS); 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+
+
 class Process:
     """A child process whose output goes to a file; `environment` defaults to the environment of this process."""
 
@@ -59,9 +68,8 @@ class Process:
 
     def resident_mib(self) -> float:
         """Return the current resident memory (VmRSS)."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
+        if found := resident_mib(self.pid):
+            return found
         raise BenchError(f"no VmRSS in /proc/{self.pid}/status: {self.name} has ended")
 
     def cpu_seconds(self) -> float:

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import click
 import pytest
 
-from tests.support.documentation import PAGES, ROOT
+from tests.support.documentation import PAGES, ROOT, documented_steps
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 _IN_TEXT = re.compile(r"`(make [a-z][^`]*)`")
-_IN_BLOCK = re.compile(r"^ {4}(make [a-z].*?)(?: +#.*)?$", re.MULTILINE)
 
 
 class Documented(NamedTuple):
@@ -25,10 +24,11 @@ class Documented(NamedTuple):
 
 def documented() -> Iterator[Documented]:
     for page in PAGES:
-        text = (ROOT / page).read_text()
-        for pattern in (_IN_TEXT, _IN_BLOCK):
-            for command in pattern.findall(text):
-                yield Documented(page, " ".join(command.split()))
+        for command in _IN_TEXT.findall((ROOT / page).read_text()):
+            yield Documented(page, " ".join(command.split()))
+    for step in documented_steps():
+        if step.command.startswith("make "):
+            yield Documented(step.place.partition(":")[0], step.command)
 
 
 def recipe_of(target: str) -> str:
