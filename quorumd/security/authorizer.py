@@ -263,6 +263,12 @@ class Access:
         self._authorizer = authorizer
         self.client = client
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the client's rights can be decided: the ACLs are loaded, or it is a superuser."""
+        authorizer = self._authorizer
+        return authorizer.is_loaded() or self.client.principal in authorizer.settings.super_users
+
     def allows(
         self,
         operation: int,

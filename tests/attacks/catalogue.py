@@ -6,7 +6,7 @@ import time
 
 from tests.attacks.attack import Attack
 from tests.attacks.field import Field
-from tests.attacks.strikes import elections, resources, security
+from tests.attacks.strikes import elections, large_arrays, resources, security
 from tests.support.processes.requests import nodes_known
 
 
@@ -63,6 +63,8 @@ ATTACKS = (
     Attack("Metadata for 100 clients", resources.metadata_for_many),
     Attack("Metadata for closed connections", resources.metadata_for_closed_connections),
     Attack("lists of short elements", resources.create_unnamed_topics),
+    Attack("many names", large_arrays.describe_many_topics),
+    Attack("invalid cursors", large_arrays.describe_invalid_cursors),
     Attack("forged addresses", elections.forge_addresses, verify=redirected, deposes=True),
     Attack("forged leader", elections.forge_leader, before=stop_leader_soon, deposes=True),
     Attack("descriptors", resources.exhaust_descriptors),

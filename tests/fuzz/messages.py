@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -93,8 +94,10 @@ def _has(field: dict[str, Any], attribute: str, version: int) -> bool:
     return int(first) <= version <= int(last or first)
 
 
-def crowded(name: str, version: int, elements: int) -> Iterator[Message]:
-    """Yield one message for every array of a schema, which has `elements` of the smallest elements in this array."""
+def crowded(name: str, version: int, elements: int, is_distinct: bool = False) -> Iterator[Message]:
+    """Yield one message for every array of a schema, which has `elements` of the smallest elements in this array, or
+    elements with different strings and numbers."""
+    numbers = count()
     description = schema(name)
     common = {struct["name"]: struct["fields"] for struct in description.get("commonStructs", [])}
     module = import_module(message_class(name).__module__)
@@ -125,7 +128,11 @@ def crowded(name: str, version: int, elements: int) -> Iterator[Message]:
     def one(field: dict[str, Any], path: tuple[str, ...]) -> Any:
         kind = field["type"].removeprefix("[]")
         fields = _fields_of(field, common)
-        return struct(kind, fields, path) if fields else _SMALLEST.get(kind, 1000 if kind != "int8" else 1)
+        if fields:
+            return struct(kind, fields, path)
+        if is_distinct and kind in ("string", "int32"):
+            return f"name-{next(numbers)}" if kind == "string" else next(numbers)
+        return _SMALLEST.get(kind, 1000 if kind != "int8" else 1)
 
     for path in arrays(description["fields"]):
         yield struct(name, description["fields"], path)

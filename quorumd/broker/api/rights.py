@@ -6,11 +6,9 @@ a removed item contains only what the request names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from quorumd.broker.api.topic_messages import partition_limit
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
@@ -31,15 +29,6 @@ from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRe
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from quorumd.protocol.messages.describe_producers_request import DescribeProducersRequest
 from quorumd.protocol.messages.describe_producers_request import TopicRequest as ProducersTopic
-from quorumd.protocol.messages.describe_topic_partitions_request import (
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
-)
-from quorumd.protocol.messages.describe_topic_partitions_response import (
-    Cursor,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponseTopic,
-)
 from quorumd.protocol.messages.list_offsets_request import ListOffsetsRequest, ListOffsetsTopic
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.messages.offset_for_leader_epoch_request import (
@@ -257,10 +246,7 @@ def _refused_metadata(item: MetadataRequestTopic) -> metadata_response.MetadataR
     return metadata_response.MetadataResponseTopic(DENIED_TOPIC, item.name)
 
 
-def add_topic_operations(
-    access: Access,
-    topics: Iterable[metadata_response.MetadataResponseTopic | DescribeTopicPartitionsResponseTopic],
-) -> None:
+def add_topic_operations(access: Access, topics: Iterable[metadata_response.MetadataResponseTopic]) -> None:
     """Set the authorized operations of topics in a response."""
     for topic in topics:
         if topic.name:
@@ -272,46 +258,6 @@ def cluster_operations(access: Access) -> int:
     if not access.allows_cluster(Operation.DESCRIBE):
         return 0
     return access.operations(ResourceType.CLUSTER, CLUSTER_NAME)
-
-
-def describe_topic_partitions(check: Check[DescribeTopicPartitionsRequest]) -> Ruling:
-    """DESCRIBE on the topics. A request for all topics gets the topics with DESCRIBE that fit into its page, and the
-    next one as the cursor."""
-    message = check.message
-    refused: list[TopicRequest] = []
-    rest: list[str] = []
-    begin = message.cursor.topic_name if message.cursor is not None else ""
-    if not message.topics:
-        limit = partition_limit(message)
-        visible = list(islice(_visible_names(check, begin), limit + 1))
-        message.topics, rest = [TopicRequest(name) for name in visible[:limit]], visible[limit:]
-        if not message.topics:
-            return Extend(lambda response: None, is_complete=True)
-    else:
-        message.topics, refused = check.split(message.topics, Operation.DESCRIBE)
-    if begin and all(topic.name != begin for topic in message.topics):
-        # The cursor names a topic that is hidden or has been deleted.
-        message.cursor = None
-        message.topics = [topic for topic in message.topics if topic.name >= begin]
-    added = [
-        DescribeTopicPartitionsResponseTopic(DENIED_TOPIC, each.name)
-        for each in refused
-        if each.name >= begin
-    ]
-
-    def hook(response: DescribeTopicPartitionsResponse) -> None:
-        if rest and response.next_cursor is None:
-            response.next_cursor = Cursor(rest[0], 0)
-        add_topic_operations(check.access, response.topics)
-        response.topics.extend(added)
-
-    return Extend(hook, bool(refused) and not message.topics)
-
-
-def _visible_names(check: Check[DescribeTopicPartitionsRequest], first: str) -> Iterator[str]:
-    for name in check.image.topic_ids.names_from(first):
-        if check.access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=False):
-            yield name
 
 
 def delete_records(check: Check[DeleteRecordsRequest]) -> Ruling:
@@ -400,7 +346,6 @@ TOPIC_RULES: Final[Mapping[int, Rule]] = {
     ApiKey.PRODUCE: produce,
     ApiKey.LIST_OFFSETS: list_offsets,
     ApiKey.METADATA: metadata,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.DELETE_RECORDS: delete_records,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers,

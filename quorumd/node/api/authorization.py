@@ -91,8 +91,8 @@ class RequestAuthorization:
         return self._apply(NODE_RULES[request.api_key], session, request)
 
     def access(self, session: Session, api_key: int) -> Access | None:
-        """The rights of a client; None without an authorizer, which allows everything."""
-        if self.authorizer is None:
+        """The rights of a client; None if it may do everything, as this process itself and without an authorizer."""
+        if self.authorizer is None or session.origin.is_internal:
             return None
         return Access(
             self.authorizer, Client(session.origin.principal, session.origin.host, APIS[api_key].name)

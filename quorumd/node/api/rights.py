@@ -38,6 +38,7 @@ from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRe
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.wire import Message
 from quorumd.security.acls import CLUSTER_NAME, Operation, ResourceType
+from quorumd.security.authorizer import AuthorizerNotReady
 
 N = TypeVar(
     "N", create_topics_response.CreatableTopicResult, create_partitions_response.CreatePartitionsTopicResult
@@ -241,6 +242,13 @@ def unrestricted(check: Check[Message]) -> Ruling:
     return None
 
 
+def checked_by_handler(check: Check[Message]) -> Ruling:
+    """No operation, once the ACLs are loaded: the handler checks those on the resources that it describes."""
+    if not check.access.is_ready:
+        raise AuthorizerNotReady
+    return None
+
+
 _ALTER: Final = requires(Operation.ALTER)
 _CLUSTER_ACTION: Final = requires(Operation.CLUSTER_ACTION)
 _DESCRIBE: Final = requires(Operation.DESCRIBE)
@@ -249,7 +257,6 @@ NODE_RULES: Final[Mapping[int, Rule]] = {
     **dict.fromkeys((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE), unrestricted),
     ApiKey.METADATA: metadata,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: rights.describe_topic_partitions,
     ApiKey.CREATE_TOPICS: create_topics,
     ApiKey.DELETE_TOPICS: delete_topics,
     ApiKey.CREATE_PARTITIONS: create_partitions,
@@ -313,12 +320,12 @@ NODE_RULES: Final[Mapping[int, Rule]] = {
     ApiKey.LIST_CONFIG_RESOURCES: requires(Operation.DESCRIBE_CONFIGS),
     ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token,
     **dict.fromkeys(
-        (
-            ApiKey.RENEW_DELEGATION_TOKEN,
-            ApiKey.EXPIRE_DELEGATION_TOKEN,
-            ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ),
+        (ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN),
         unrestricted,
+    ),
+    **dict.fromkeys(
+        (ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.DESCRIBE_DELEGATION_TOKEN),
+        checked_by_handler,
     ),
 }
 """The rules by API key, one for each API of a node."""

@@ -19,10 +19,12 @@ from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.routes import Session
+from quorumd.security.authorizer import Authorizer
 from tests.support.controller.topic_harness import a_broker
 from tests.support.node.api_harness import ApiHarness
 from tests.support.node.recording_session import request_of
 from tests.support.node.scripted_image import ScriptedCommits, ScriptedImage
+from tests.support.security.rights import ALICE
 
 SLICE_PARTITIONS = 10
 
@@ -30,10 +32,16 @@ SLICE_PARTITIONS = 10
 class TopicApiHarness(ApiHarness):
     """Brokers 1 and 2 are registered, 3 is fenced, 4 is not registered. Nothing is committed before `finish`."""
 
-    def __init__(self) -> None:
+    def __init__(self, authorizer: Authorizer | None = None) -> None:
         image = ScriptedImage()
         self.commits = ScriptedCommits(image, is_behind=True)
-        super().__init__(state_machine=image, committed_image=self.commits, slice_partitions=SLICE_PARTITIONS)
+        super().__init__(
+            state_machine=image,
+            committed_image=self.commits,
+            slice_partitions=SLICE_PARTITIONS,
+            authorizer=authorizer,
+        )
+        self.session.origin.principal = ALICE
         self.apis = TopicApis(self.context)
         self.listings = NodeTopics(self.context)
         for broker in (a_broker(1), a_broker(2), a_broker(3, fenced=True)):

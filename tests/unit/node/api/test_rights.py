@@ -18,7 +18,6 @@ from quorumd.protocol.codec import encode
 from quorumd.protocol.messages import create_topics_request as create
 from quorumd.protocol.messages import delete_topics_request as delete
 from quorumd.protocol.messages import describe_cluster_request as cluster
-from quorumd.protocol.messages import describe_topic_partitions_request as pages
 from quorumd.protocol.messages import metadata_request as metadata
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from quorumd.protocol.messages.create_partitions_response import CreatePartitionsResponse
@@ -102,9 +101,6 @@ def test_client_with_all_rights_is_served(key: int, version: int, image: Cluster
     ruling = NODE_RULES[key](checked)
     assert ruling is None or isinstance(ruling, Extend)
     assert not isinstance(ruling, Extend) or not ruling.is_complete
-    if key in PAGED:
-        assert all(topic.name in image.topic_ids for topic in checked.message.topics)
-        return
     assert encode(checked.request.message, version) == encode(request, version)
 
 
@@ -276,39 +272,3 @@ def test_authorized_operations_of_topics(image: ClusterImage) -> None:
     response = MetadataResponse(topics=[MetadataResponseTopic(0, "a")])
     (topic,) = finish(NODE_RULES[ApiKey.METADATA](checked), response).topics
     assert topic.topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
-
-
-def test_pages_of_partitions_hide_topics(image: ClusterImage) -> None:
-    rule = NODE_RULES[ApiKey.DESCRIBE_TOPIC_PARTITIONS]
-    response_type = response_class(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
-    acls = [allow(Operation.DESCRIBE, TOPIC, name) for name in "ac"]
-    everything = check(pages.DescribeTopicPartitionsRequest([], 100), 0, acls, image)
-    rule(everything)
-    assert [topic.name for topic in everything.message.topics] == ["a", "c"]
-    cursor = pages.Cursor("b", 0)
-    rest = check(pages.DescribeTopicPartitionsRequest([], 100, cursor), 0, acls, image)
-    rule(rest)
-    assert ([topic.name for topic in rest.message.topics], rest.message.cursor) == (["c"], None)
-    named = check(
-        pages.DescribeTopicPartitionsRequest([pages.TopicRequest(n) for n in "abx"], 100), 0, acls, image
-    )
-    assert topic_errors(finish(rule(named), response_type())) == {"b": 29, "x": 29}
-    hidden = rule(check(pages.DescribeTopicPartitionsRequest([], 100), 0, (), image))
-    assert isinstance(hidden, Extend)
-    assert hidden.is_complete
-
-
-@pytest.mark.parametrize(
-    ("limit", "names", "cursor"), [(1, ["a"], "c"), (2, ["a", "c"], "other"), (3, ["a", "c", "other"], None)]
-)
-def test_page_checks_as_many_topics_as_it_can_hold(
-    image: ClusterImage, limit: int, names: list[str], cursor: str | None
-) -> None:
-    """The cursor is a topic that the client may describe, even if all topics of the page have been deleted."""
-    acls = [allow(Operation.DESCRIBE, TOPIC, name) for name in ("a", "c", "other")]
-    page = check(pages.DescribeTopicPartitionsRequest([], limit), 0, acls, image)
-    ruling = NODE_RULES[ApiKey.DESCRIBE_TOPIC_PARTITIONS](page)
-    assert [topic.name for topic in page.message.topics] == names
-    response = finish(ruling, response_class(ApiKey.DESCRIBE_TOPIC_PARTITIONS)())
-    following = response.next_cursor
-    assert (following.topic_name if following is not None else None) == cursor

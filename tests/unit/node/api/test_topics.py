@@ -22,11 +22,13 @@ from quorumd.protocol.messages.describe_topic_partitions_request import (
 from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.security.acls import ResourceType
 from tests.support.call_counter import CallCounter
 from tests.support.controller.topic_harness import a_broker, directory_of
 from tests.support.node.recording_session import RecordingSession, request_of
 from tests.support.node.topic_api_harness import SLICE_PARTITIONS, TopicApiHarness
 
+TOPIC = ResourceType.TOPIC
 CALLS_PER_STEP = 40
 
 
@@ -321,36 +323,6 @@ def test_topic_named_twice_is_listed_once(harness: TopicApiHarness) -> None:
     assert [entry.head.name if entry is not None else None for entry in entries] == ["a", "b", None]
 
 
-def names_of(count: int) -> list[str]:
-    """Missing topics, a third of them named twice."""
-    return [f"{number % (count - count // 3):04}" for number in range(count)]
-
-
-def test_turns_of_many_names_are_bounded(harness: TopicApiHarness) -> None:
-    """A page of 200,000 names took 170 ms in one turn."""
-    longest = []
-    for count in (500, 5000):
-        calls = CallCounter()
-        message = DescribeTopicPartitionsRequest([TopicRequest(name) for name in names_of(count)], 20)
-        with calls.counted():
-            harness.apis.describe_topic_partitions(harness.session, request_of(message, 0))
-        while harness.turns or harness.commits.waiting:
-            for outcome in [harness.commits.waiting.pop() for _ in range(len(harness.commits.waiting))]:
-                with calls.counted():
-                    outcome(True)
-            for turn in [harness.turns.pop() for _ in range(len(harness.turns))]:
-                with calls.counted():
-                    turn()
-        longest.append(calls.longest)
-    assert len(harness.session.responses) == 2
-    assert longest[1] <= 1.2 * longest[0]
-
-
-def test_missing_topics_fill_a_page(harness: TopicApiHarness) -> None:
-    assert harness.page("x", "a", "y", "z", limit=4) == ([("a", [0, 1, 2]), ("x", [])], ("y", 0))
-    assert harness.page("x", "a", "y", "z", limit=4, cursor=("y", 0)) == ([("y", []), ("z", [])], None)
-
-
 def test_response_waits_for_the_commit_of_every_slice(harness: TopicApiHarness) -> None:
     """A leader that is deposed between two slices has listed uncommitted partitions."""
     harness.add("large", 3 * SLICE_PARTITIONS)
@@ -366,9 +338,9 @@ def test_pages_are_described_in_slices(harness: TopicApiHarness) -> None:
     """A hundred clients that request the same page do not hold the event loop for longer than one."""
     partitions = 40 * SLICE_PARTITIONS
     harness.add("large", partitions)
-    request = request_of(DescribeTopicPartitionsRequest([TopicRequest("large")]), 0)
     sessions = [RecordingSession() for _ in range(3)]
     for session in sessions:
+        request = request_of(DescribeTopicPartitionsRequest([TopicRequest("large")]), 0)
         harness.apis.describe_topic_partitions(session, request)
         assert set(session.held) == {request}, "later requests of the connection wait"
     calls = CallCounter()
