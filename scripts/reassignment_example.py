@@ -27,11 +27,12 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from quorumd.cli.local_cluster import HOST, is_free
+from quorumd.protocol.batch_scan import Gapless, scan
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import records, scan
+from quorumd.protocol.record_batch import records
 from quorumd.protocol.wire import Message
 
 BROKERS = range(1, 6)
@@ -163,7 +164,7 @@ def metadata_records(directory: Path) -> Iterator[Message]:
     """Decode the metadata records of a log that is being written."""
     for segment in sorted(directory.glob("*.log")):
         data = segment.read_bytes()
-        for header in scan(data).headers:
+        for header in scan(data, Gapless()).headers:
             if not header.is_control:
                 yield from (decode_record(record.value or b"") for record in records(data, header))
 

@@ -37,12 +37,12 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.metadata_versions import SUPPORTED_FEATURES
 from quorumd.errors import StorageError
 from quorumd.ports import Clock, Disk, Entropy
+from quorumd.protocol.batch_header import BatchHeader
 from quorumd.protocol.messages.broker_registration_request import (
     BrokerRegistrationRequest,
     Feature,
     Listener,
 )
-from quorumd.protocol.record_batch import BatchHeader
 from quorumd.protocol.routes import Route, SlicedTask
 from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
 

@@ -1,20 +1,16 @@
-"""Iterate over batches by the few header fields needed to find a batch or a boundary.
+"""Find batches and boundaries by three fields of each header, without reading the others.
 
-Serving a fetch visits every batch in it, so this creates no `BatchHeader`. The bytes come from the local log.
+Serving a fetch visits every batch in it, so this creates no `BatchHeader` and verifies nothing else: the bytes come
+from the local log. `quorumd.protocol.batch_scan` walks over bytes from elsewhere.
 """
 
 from __future__ import annotations
 
-from struct import Struct
-
 from quorumd.errors import CorruptLog
 from quorumd.log.batch_windows import Readable
-from quorumd.protocol.record_batch import HEADER_SIZE
+from quorumd.protocol.batch_header import EXTENT, HEADER_SIZE, LENGTH_END
 
-_EXTENT = Struct(">qi11xi")
-"""Base offset, batch length, (epoch, magic, CRC, attributes), last offset delta."""
-_LENGTH_PREFIX_BYTES = 12
-EXTENT_SIZE = _EXTENT.size
+EXTENT_SIZE = EXTENT.size
 """Number of leading bytes of a batch that `extent` reads."""
 _SEARCH_BYTES = 16 * 1024
 _ANY_OFFSET = (1 << 63) - 1
@@ -25,8 +21,8 @@ def extent(data: bytes, position: int) -> tuple[int, int, int]:
 
     Raises CorruptLog for an invalid header.
     """
-    base_offset, length, last_offset_delta = _EXTENT.unpack_from(data, position)
-    size = length + _LENGTH_PREFIX_BYTES
+    base_offset, length, last_offset_delta = EXTENT.unpack_from(data, position)
+    size = length + LENGTH_END
     if size < HEADER_SIZE or base_offset < 0 or last_offset_delta < 0:
         raise CorruptLog(
             f"invalid batch header: size {size}, base offset {base_offset}, last offset delta {last_offset_delta}"

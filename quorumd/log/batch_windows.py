@@ -1,6 +1,6 @@
 """Read the batches of a file, one window of bytes at a time.
 
-Recovery, the readers of logs and snapshots, and `log dump` use it.
+Recovery, compaction, the readers of logs and snapshots, and `log dump` use it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from quorumd.protocol.record_batch import HEADER_SIZE, BatchHeader, Scan, scan
+from quorumd.protocol.batch_header import HEADER_SIZE, BatchHeader
+from quorumd.protocol.batch_scan import BatchRules, Scan, scan
 
 _WINDOW_BYTES = 1024 * 1024
 MAX_BATCH_BYTES = 128 * 1024 * 1024
@@ -42,34 +43,30 @@ class Window(NamedTuple):
 
 def read_windows(
     file: Readable,
+    rules: BatchRules,
     position: int = 0,
-    expected_offset: int | None = None,
-    min_epoch: int = 0,
+    end: int | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
-    only_structure: bool = False,
 ) -> Iterator[Window]:
-    """Yield the batches from `position`, where one begins, up to the first invalid one, to zeros or to the end of the
-    file. `record_batch.scan` explains `expected_offset`, `min_epoch` and `only_structure`. A batch of more than
-    `max_batch_bytes` is invalid."""
-    file_size = file.size()
+    """Yield the batches from `position`, where one begins, up to the first invalid one, to zeros or to `end`, that of
+    the file if it is None. A batch that breaks the rules, or has more than `max_batch_bytes`, is invalid."""
+    stop = file.size() if end is None else end
     window_bytes = _WINDOW_BYTES
-    while position < file_size:
-        data = file.read_at(position, window_bytes)
-        found = scan(data, 0, expected_offset, min_epoch, only_structure)
-        end = position + found.end
+    while position < stop:
+        data = file.read_at(position, min(window_bytes, stop - position))
+        found = scan(data, rules)
+        found_end = position + found.end
         needed = _needed_bytes(found, len(data) - found.end)
         # A file that another process has truncated in the meantime yields less than the window.
         may_grow = found.end > 0 or needed > window_bytes
         if needed == 0 or needed > max_batch_bytes or not may_grow:
             # The fault begins with a position in `data`, which means nothing to the caller.
             fault = found.fault.partition(": ")[2]
-            yield Window(position, data, found.headers, end, fault, found.incomplete)
+            yield Window(position, data, found.headers, found_end, fault, found.incomplete)
             return
-        yield Window(position, data, found.headers, end)
-        if found.headers:
-            expected_offset, min_epoch = found.headers[-1].end_offset, found.headers[-1].epoch
+        yield Window(position, data, found.headers, found_end)
         window_bytes = max(_WINDOW_BYTES, needed)
-        position = end
+        position = found_end
 
 
 def _needed_bytes(found: Scan, rest: int) -> int:

@@ -14,7 +14,8 @@ from quorumd.log.batch_windows import read_windows
 from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.log.segment import LOG_SUFFIX, parse_base_offset
 from quorumd.ports import Disk, File
-from quorumd.protocol.record_batch import BatchHeader
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import Gapless
 
 
 def read_log(
@@ -98,7 +99,7 @@ def _offset_at(file: File, position: int) -> int:
 def _batches(
     file: File, path: str, position: int, offset: int, epoch: int
 ) -> Iterator[tuple[bytes, BatchHeader]]:
-    for window in read_windows(file, position, offset, epoch):
+    for window in read_windows(file, Gapless(offset, epoch), position):
         for header in window.headers:
             yield window.data, header
             offset = header.end_offset

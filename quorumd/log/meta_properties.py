@@ -19,12 +19,12 @@ from quorumd.log.partition_metadata import ensure_partition_metadata
 from quorumd.log.quorum_state_file import Founder, QuorumStateFile, SavedState
 from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.ports import Disk
+from quorumd.protocol.batch_header import HEADER_SIZE
 
 FILE_NAME = "meta.properties"
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 PARTITION_DIRECTORY = f"{METADATA_TOPIC}-{METADATA_PARTITION}"
 _VERSION = "1"
-_BATCH_HEADER_BYTES = 61
 _MAX_CLUSTER_ID_BYTES = 0x7FFF
 """Maximum length of a string in a message (int16)."""
 _ESCAPED = re.compile(r"\\(.)")
@@ -175,7 +175,7 @@ def _has_records(disk: Disk, directory: str) -> bool:
         if name.endswith(".log"):
             file = disk.open(f"{directory}/{name}")
             try:
-                if any(file.read_at(0, _BATCH_HEADER_BYTES)):
+                if any(file.read_at(0, HEADER_SIZE)):
                     return True
             finally:
                 file.close()

@@ -25,6 +25,7 @@ from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.log.segment import Segment, parse_base_offset
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.ports import Disk, File
+from quorumd.protocol.batch_scan import Gapless
 
 logger = logging.getLogger("quorumd.log")
 
@@ -263,7 +264,7 @@ class _Reader:
         """Add the valid batches of a segment. Return the fault that ends them, "" for zeros or the end of the
         file."""
         fault = ""
-        for window in read_windows(segment.file, 0, self.end_offset, self.epochs.last_epoch):
+        for window in read_windows(segment.file, Gapless(self.end_offset, self.epochs.last_epoch)):
             for header in window.headers:
                 if header.epoch > self.epochs.last_epoch:
                     self.epochs.add(header.epoch, header.base_offset)

@@ -11,7 +11,8 @@ from quorumd.log.batch_extents import locate_batch, whole_batches
 from quorumd.log.indexes import SegmentIndexes
 from quorumd.log.remedies import REFORMAT_REMEDY
 from quorumd.ports import Disk, File
-from quorumd.protocol.record_batch import BatchHeader, scan
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import Gapless, scan
 
 LOG_SUFFIX = ".log"
 _INDEX_SUFFIXES = (".index", ".timeindex")
@@ -107,7 +108,7 @@ class Segment:
                 raise CorruptLog(f"the batch that follows begins at offset {base_offset}")
             data = self._read(position, max(limit, size))
             stop, _ = whole_batches(data, 0, limit, max_offset)
-            found = scan(data[: stop or size])
+            found = scan(data[: stop or size], Gapless())
             if found.end < max(stop, size):
                 raise CorruptLog(found.fault or "the batch goes beyond the end")
             return data[:stop] if end_offset <= max_offset else b""

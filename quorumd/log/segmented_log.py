@@ -17,7 +17,8 @@ from quorumd.log.segment import Segment
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.log.tail_cache import TailCache
 from quorumd.ports import Disk
-from quorumd.protocol.record_batch import BatchHeader, headers, read_header
+from quorumd.protocol.batch_header import BatchHeader, read_header
+from quorumd.protocol.batch_scan import headers
 
 _MAX_SEGMENT_OFFSETS = 2**31 - 1
 """An index entry has 31 bits for an offset relative to its segment."""

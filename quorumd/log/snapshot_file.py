@@ -27,19 +27,15 @@ from quorumd.log.atomic_file import is_disk_full, parent_directory
 from quorumd.log.batch_windows import read_windows
 from quorumd.log.flush import flush_failed
 from quorumd.ports import Disk, File
+from quorumd.protocol.batch_header import COMPRESSION_MASK, BatchHeader
+from quorumd.protocol.batch_scan import Gapless
 from quorumd.protocol.control_record import ControlMessage, decode_control, encode_control
 from quorumd.protocol.known_records import check_known
 from quorumd.protocol.messages.kraft_version_record import KRaftVersionRecord
 from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from quorumd.protocol.messages.voters_record import VotersRecord
-from quorumd.protocol.record_batch import (
-    COMPRESSION_MASK,
-    BatchHeader,
-    encode_batch,
-    encode_control_batch,
-    records,
-)
+from quorumd.protocol.record_batch import encode_batch, encode_control_batch, records
 
 SUFFIX = ".checkpoint"
 PART = ".part"
@@ -102,7 +98,7 @@ def read_batches(
 
 def _batches(file: File, path: str, snapshot: OffsetAndEpoch) -> Iterator[tuple[bytes, BatchHeader]]:
     end = 0
-    for window in read_windows(file, 0, 0, max_batch_bytes=_MAX_BATCH_BYTES):
+    for window in read_windows(file, Gapless(0), max_batch_bytes=_MAX_BATCH_BYTES):
         for header in window.headers:
             if header.epoch != snapshot.epoch:
                 fault = f"a batch has epoch {header.epoch}, expected {snapshot.epoch}"

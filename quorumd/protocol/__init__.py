@@ -14,7 +14,9 @@
     framing               length-prefixed frames with a maximum size
     connection            ServerConnection and ClientConnection: headers, correlation ids, order
     handshake             version negotiation and authentication by SASL, for clients
-    record_batch          RecordBatch v2: encode, headers, CRC-32C, records
+    batch_header          the header of RecordBatch v2: read, encode, change; CRC-32C
+    batch_scan            the batches in memory: their headers, the valid prefix
+    record_batch          batches of the metadata log: encode, records
     known_records         check for unknown record types and versions, without decoding
     json_values           messages as JSON
     control_record        keys and values of control records 2 to 6

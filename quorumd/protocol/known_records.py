@@ -10,8 +10,9 @@ from functools import cache
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.protocol import messages
 from quorumd.protocol.apis import record_class
+from quorumd.protocol.batch_header import BatchHeader
 from quorumd.protocol.metadata_record import FRAME_VERSION, decode_frame
-from quorumd.protocol.record_batch import BatchHeader, values
+from quorumd.protocol.record_batch import values
 
 _HEAD_SIZE = 3
 """Number of bytes of frame version, record type and version, each a varint of one byte in every known record."""

@@ -15,7 +15,9 @@ from quorumd.log import LogSettings
 from quorumd.log.recovery import RecoveryReport
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.tail_cache import TailCache
-from quorumd.protocol.record_batch import BatchHeader, encode_batch, headers
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import headers
+from quorumd.protocol.record_batch import encode_batch
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.support.log.snapshots import write_snapshot

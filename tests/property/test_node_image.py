@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.undo_log import UndoEntry
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.metadata_record import decode_record, encode_record
-from quorumd.protocol.record_batch import headers, size_of_records, values
+from quorumd.protocol.record_batch import size_of_records, values
 from tests.support.node.parts import GROUP, NodeParts
 
 keys = st.sampled_from("abc")

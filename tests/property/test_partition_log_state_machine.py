@@ -12,7 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quorumd.broker.log import PartitionLogSettings
-from quorumd.broker.log.batches import DataBatch, scan_batches
 from quorumd.broker.log.compaction import compact, install_compaction, plan_compaction
 from quorumd.broker.log.leader_epochs import LeaderEpochs
 from quorumd.broker.log.partition_log import PartitionLog
@@ -20,6 +19,8 @@ from quorumd.broker.log.producer_state import AbortedTransaction, ProducerEntry,
 from quorumd.broker.log.records import decompressed, record_spans
 from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker, read_marker
 from quorumd.errors import DiskFull
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.support.log.data_batches import Record, produced
@@ -33,15 +34,15 @@ SETTINGS = PartitionLogSettings(
     min_cleanable_dirty_ratio=0.0,
     delete_retention_ms=20,
 )
-Batch = tuple[DataBatch, bytes]
+Batch = tuple[BatchHeader, bytes]
 
 
 def parsed(data: bytes) -> list[Batch]:
     """The batches in `data`, each with a header as if it were alone."""
     found = []
-    for batch in scan_batches(data, 0).batches:
+    for batch in scan(data, Ascending()).headers:
         content = data[batch.position : batch.position + batch.size]
-        found.append((scan_batches(content, 0).batches[0], content))
+        found.append((scan(content, Ascending()).headers[0], content))
     return found
 
 
@@ -221,7 +222,7 @@ class LogModel:
         self.log.start_offset, start = offset, self.log.start_offset
         while data := self.log.read(offset, 1 << 30, self.log.end_offset):
             content += data
-            offset = scan_batches(data, 0).batches[-1].end_offset
+            offset = scan(data, Ascending()).headers[-1].end_offset
         self.log.start_offset = start
         compacted = parsed(content)
         before, after = records_of(self.batches), records_of(compacted)
@@ -336,7 +337,7 @@ class LogModel:
             limit = self.random.choice((0, 100, 500, 1 << 30))
             offset = self.random.randrange(max(batch.base_offset, log.start_offset), batch.end_offset)
             data = log.read(offset, limit, self.random.choice((batch.end_offset, self.end_offset)))
-            count = len(scan_batches(data, 0).batches)
+            count = len(scan(data, Ascending()).headers)
             assert count > 0
             assert count == 1 or len(data) <= limit
             assert data == b"".join(data for _, data in remaining[index : index + count])

@@ -8,15 +8,9 @@ from hypothesis import strategies as st
 
 from quorumd.errors import MalformedMessage
 from quorumd.protocol import layouts
-from quorumd.protocol.record_batch import (
-    encode_batch,
-    encode_control_batch,
-    read_header,
-    records,
-    scan,
-    validate,
-    values,
-)
+from quorumd.protocol.batch_header import read_header
+from quorumd.protocol.batch_scan import Gapless, scan, validate
+from quorumd.protocol.record_batch import encode_batch, encode_control_batch, records, values
 
 offsets = st.integers(0, 2**62)
 epochs = st.integers(0, 2**31 - 1)
@@ -33,7 +27,7 @@ def test_data_batch_equals_that_of_construct(
     declared = layouts.Batch.parse(data)
     assert layouts.Batch.build(declared) == data
     assert [(record.key, record.value) for record in declared.records] == [(None, v) for v in payload]
-    (header,) = validate(data, base_offset)
+    (header,) = validate(data, Gapless(base_offset))
     assert (header.base_offset, header.end_offset, header.epoch, header.crc) == (
         declared.header.base_offset,
         declared.header.base_offset + declared.header.last_offset_delta + 1,
@@ -67,7 +61,7 @@ def test_control_batch_equals_that_of_construct(
     declared = layouts.Batch.parse(data)
     assert layouts.Batch.build(declared) == data
     assert declared.header.attributes.is_control
-    (header,) = validate(data)
+    (header,) = validate(data, Gapless())
     assert header.is_control
     assert [(record.key, record.value) for record in records(data, header)] == pairs
     assert values(data, header) == [value for _, value in pairs]
@@ -78,7 +72,7 @@ def test_flipped_bit_after_length_and_epoch_is_found(payload: list[bytes], draw:
     data = bytearray(encode_batch(0, 1, 0, payload))
     data[draw.draw(st.integers(16, len(data) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
     with pytest.raises(MalformedMessage):
-        validate(bytes(data))
+        validate(bytes(data), Gapless())
 
 
 @given(payloads, st.data())
@@ -88,7 +82,7 @@ def test_any_change_is_found_or_changes_only_offset_or_epoch(
     data = bytearray(encode_batch(0, 1, 0, payload))
     data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
     try:
-        (header,) = validate(bytes(data))
+        (header,) = validate(bytes(data), Gapless())
     except MalformedMessage:
         return
     assert values(bytes(data), header) == payload
@@ -98,13 +92,13 @@ def test_any_change_is_found_or_changes_only_offset_or_epoch(
 def test_prefix_is_not_a_batch(payload: list[bytes], draw: st.DataObject) -> None:
     data = encode_batch(3, 1, 0, payload)
     prefix = data[: draw.draw(st.integers(1, len(data) - 1))]
-    found = scan(prefix)
+    found = scan(prefix, Gapless())
     assert (found.headers, found.end) == ([], 0)
     if any(prefix):
         assert found.incomplete
         assert len(prefix) < found.needed_bytes <= len(data)
     with pytest.raises(MalformedMessage):
-        validate(prefix)
+        validate(prefix, Gapless())
 
 
 @settings(max_examples=300)
@@ -142,7 +136,7 @@ def test_scan_finds_exactly_the_batches_before_a_torn_tail(
         offset += len(payload)
         ends.append(len(data))
     cut = draw.draw(st.integers(0, len(data)))
-    found = scan(data[:cut] + bytes(zeros if cut == len(data) else 0))
+    found = scan(data[:cut] + bytes(zeros if cut == len(data) else 0), Gapless())
     assert found.end == max(end for end in ends if end <= cut)
     assert len(found.headers) == ends.index(found.end)
     assert (found.fault == "") == (cut in ends or not any(data[found.end : cut]))

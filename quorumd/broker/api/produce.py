@@ -9,11 +9,11 @@ from typing import Final
 from quorumd.broker.api.context import BrokerApiContext
 from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
 from quorumd.broker.coordinator.offset_store import TopicPartition
-from quorumd.broker.log.batches import scan_batches
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.partitions.partitions import AppendResult
 from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from quorumd.protocol.messages.produce_response import (
@@ -126,11 +126,11 @@ class ProduceApis:
     ) -> None:
         """Verify with the transaction coordinator that a transactional batch belongs to an open transaction."""
         verifier, transactional_id = self._context.verifier, request.message.transactional_id
-        scan = scan_batches(records, 0, with_crc=False).batches if transactional_id else []
-        if verifier is None or transactional_id is None or not scan or not scan[0].is_transactional:
+        found = scan(records, Ascending(with_crc=False)).headers if transactional_id else []
+        if verifier is None or transactional_id is None or not found or not found[0].is_transactional:
             done(ErrorCode.NONE)
             return
-        batch = scan[0]
+        batch = found[0]
         producer = (batch.producer_id, batch.producer_epoch)
         if hosted.log.producers.has_open_transaction(*producer):
             done(ErrorCode.NONE)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from quorumd.broker.log.batches import TRANSACTIONAL_BIT, DataBatch, encode_header, scan_batches
 from quorumd.broker.log.records import decompressed, encode_record, record_spans
 from quorumd.broker.log.transaction_marker import read_marker
 from quorumd.errors import CorruptLog, MalformedMessage, UnsupportedVersion
+from quorumd.protocol.batch_header import HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader, encode_header
+from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.protocol.coordinator_record import decode_key, decode_value, encode_key, encode_value
-from quorumd.protocol.record_batch import HEADER_SIZE
 from quorumd.protocol.wire import Message
 
 NO_PRODUCER = -1
@@ -59,7 +59,7 @@ def encode_records(
         )
         for index, record in enumerate(records)
     )
-    batch = DataBatch(
+    batch = BatchHeader(
         position=0,
         size=HEADER_SIZE + len(payload),
         base_offset=0,
@@ -82,10 +82,10 @@ def decode_records(coordinator: str, data: bytes) -> Iterator[LoadedRecord | Loa
 
     Raises CorruptLog for a batch that cannot be read.
     """
-    scan = scan_batches(data, 0, with_crc=False)
-    if scan.fault and not scan.batches:
-        raise CorruptLog(f"the records of the {coordinator} coordinator cannot be read: {scan.fault}")
-    for batch in scan.batches:
+    found = scan(data, Ascending(with_crc=False))
+    if found.fault and not found.headers:
+        raise CorruptLog(f"the records of the {coordinator} coordinator cannot be read: {found.fault}")
+    for batch in found.headers:
         try:
             yield from _decode_batch(coordinator, data, batch)
         except MalformedMessage as fault:
@@ -94,7 +94,7 @@ def decode_records(coordinator: str, data: bytes) -> Iterator[LoadedRecord | Loa
             ) from None
 
 
-def _decode_batch(coordinator: str, data: bytes, batch: DataBatch) -> Iterator[LoadedRecord | LoadedMarker]:
+def _decode_batch(coordinator: str, data: bytes, batch: BatchHeader) -> Iterator[LoadedRecord | LoadedMarker]:
     if batch.is_control:
         marker = read_marker(data, batch)
         if marker is not None:

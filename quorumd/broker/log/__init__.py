@@ -60,7 +60,6 @@ compacted topics.
 The other modules:
 
     appended            the result of an append
-    batches             iterates over, verifies and modifies batch headers without decoding records
     records             locates and copies the records of a batch without decoding them
     decompression       snappy and lz4, in the framing of Kafka's clients
     segment_list        the segments in order, and the files to sync on the next flush

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorumd.broker.log.batches import NO_TIMESTAMP
+from quorumd.protocol.batch_header import NO_TIMESTAMP
 
 
 class Appended(NamedTuple):

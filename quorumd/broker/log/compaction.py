@@ -18,14 +18,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from quorumd.broker.log.batches import DataBatch, read_batch
 from quorumd.broker.log.compaction_files import CLEANED, remove_cleaned, segment_stem
 from quorumd.broker.log.compaction_filter import BatchFilter, TransactionFilter, map_key
 from quorumd.broker.log.data_segment import (
     INDEX_SUFFIX,
     MAX_SEGMENT_OFFSETS,
     TIME_INDEX_SUFFIX,
-    batch_windows,
 )
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.producer_state import AbortedTransaction
@@ -34,9 +32,12 @@ from quorumd.broker.log.transaction_index import SUFFIX as TRANSACTION_SUFFIX
 from quorumd.broker.log.transaction_index import encode_entries
 from quorumd.broker.log.validation import COMPACT
 from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.log.batch_windows import read_windows
 from quorumd.log.indexes import SegmentIndexes
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.ports import Disk, File
+from quorumd.protocol.batch_header import BatchHeader, read_header
+from quorumd.protocol.batch_scan import Ascending
 
 MAX_KEYS = 2_000_000
 """Once the offset map has this many keys, no further segment is read; the next compaction continues there."""
@@ -184,16 +185,16 @@ def _build_offset_map(disk: Disk, job: CompactionJob) -> tuple[dict[bytes, int],
     return offsets, end_offset
 
 
-def _batches(disk: Disk, directory: str, source: Source) -> Iterator[tuple[bytes, DataBatch]]:
+def _batches(disk: Disk, directory: str, source: Source) -> Iterator[tuple[bytes, BatchHeader]]:
     """Yield (data, header) for each verified batch of a segment. Raises CorruptLog, OSError."""
     path = segment_stem(directory, source.base_offset) + LOG_SUFFIX
     file = disk.open(path)
     position = 0
     try:
-        for data, scan in batch_windows(file, 0, source.size, True, source.base_offset):
-            for batch in scan.batches:
-                yield data, batch
-            position += scan.end
+        for window in read_windows(file, Ascending(source.base_offset), end=source.size):
+            for batch in window.headers:
+                yield window.data, batch
+            position = window.end
     finally:
         file.close()
     if position != source.size:
@@ -227,7 +228,7 @@ class _Writer:
                     except MalformedMessage as fault:
                         raise CorruptLog(f"batch at offset {batch.base_offset}: {fault}") from None
                     if found:
-                        kept = read_batch(found)
+                        kept = read_header(found)
                         has_changed |= kept.crc != batch.crc
                         self._add(file, kept, found)
                     else:
@@ -244,7 +245,7 @@ class _Writer:
         self._write_file(TRANSACTION_SUFFIX, encode_entries(transactions.kept))
         return True
 
-    def _add(self, file: File, batch: DataBatch, data: bytes) -> None:
+    def _add(self, file: File, batch: BatchHeader, data: bytes) -> None:
         self._indexes.add(batch.end_offset - 1, self._position, batch.size, batch.max_timestamp_ms)
         self._position += batch.size
         self._buffer.append(data)

@@ -10,14 +10,14 @@ replacement.
 
 from __future__ import annotations
 
-from quorumd.broker.log.batches import scan_batches
 from quorumd.broker.log.data_segment import ALL_INDEX_SUFFIXES, remove_segment_files
+from quorumd.log.batch_windows import read_windows
 from quorumd.log.segment import LOG_SUFFIX, parse_base_offset
 from quorumd.ports import Disk, File
+from quorumd.protocol.batch_scan import Ascending
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
-_WINDOW = 1024 * 1024
 
 
 def segment_stem(directory: str, base_offset: int) -> str:
@@ -78,13 +78,7 @@ def complete_compaction(disk: Disk, directory: str) -> None:
 
 
 def _end_offset(file: File, base_offset: int) -> int:
-    position, window, size = 0, _WINDOW, file.size()
-    while position < size:
-        scan = scan_batches(file.read_at(position, window), 0, with_crc=False)
-        if scan.batches:
-            base_offset = scan.batches[-1].end_offset
-        elif not scan.needed_bytes or scan.needed_bytes <= window:
-            break
-        position += scan.end
-        window = max(_WINDOW, scan.needed_bytes)
+    for window in read_windows(file, Ascending(with_crc=False)):
+        if window.headers:
+            base_offset = window.headers[-1].end_offset
     return base_offset

@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from quorumd.broker.log.batches import (
-    DELETE_HORIZON_BIT,
-    NO_TIMESTAMP,
-    DataBatch,
-    encode_header,
-)
 from quorumd.broker.log.producer_state import AbortedTransaction
 from quorumd.broker.log.records import (
     ENCODABLE,
@@ -21,7 +15,13 @@ from quorumd.broker.log.records import (
     with_timestamp_delta,
 )
 from quorumd.broker.log.transaction_marker import read_marker
-from quorumd.protocol.record_batch import COMPRESSION_MASK
+from quorumd.protocol.batch_header import (
+    COMPRESSION_MASK,
+    DELETE_HORIZON_BIT,
+    NO_TIMESTAMP,
+    BatchHeader,
+    encode_header,
+)
 
 _LONG_KEY_BYTES = 32
 _DIGEST_BYTES = 16
@@ -46,7 +46,7 @@ class TransactionFilter:
         self.kept: list[AbortedTransaction] = []
         """Entries of the transaction index to keep: aborted transactions that still have batches."""
 
-    def is_obsolete(self, data: bytes, batch: DataBatch) -> bool:
+    def is_obsolete(self, data: bytes, batch: BatchHeader) -> bool:
         """Whether a batch belongs to an aborted transaction, or is the marker of a transaction without batches."""
         while self._pending and self._pending[-1].first_offset < batch.end_offset:
             entry = self._pending.pop()
@@ -87,7 +87,7 @@ class BatchFilter:
         self._wall_ms = wall_ms
         self._delete_retention_ms = delete_retention_ms
 
-    def compacted(self, data: bytes, batch: DataBatch, is_obsolete: bool) -> bytes:
+    def compacted(self, data: bytes, batch: BatchHeader, is_obsolete: bool) -> bytes:
         """The encoded batch that remains, b"" if it is removed. Raises MalformedMessage."""
         original = data[batch.position : batch.position + batch.size]
         horizon_ms = batch.delete_horizon_ms
@@ -112,13 +112,13 @@ class BatchFilter:
             return original
         return self._rewritten(payload, batch, kept, NO_TIMESTAMP)
 
-    def _is_kept(self, payload: bytes, batch: DataBatch, span: RecordSpan, has_passed: bool) -> bool:
+    def _is_kept(self, payload: bytes, batch: BatchHeader, span: RecordSpan, has_passed: bool) -> bool:
         if span.key_start < 0 or (span.value_start < 0 and has_passed):
             return False
         key = map_key(payload[span.key_start : span.key_end])
         return batch.base_offset + span.offset_delta >= self._offsets.get(key, -1)
 
-    def _with_horizon(self, original: bytes, batch: DataBatch) -> bytes:
+    def _with_horizon(self, original: bytes, batch: BatchHeader) -> bytes:
         payload = decompressed(original, _standalone(batch))
         if payload is None:
             return original
@@ -126,7 +126,7 @@ class BatchFilter:
         return self._rewritten(payload, batch, spans, self._wall_ms + self._delete_retention_ms)
 
     def _rewritten(
-        self, payload: bytes, batch: DataBatch, kept: Sequence[RecordSpan], horizon_ms: int
+        self, payload: bytes, batch: BatchHeader, kept: Sequence[RecordSpan], horizon_ms: int
     ) -> bytes:
         """The batch with the `kept` records. `horizon_ms` is its new delete horizon, which is stored as its base
         timestamp; NO_TIMESTAMP leaves the base timestamp unchanged."""
@@ -145,7 +145,7 @@ class BatchFilter:
             changed.attributes &= ~COMPRESSION_MASK
         return encode_header(changed, compressed(b"".join(parts), changed.codec))
 
-    def _emptied(self, batch: DataBatch) -> bytes:
+    def _emptied(self, batch: BatchHeader) -> bytes:
         """The batch without records if it is the last one of an active producer or ends at the high watermark;
         otherwise b""."""
         last_offset, producer_epoch = self._last_records.get(batch.producer_id, (-2, -1))
@@ -161,9 +161,9 @@ class BatchFilter:
         return encode_header(empty, b"")
 
 
-def _standalone(batch: DataBatch) -> DataBatch:
+def _standalone(batch: BatchHeader) -> BatchHeader:
     """A copy of a header at position 0."""
-    return DataBatch(
+    return BatchHeader(
         0,
         batch.size,
         batch.base_offset,

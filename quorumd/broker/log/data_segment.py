@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from quorumd.broker.log.batches import NO_TIMESTAMP, BatchScan, DataBatch, read_batch, scan_batches
 from quorumd.broker.log.producer_state import AbortedTransaction
 from quorumd.broker.log.transaction_index import SUFFIX as TRANSACTION_SUFFIX
 from quorumd.broker.log.transaction_index import decode_entries, encode_entries
 from quorumd.errors import CorruptLog, MalformedMessage
 from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch, whole_batches
+from quorumd.log.batch_windows import Window, read_windows
 from quorumd.log.indexes import SegmentIndexes
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.ports import Disk, File
-from quorumd.protocol.record_batch import HEADER_SIZE
+from quorumd.protocol.batch_header import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, read_header
+from quorumd.protocol.batch_scan import Ascending, BatchRules
 
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
@@ -28,7 +29,6 @@ MAX_SEGMENT_OFFSETS = 2**31 - 1
 ALL_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_SUFFIX)
 TIME_ENTRY_SIZE = 12
 _LOCATE_BYTES = 16 * 1024
-_WINDOW = 1024 * 1024
 _REMEMBERED_READS = 16
 
 
@@ -178,7 +178,7 @@ class DataSegment:
 
     def _first_timestamp(self) -> int:
         try:
-            return read_batch(self.file.read_at(0, HEADER_SIZE)).max_timestamp_ms
+            return read_header(self.file.read_at(0, HEADER_SIZE)).max_timestamp_ms
         except MalformedMessage:
             return NO_TIMESTAMP
 
@@ -203,20 +203,19 @@ class DataSegment:
         self.has_index_files = False
         return indexes
 
-    def batches_from(self, position: int) -> Iterator[DataBatch]:
+    def batches_from(self, position: int) -> Iterator[BatchHeader]:
         """Yield the headers of the valid batches from `position`, a batch boundary, on; does not verify CRCs."""
-        for _, scan in self.windows(position, self.size):
-            yield from scan.batches
+        for window in self.windows(position, self.size):
+            yield from window.headers
 
-    def windows(
-        self, position: int, end: int, with_crc: bool = False, min_offset: int = 0
-    ) -> Iterator[tuple[bytes, BatchScan]]:
-        """Yield (data, scan) for whole batches from `position`, a batch boundary, to `end` or the first fault."""
-        return batch_windows(self.file, position, end, with_crc, min_offset)
+    def windows(self, position: int, end: int, rules: BatchRules | None = None) -> Iterator[Window]:
+        """Yield whole batches from `position`, a batch boundary, to `end` or the first fault; without rules, the CRCs
+        are not verified."""
+        return read_windows(self.file, rules or Ascending(with_crc=False), position, end)
 
     # ---- appending
 
-    def add(self, batch: DataBatch) -> None:
+    def add(self, batch: BatchHeader) -> None:
         """Add the next batch of the file to the segment and its indexes."""
         timestamp_ms = batch.max_timestamp_ms
         if self.size == 0:
@@ -228,7 +227,7 @@ class DataSegment:
         self.end_offset = batch.end_offset
         self.size += batch.size
 
-    def append(self, data: bytes, batches: Sequence[DataBatch]) -> None:
+    def append(self, data: bytes, batches: Sequence[BatchHeader]) -> None:
         """Append whole batches. After an error, `trim` restores the segment."""
         self.file.write_at(self.size, data)
         for batch in batches:
@@ -386,26 +385,6 @@ class DataSegment:
         self.file.close()
         if self._transaction_file is not None:
             self._transaction_file.close()
-
-
-def batch_windows(
-    file: File, position: int, end: int, with_crc: bool, min_offset: int
-) -> Iterator[tuple[bytes, BatchScan]]:
-    """Like `DataSegment.windows`, for any file of batches."""
-    window = _WINDOW
-    while position < end:
-        data = file.read_at(position, min(window, end - position))
-        scan = scan_batches(data, min_offset, with_crc)
-        yield data, scan
-        if scan.batches:
-            min_offset = scan.batches[-1].end_offset
-        position += scan.end
-        cut_off = scan.needed_bytes or (0 if scan.fault else len(data) - scan.end)
-        if (scan.fault and not scan.needed_bytes) or position + cut_off > end or not data:
-            return
-        if not scan.batches and not scan.needed_bytes:
-            return
-        window = max(_WINDOW, scan.needed_bytes)
 
 
 def remove_segment_files(disk: Disk, directory: str, base_offset: int) -> None:

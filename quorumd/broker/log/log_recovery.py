@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from quorumd.broker.log.batches import DataBatch
 from quorumd.broker.log.compaction_files import complete_compaction
 from quorumd.broker.log.data_segment import ALL_INDEX_SUFFIXES, MAX_SEGMENT_OFFSETS, DataSegment
 from quorumd.broker.log.leader_epochs import FILE_NAME as EPOCH_FILE_NAME
@@ -29,6 +28,8 @@ from quorumd.log.flush import flush_failed
 from quorumd.log.recovery import Truncation
 from quorumd.log.segment import LOG_SUFFIX, parse_base_offset
 from quorumd.ports import Disk
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import Ascending
 
 logger = logging.getLogger("quorumd.broker.log")
 
@@ -104,16 +105,16 @@ def replay(
             continue
         aborted = []
         first = segment.position_of(start) if start > segment.base_offset else 0
-        for data, scan in segment.windows(first, segment.size):
-            for batch in scan.batches:
-                ended = producers.update(batch, marker_of(data, batch))
+        for window in segment.windows(first, segment.size):
+            for batch in window.headers:
+                ended = producers.update(batch, marker_of(window.data, batch))
                 if ended is not None:
                     aborted.append(ended)
         if index_from is not None and segment.base_offset >= index_from:
             segment.set_aborted(aborted)
 
 
-def marker_of(data: bytes, batch: DataBatch) -> TransactionMarker | None:
+def marker_of(data: bytes, batch: BatchHeader) -> TransactionMarker | None:
     """The marker of a control batch, None for a data batch. Raises CorruptLog."""
     if not batch.is_control:
         return None
@@ -198,9 +199,9 @@ class _Loader:
         file_size = segment.size
         segment.clear_batches()
         fault = ""
-        for _, scan in segment.windows(0, file_size, with_crc=True, min_offset=segment.base_offset):
-            fault = scan.fault
-            for batch in scan.batches:
+        for window in segment.windows(0, file_size, Ascending(segment.base_offset)):
+            fault = window.fault
+            for batch in window.headers:
                 if batch.end_offset - segment.base_offset > MAX_SEGMENT_OFFSETS:
                     fault = f"offset {batch.end_offset - 1} is too far from base offset {segment.base_offset}"
                     break

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quorumd.broker.log import PartitionLogSettings
-from quorumd.broker.log.batches import NO_TIMESTAMP
 from quorumd.broker.log.data_segment import DataSegment
+from quorumd.protocol.batch_header import NO_TIMESTAMP
 
 DELETE = "delete"
 

@@ -6,14 +6,6 @@ from collections.abc import Sequence
 
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.appended import Appended
-from quorumd.broker.log.batches import (
-    NO_PRODUCER,
-    NO_TIMESTAMP,
-    DataBatch,
-    scan_batches,
-    stamped,
-    with_log_append_time,
-)
 from quorumd.broker.log.compaction_files import replace_segments
 from quorumd.broker.log.data_segment import MAX_SEGMENT_OFFSETS, DataSegment
 from quorumd.broker.log.leader_epochs import FILE_NAME as EPOCH_FILE_NAME
@@ -25,11 +17,20 @@ from quorumd.broker.log.segment_list import SegmentList
 from quorumd.broker.log.timestamps import TimestampOffset, first_at_least, first_with_largest
 from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker
 from quorumd.broker.log.validation import LOG_APPEND_TIME, Origin, validate_produced
-from quorumd.errors import CorruptLog, DiskFull, FlushFailed, StorageError
+from quorumd.errors import CorruptLog, DiskFull, FlushFailed, MalformedMessage, StorageError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import is_disk_full, parent_directory, write_atomically
 from quorumd.log.flush import flush_failed
 from quorumd.ports import Disk
+from quorumd.protocol.batch_header import (
+    NO_PRODUCER,
+    NO_TIMESTAMP,
+    BatchHeader,
+    read_header,
+    stamped,
+    with_log_append_time,
+)
+from quorumd.protocol.batch_scan import Ascending, validate
 
 
 class PartitionLog:
@@ -175,7 +176,7 @@ class PartitionLog:
             producer_id, producer_epoch, marker.coordinator_epoch, transaction_version
         )
         records = encode_marker(producer_id, producer_epoch, marker, wall_ms)
-        batch = scan_batches(records, 0, with_crc=False).batches[0]
+        batch = read_header(records)
         base_offset = self.end_offset
         self._write(stamped(records, batch, base_offset, epoch), (batch,), now_ms)
         self._update_producers(batch, marker)
@@ -187,11 +188,10 @@ class PartitionLog:
         The first one starts at `end_offset`, or above it after compaction. Raises CorruptLog for invalid batches,
         ValueError for a batch below the log end offset, DiskFull with the log unchanged, FlushFailed.
         """
-        scan = scan_batches(records, 0)
-        batches = scan.batches
-        if scan.fault or scan.end != len(records):
-            fault = scan.fault or "zeros follow the last batch"
-            raise CorruptLog(f"records fetched at offset {self.end_offset}: {fault}")
+        try:
+            batches = validate(records, Ascending())
+        except MalformedMessage as fault:
+            raise CorruptLog(f"records fetched at offset {self.end_offset}: {fault}") from None
         if not batches:
             return self.end_offset
         if (first := batches[0].base_offset) < self.end_offset:
@@ -203,7 +203,7 @@ class PartitionLog:
                 self._update_producers(batch, marker)
         return self.end_offset
 
-    def _update_producers(self, batch: DataBatch, marker: TransactionMarker | None) -> None:
+    def _update_producers(self, batch: BatchHeader, marker: TransactionMarker | None) -> None:
         aborted = self.producers.update(batch, marker)
         if aborted is not None:
             segment = self._segments.from_offset(batch.base_offset)[0]
@@ -212,7 +212,7 @@ class PartitionLog:
             except OSError as cause:
                 raise self._fail(segment.path, cause) from cause
 
-    def _write(self, data: bytes, batches: Sequence[DataBatch], now_ms: float) -> None:
+    def _write(self, data: bytes, batches: Sequence[BatchHeader], now_ms: float) -> None:
         settings = self.settings
         segment = self._segments.active
         last = batches[-1]

@@ -16,9 +16,9 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from quorumd.broker.log.batches import MAX_SEQUENCE
 from quorumd.broker.log.producer_state import ProducedBatch, ProducerEntry
 from quorumd.errors import MalformedMessage
+from quorumd.protocol.batch_header import MAX_SEQUENCE
 
 SUFFIX = ".snapshot"
 _VERSION = 1

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from quorumd.broker.log.batches import MAX_SEQUENCE, NO_PRODUCER, NO_TIMESTAMP, DataBatch
 from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.broker.log.validation import Origin
 from quorumd.errors import ErrorCode, RequestError
+from quorumd.protocol.batch_header import MAX_SEQUENCE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader
 
 REMEMBERED_BATCHES = 5
 NO_OFFSET = -1
@@ -103,7 +103,7 @@ class ProducerStates:
         self._open = dict(sorted(starts))
         self._unreplicated = []
 
-    def duplicate_of(self, batch: DataBatch) -> ProducedBatch | None:
+    def duplicate_of(self, batch: BatchHeader) -> ProducedBatch | None:
         """The appended batch that a client's `batch` duplicates, or None."""
         entry = self.entries.get(batch.producer_id)
         if entry is None or entry.epoch != batch.producer_epoch:
@@ -114,7 +114,7 @@ class ProducerStates:
                 return known
         return None
 
-    def check(self, batch: DataBatch, origin: Origin) -> None:
+    def check(self, batch: BatchHeader, origin: Origin) -> None:
         """Raise RequestError unless a leader may append this batch."""
         entry = self.entries.get(batch.producer_id)
         if entry is None:
@@ -170,7 +170,7 @@ class ProducerStates:
                 f"{entry.coordinator_epoch} in the log",
             )
 
-    def update(self, batch: DataBatch, marker: TransactionMarker | None) -> AbortedTransaction | None:
+    def update(self, batch: BatchHeader, marker: TransactionMarker | None) -> AbortedTransaction | None:
         """Apply an appended batch. Returns the transaction that its marker aborts, or None."""
         if batch.producer_id == NO_PRODUCER:
             return None

@@ -10,11 +10,10 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from quorumd.broker.log.batches import DataBatch
 from quorumd.broker.log.decompression import decompress_lz4, decompress_snappy
 from quorumd.errors import MalformedMessage
+from quorumd.protocol.batch_header import HEADER_SIZE, BatchHeader
 from quorumd.protocol.primitives import read_varlong, write_varlong
-from quorumd.protocol.record_batch import HEADER_SIZE
 
 GZIP = 1
 SNAPPY = 2
@@ -69,7 +68,7 @@ def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
         raise MalformedMessage(f"{len(payload) - position} bytes follow the {count} records")
 
 
-def decompressed(data: bytes, batch: DataBatch) -> bytes | None:
+def decompressed(data: bytes, batch: BatchHeader) -> bytes | None:
     """The uncompressed records of a complete batch; None if they are too large or the codec has no decoder.
 
     Raises MalformedMessage.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from quorumd.broker.log.batches import NO_TIMESTAMP, DataBatch
 from quorumd.broker.log.data_segment import DataSegment
 from quorumd.broker.log.records import decompressed, record_spans
 from quorumd.errors import CorruptLog, MalformedMessage
+from quorumd.protocol.batch_header import NO_TIMESTAMP, BatchHeader
 
 
 class TimestampOffset(NamedTuple):
@@ -39,10 +39,10 @@ def _first_in_segment(segment: DataSegment, timestamp_ms: int, min_offset: int) 
     position = segment.indexes.position_before_timestamp(timestamp_ms)
     if min_offset > segment.base_offset:
         position = max(position, segment.position_of(min_offset))
-    for data, scan in segment.windows(position, segment.size):
-        for batch in scan.batches:
+    for window in segment.windows(position, segment.size):
+        for batch in window.headers:
             if batch.max_timestamp_ms >= timestamp_ms and batch.end_offset > min_offset:
-                for found in _records(data, batch):
+                for found in _records(window.data, batch):
                     if found.timestamp_ms >= timestamp_ms and found.offset >= min_offset:
                         return found
     return None
@@ -55,10 +55,10 @@ def first_with_largest(segments: Sequence[DataSegment]) -> TimestampOffset | Non
     if largest == NO_TIMESTAMP:
         return None
     position = segment.position_of(segment.indexes.largest_timestamp_offset)
-    for data, scan in segment.windows(position, segment.size):
-        for batch in scan.batches:
+    for window in segment.windows(position, segment.size):
+        for batch in window.headers:
             if batch.max_timestamp_ms == largest:
-                for found in _records(data, batch):
+                for found in _records(window.data, batch):
                     if found.timestamp_ms == largest:
                         return found
                 return TimestampOffset(largest, batch.end_offset - 1, batch.epoch)
@@ -69,7 +69,7 @@ def _largest(segment: DataSegment) -> int:
     return segment.largest_timestamp_ms
 
 
-def _records(data: bytes, batch: DataBatch) -> list[TimestampOffset]:
+def _records(data: bytes, batch: BatchHeader) -> list[TimestampOffset]:
     """The records of a batch; only the first if they share a timestamp or cannot be decoded."""
     if batch.has_log_append_time:
         return [TimestampOffset(batch.max_timestamp_ms, batch.base_offset, batch.epoch)]

@@ -9,11 +9,16 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from quorumd.broker.log.batches import TRANSACTIONAL_BIT, DataBatch, encode_header
 from quorumd.broker.log.leader_epochs import NO_EPOCH
 from quorumd.broker.log.records import encode_record, record_spans
 from quorumd.errors import MalformedMessage
-from quorumd.protocol.record_batch import CONTROL_BIT, HEADER_SIZE
+from quorumd.protocol.batch_header import (
+    CONTROL_BIT,
+    HEADER_SIZE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    encode_header,
+)
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
@@ -28,7 +33,7 @@ class TransactionMarker(NamedTuple):
     coordinator_epoch: int
 
 
-def read_marker(data: bytes, batch: DataBatch) -> TransactionMarker | None:
+def read_marker(data: bytes, batch: BatchHeader) -> TransactionMarker | None:
     """The marker in a complete control batch.
 
     None if compaction has removed the marker, and for control records of other types. Raises MalformedMessage.
@@ -52,7 +57,7 @@ def encode_marker(
     """Encode a control batch with base offset 0."""
     key = _KEY.pack(0, COMMIT if marker.is_commit else ABORT)
     record = encode_record(0, 0, key, _VALUE.pack(0, marker.coordinator_epoch))
-    batch = DataBatch(
+    batch = BatchHeader(
         position=0,
         size=HEADER_SIZE + len(record),
         base_offset=0,

@@ -9,10 +9,9 @@ from __future__ import annotations
 from enum import Enum
 
 from quorumd.broker.log import PartitionLogSettings
-from quorumd.broker.log.batches import DataBatch, crc_is_valid, read_batch
 from quorumd.broker.log.records import ENCODABLE, decompressed, record_spans
 from quorumd.errors import ErrorCode, MalformedMessage, RequestError
-from quorumd.protocol.record_batch import COMPRESSION_NAMES
+from quorumd.protocol.batch_header import COMPRESSION_NAMES, BatchHeader, crc_is_valid, read_header
 
 LOG_APPEND_TIME = "LogAppendTime"
 COMPACT = "compact"
@@ -28,10 +27,10 @@ class Origin(Enum):
 
 def validate_produced(
     records: bytes, settings: PartitionLogSettings, wall_ms: int, origin: Origin
-) -> DataBatch:
+) -> BatchHeader:
     """Validate the single batch in `records`, and return its header. Raises RequestError."""
     try:
-        batch = read_batch(records)
+        batch = read_header(records)
     except MalformedMessage as fault:
         raise RequestError(ErrorCode.INVALID_RECORD, str(fault)) from None
     size = len(records)
@@ -66,7 +65,7 @@ def validate_produced(
     return batch
 
 
-def _validate_header(batch: DataBatch) -> None:
+def _validate_header(batch: BatchHeader) -> None:
     fault = ""
     if batch.base_offset != 0:
         fault = f"the base offset must be 0, not {batch.base_offset}"
@@ -80,7 +79,7 @@ def _validate_header(batch: DataBatch) -> None:
         raise RequestError(ErrorCode.INVALID_RECORD, fault)
 
 
-def _validate_timestamps(batch: DataBatch, settings: PartitionLogSettings, wall_ms: int) -> None:
+def _validate_timestamps(batch: BatchHeader, settings: PartitionLogSettings, wall_ms: int) -> None:
     if batch.has_log_append_time:
         raise RequestError(ErrorCode.INVALID_TIMESTAMP, "clients cannot set the timestamp type LogAppendTime")
     latest = wall_ms + settings.message_timestamp_after_max_ms
@@ -92,7 +91,7 @@ def _validate_timestamps(batch: DataBatch, settings: PartitionLogSettings, wall_
         )
 
 
-def _validate_keys(records: bytes, batch: DataBatch) -> None:
+def _validate_keys(records: bytes, batch: BatchHeader) -> None:
     try:
         payload = decompressed(records, batch)
         if payload is None:

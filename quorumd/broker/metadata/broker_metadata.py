@@ -8,8 +8,9 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.protocol.batch_header import BatchHeader
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import BatchHeader, values
+from quorumd.protocol.record_batch import values
 
 
 class BrokerMetadata:

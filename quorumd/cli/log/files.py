@@ -25,12 +25,14 @@ from quorumd.log.batch_windows import read_windows
 from quorumd.log.snapshot_file import PART, SUFFIX, parse_snapshot_name
 from quorumd.pipeline.copies.read_only_disk import ReadOnlyFile
 from quorumd.protocol import record_batch
+from quorumd.protocol.batch_header import BatchHeader, crc_is_valid
+from quorumd.protocol.batch_scan import BatchRules
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.json_values import plain
 from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from quorumd.protocol.metadata_record import decode_frame
-from quorumd.protocol.record_batch import BatchHeader, Record
+from quorumd.protocol.record_batch import Record
 
 KINDS = {
     SUFFIX: "snapshot",
@@ -228,7 +230,7 @@ def _read_batches(
     `is_written(position, seen, is_cut_off)` returns whether the bytes there are part of a write, see `changes`.
     """
     end = epoch = 0
-    for window in read_windows(file, only_structure=True):
+    for window in read_windows(file, BatchRules()):
         for header in window.headers:
             position = window.position + header.position
             batch = _inspect(window.data, header, position, is_decoded(header), secrets)
@@ -257,7 +259,7 @@ def _read_batches(
 
 
 def _inspect(data: bytes, header: BatchHeader, position: int, is_decoded: bool, secrets: bool) -> Batch:
-    batch = Batch(header, position, record_batch.crc_is_valid(data, header))
+    batch = Batch(header, position, crc_is_valid(data, header))
     if not batch.valid:
         batch.faults.append("the CRC does not match: the batch is corrupt")
         return batch

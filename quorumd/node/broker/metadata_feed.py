@@ -11,7 +11,8 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.state.snapshot_loader import load_steps
 from quorumd.ports import Clock, Disk
-from quorumd.protocol.record_batch import BatchHeader, headers
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import headers
 
 SLICE_MS = 5.0
 """A slice ends with the first batch or step of a snapshot that completes after this time."""

@@ -21,9 +21,10 @@ from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.node.state.batch_replay import apply_batch
 from quorumd.node.state.snapshot_loader import load_image
 from quorumd.ports import Disk
+from quorumd.protocol.batch_header import BatchHeader
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.messages.voters_record import VotersRecord
-from quorumd.protocol.record_batch import BatchHeader, records
+from quorumd.protocol.record_batch import records
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 64 * 1024

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.errors import MalformedMessage, UnsupportedVersion
+from quorumd.protocol.batch_header import BatchHeader
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import BatchHeader, values
+from quorumd.protocol.record_batch import values
 
 
 def apply_batch(image: ClusterImage, data: bytes, header: BatchHeader, changes: list[UndoEntry]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quorumd.errors import CorruptLog, MalformedMessage, UnknownRecord, UnsupportedVersion
 from quorumd.log.segmented_log import SegmentedLog
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.known_records import check_known
-from quorumd.protocol.record_batch import headers
 
 _READ_BYTES = 1024 * 1024
 

@@ -24,7 +24,7 @@ from quorumd.log.segmented_log import SegmentedLog
 from quorumd.node.state.batch_replay import apply_steps
 from quorumd.node.state.snapshot_loader import load_steps
 from quorumd.ports import Clock, Disk
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.batch_scan import headers
 
 SLICE_MS = 5.0
 """A slice ends with the first step that completes after this time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from quorumd.node.wire.voter_records import VoterRecord, voter_records
-from quorumd.protocol.record_batch import validate
+from quorumd.protocol.batch_scan import Gapless, validate
 from quorumd.raft.messages import FetchedBatch
 
 
@@ -20,7 +20,7 @@ def decode_fetched(data: bytes) -> FetchedRecords:
     """Validate and decode whole batches. Raises MalformedMessage."""
     batches: list[FetchedBatch] = []
     found: list[VoterRecord] = []
-    for header in validate(data):
+    for header in validate(data, Gapless()):
         voters = list(voter_records(data, header)) if header.is_control else []
         found += voters
         assignments = tuple((voter.offset, voter.assignment) for voter in voters)

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from quorumd.errors import CorruptLog, MalformedMessage, UnsupportedVersion
 from quorumd.ids import Endpoint, OffsetAndEpoch, ReplicaKey
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.control_record import ControlMessage, decode_control, encode_control
 from quorumd.protocol.messages import kraft_version_record, leader_change_message, voters_record
-from quorumd.protocol.record_batch import BatchHeader, encode_control_batch, headers, records
+from quorumd.protocol.record_batch import encode_control_batch, records
 from quorumd.raft.effects import ControlBatch, KRaftVersion, LeaderChange
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 

@@ -9,10 +9,11 @@ from typing import NamedTuple
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.pipeline.audit.copies import Copy
 from quorumd.pipeline.audit.rereading import DirectoryReader
+from quorumd.protocol.batch_header import crc_is_valid, read_header
 from quorumd.protocol.control_record import ControlMessage, decode_control
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
 from quorumd.protocol.messages.voters_record import VotersRecord
-from quorumd.protocol.record_batch import crc_is_valid, read_header, records
+from quorumd.protocol.record_batch import records
 
 
 class Leadership(NamedTuple):

@@ -20,7 +20,7 @@ from quorumd.log.partition_metadata import read_topic_id
 from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
 from quorumd.pipeline.scan.search import COUNTS, announced_size
-from quorumd.protocol.record_batch import HEADER_SIZE
+from quorumd.protocol.batch_header import HEADER_SIZE
 
 if TYPE_CHECKING:
     from quorumd.pipeline.audit.copies import Copy

@@ -24,10 +24,11 @@ from quorumd.pipeline.audit.findings import Finding, Severity
 from quorumd.pipeline.audit.snapshots import SoundSnapshot
 from quorumd.pipeline.copies.log_files import CopyDirectory
 from quorumd.pipeline.copies.read_only_disk import ReadOnlyDisk
+from quorumd.protocol.batch_header import BatchHeader
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import BatchHeader, values
+from quorumd.protocol.record_batch import values
 
 _PARTS = ("configs", "features", "brokers", "topics", "producer ids", "opaque records")
 """The parts of `ClusterImage.fingerprint`."""

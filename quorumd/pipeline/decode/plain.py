@@ -15,6 +15,7 @@ from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.pipeline.scan.batches import Batches, Data
 from quorumd.pipeline.tables.schemas import Row
 from quorumd.protocol import messages, record_batch
+from quorumd.protocol.batch_header import NO_PRODUCER, BatchHeader
 from quorumd.protocol.control_record import VALUE_VERSION, ControlType, control_type, decode_control
 from quorumd.protocol.json_values import plain
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -24,7 +25,7 @@ from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecor
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.metadata_record import FRAME_VERSION, decode_frame
 from quorumd.protocol.primitives import read_uvarint
-from quorumd.protocol.record_batch import BatchHeader, Record
+from quorumd.protocol.record_batch import Record
 from quorumd.protocol.wire import Message
 
 LATEST_MS = (2**63 - 1) // 1000
@@ -123,6 +124,9 @@ def _header(batches: Batches, index: int) -> BatchHeader:
         int(batches.attributes[index]),
         int(batches.base_timestamp[index]),
         int(batches.max_timestamp[index]),
+        NO_PRODUCER,
+        -1,
+        -1,
         int(batches.count[index]),
     )
 

@@ -19,7 +19,7 @@ from quorumd.pipeline.decode.gather import WIDE, Gather, Mask, Positions, Words
 from quorumd.pipeline.decode.plain import LATEST_MS
 from quorumd.pipeline.decode.shapes import LONGEST, ODD_BATCH, Reads, Shape, shape_of
 from quorumd.pipeline.scan.batches import Batches
-from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT, HEADER_SIZE
+from quorumd.protocol.batch_header import COMPRESSION_MASK, CONTROL_BIT, HEADER_SIZE
 
 _MIN_RECORD_BYTES: Final = 7
 _LATEST_BASE: Final = LATEST_MS - (1 << 35)

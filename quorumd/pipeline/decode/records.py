@@ -18,7 +18,8 @@ from quorumd.pipeline.decode.shapes import FRAME_SIZE, Reads, Shape
 from quorumd.pipeline.scan.batches import Batches, Data, Fault
 from quorumd.pipeline.tables.schemas import RECORDS, Row, Table
 from quorumd.protocol import messages
-from quorumd.protocol.record_batch import CONTROL_BIT, Record
+from quorumd.protocol.batch_header import CONTROL_BIT
+from quorumd.protocol.record_batch import Record
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

@@ -34,6 +34,7 @@ from quorumd.pipeline.source.followed import FollowedCopy, Reached, most_up_to_d
 from quorumd.pipeline.source.pieces import Wanted, read_piece
 from quorumd.pipeline.source.tasks import File, Piece, files_of, segments_of
 from quorumd.protocol import record_batch
+from quorumd.protocol.batch_header import read_header
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.metadata_record import decode_record
 from quorumd.protocol.primitives import read_uvarint
@@ -160,7 +161,7 @@ def _values_of_file(file: File, start: int) -> Iterator[tuple[bytes, str]]:
         for fault in read.faults:
             raise InputIncomplete(f"{file.path} at byte {fault.position}: {fault}")
         for at in read.batches.position.tolist():
-            header = record_batch.read_header(read.data, at)
+            header = read_header(read.data, at)
             if not header.is_control and header.end_offset > start:
                 skipped = max(start - header.base_offset, 0)
                 for value in record_batch.values(read.data, header)[skipped:]:

@@ -29,7 +29,7 @@ from quorumd.pipeline.scan.search import (
 )
 from quorumd.pipeline.scan.search import Data as Data
 from quorumd.pipeline.scan.search import resync as resync
-from quorumd.protocol.record_batch import HEADER_SIZE
+from quorumd.protocol.batch_header import HEADER_SIZE
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

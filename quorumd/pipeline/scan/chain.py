@@ -25,7 +25,7 @@ from quorumd.pipeline.scan.search import (
     PRODUCER,
     PRODUCER_SIZE,
 )
-from quorumd.protocol.record_batch import HEADER_SIZE, MAGIC
+from quorumd.protocol.batch_header import HEADER_SIZE, MAGIC
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 

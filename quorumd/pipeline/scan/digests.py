@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorumd.pipeline.tables import schemas
-from quorumd.protocol.record_batch import CONTROL_BIT
+from quorumd.protocol.batch_header import CONTROL_BIT
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
-from quorumd.protocol.record_batch import HEADER_SIZE, MAGIC
+from quorumd.protocol.batch_header import HEADER_SIZE, MAGIC
 
 Data: TypeAlias = bytes | bytearray | memoryview
 LARGEST_BATCH: Final = 64 << 20

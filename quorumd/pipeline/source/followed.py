@@ -19,7 +19,7 @@ from quorumd.pipeline.source.options import Interval, Selection
 from quorumd.pipeline.source.pieces import scan_piece
 from quorumd.pipeline.source.planning import segment_bounds
 from quorumd.pipeline.source.tasks import File, Piece, may_hold, segments_of
-from quorumd.protocol.record_batch import HEADER_SIZE
+from quorumd.protocol.batch_header import HEADER_SIZE
 
 
 class Reached(NamedTuple):

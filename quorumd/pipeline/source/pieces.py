@@ -16,8 +16,9 @@ from quorumd.errors import InputIncomplete, MalformedMessage
 from quorumd.pipeline.scan.batches import START, Batches, Fault, Place, Scanned, read_pieces, scan
 from quorumd.pipeline.source.options import EVERY_OFFSET, Interval, Selection
 from quorumd.pipeline.source.tasks import File, Piece
+from quorumd.protocol.batch_header import read_header
 from quorumd.protocol.control_record import ControlType, control_type
-from quorumd.protocol.record_batch import read_header, records
+from quorumd.protocol.record_batch import records
 
 
 class Origin(NamedTuple):

@@ -22,7 +22,7 @@ from quorumd.pipeline.source.tasks import (
     read_index,
     split,
 )
-from quorumd.protocol.record_batch import HEADER_SIZE
+from quorumd.protocol.batch_header import HEADER_SIZE
 
 INDEXED_BYTES = 1 << 20
 """Smaller parts of files are read in full, which is as cheap as reading the index."""

@@ -17,7 +17,7 @@ from quorumd.pipeline.scan.batches import Batches, Fault
 from quorumd.pipeline.source.options import FAIL, REPORT, Interval
 from quorumd.pipeline.source.pieces import Origin, Read, describe
 from quorumd.pipeline.tables.schemas import BATCHES, Table
-from quorumd.protocol.record_batch import COMPRESSION_MASK, CONTROL_BIT
+from quorumd.protocol.batch_header import COMPRESSION_MASK, CONTROL_BIT
 
 _SNAPSHOT_COLUMNS = ("snapshot_offset", "snapshot_epoch")
 _PLACE = ("offset", "position", "fault")

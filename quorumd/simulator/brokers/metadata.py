@@ -10,6 +10,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, METADATA_TOPIC_ID
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages import (
     fetch_request,
     fetch_response,
@@ -19,7 +20,7 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.record_batch import values
 from quorumd.protocol.wire import Message
 
 FETCH_VERSION = 17

@@ -9,6 +9,7 @@ from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS
 from quorumd.controller.partition import RECOVERING, Partition, PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import broker_heartbeat_request, broker_heartbeat_response
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -22,7 +23,7 @@ from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecor
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.record_batch import values
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.broker import Broker
 from quorumd.simulator.brokers.checkers import all_checkers

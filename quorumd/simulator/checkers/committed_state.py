@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from quorumd.protocol.messages.clear_elr_record import ClearElrRecord
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
@@ -19,7 +20,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.record_batch import values
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 

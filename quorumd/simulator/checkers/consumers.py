@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.batch_scan import headers
 from quorumd.simulator.checkers.base import InvariantViolation
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import inf
 
 from quorumd.ids import NO_NODE, KafkaUuid, ReplicaKey
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
-from quorumd.protocol.record_batch import headers, records
+from quorumd.protocol.record_batch import records
 from quorumd.simulator.checkers.base import (
     FETCHES,
     HIGH_WATERMARK,

@@ -7,11 +7,12 @@ from typing import Final
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import OffsetAndEpoch
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from quorumd.protocol.metadata_record import decode_frame
-from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.record_batch import values
 from quorumd.simulator.checkers.base import HIGH_WATERMARK, Checker, InvariantViolation, Observation
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from quorumd.ids import OffsetAndEpoch
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.client_quota_record import ClientQuotaRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.record_batch import values
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers.base import APPLIED, Checker, Observation
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable

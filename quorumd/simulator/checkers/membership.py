@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from quorumd.ids import KafkaUuid, ReplicaKey
 from quorumd.node.wire.voter_records import voter_records
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.batch_scan import headers
 from quorumd.raft.membership import count_changed_voters
 from quorumd.raft.voters import VoterSet, majority
 from quorumd.simulator.checkers.base import (

@@ -6,10 +6,11 @@ from bisect import bisect_left
 
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.ids import OffsetAndEpoch
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.messages.voters_record import VotersRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import headers, records, values
+from quorumd.protocol.record_batch import records, values
 from quorumd.simulator.checkers.base import Checker
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from quorumd.node.wire.voter_records import voter_records
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.batch_scan import headers
 from quorumd.simulator.checkers.base import APPLIED, Checker, Observation, SavedVoters
 from quorumd.simulator.checkers.logs import CommittedDataIsImmutable
 

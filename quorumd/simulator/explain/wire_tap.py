@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from quorumd.errors import ErrorCode, MalformedMessage, QuorumdError
 from quorumd.protocol.apis import APIS, response_class, response_header_version
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.codec import decode_prefix
 from quorumd.protocol.connection import Request, read_request
 from quorumd.protocol.framing import FrameReader
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
-from quorumd.protocol.record_batch import headers
 from quorumd.protocol.wire import Message as WireMessage
 from quorumd.protocol.wire import MessageStruct
 from quorumd.simulator.environment.stream import Side

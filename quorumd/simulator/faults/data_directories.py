@@ -9,7 +9,7 @@ from quorumd.ids import KafkaUuid
 from quorumd.log.high_watermark_checkpoint import FILE_NAME as CHECKPOINT
 from quorumd.log.meta_properties import load_meta_properties, partition_directory, save_meta_properties
 from quorumd.log.segment import LOG_SUFFIX
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.batch_scan import headers
 from quorumd.raft.voters import majority
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.data_directories import (

@@ -8,12 +8,13 @@ from quorumd.ids import OffsetAndEpoch
 from quorumd.log.meta_properties import partition_directory
 from quorumd.log.segment import LOG_SUFFIX
 from quorumd.log.snapshot_file import SUFFIX, file_name
+from quorumd.protocol.batch_scan import Gapless, scan
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
 from quorumd.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
 from quorumd.protocol.metadata_record import encode_record
-from quorumd.protocol.record_batch import encode_batch, encode_control_batch, scan
+from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.data_directories import DATA_DIRECTORY, expect_refusal
 from quorumd.simulator.faults.base import undisturbed
@@ -41,7 +42,7 @@ class NewerRecordVersion:
 
         def edit() -> None:
             file = machine.disk.open(path)
-            found = scan(file.read_at(0, file.size()))
+            found = scan(file.read_at(0, file.size()), Gapless())
             last = found.headers[-1]
             if in_snapshot:
                 snapshot = OffsetAndEpoch(last.end_offset + 1, last.epoch)
@@ -76,7 +77,7 @@ def _last_segment(machine: Machine) -> str:
         return ""
     path = f"{PARTITION}/{newest}"
     data = machine.disk.durable_bytes(path, 0, machine.disk.durable_length(path))
-    return path if scan(data).headers else ""
+    return path if scan(data, Gapless()).headers else ""
 
 
 def _snapshot(snapshot: OffsetAndEpoch, frame: bytes) -> bytes:

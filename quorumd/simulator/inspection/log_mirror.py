@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from quorumd.log.snapshot_file import parse_snapshot_name
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.batch_scan import headers
 from quorumd.simulator.environment.directory import Directory
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.stored_file import StoredFile

@@ -39,9 +39,10 @@ from quorumd.log.snapshot_file import (
 )
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.node.identity.identity_files import next_boot_timestamp
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.control_record import encode_control
 from quorumd.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
-from quorumd.protocol.record_batch import encode_batch, encode_control_batch, headers
+from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from tests.fuzz.target import Parse, Target

@@ -12,8 +12,10 @@ from crc32c import crc32c
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.node.wire.voter_records import voter_records
-from quorumd.protocol import record_batch
+from quorumd.protocol import batch_scan, record_batch
 from quorumd.protocol.apis import APIS, request_class, request_header_version, response_header_version
+from quorumd.protocol.batch_header import HEADER_SIZE, BatchHeader, crc_is_valid
+from quorumd.protocol.batch_scan import Gapless
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.connection import ClientConnection, ServerConnection
 from quorumd.protocol.control_record import decode_control, encode_control
@@ -28,7 +30,7 @@ from quorumd.protocol.coordinator_record import (
 from quorumd.protocol.framing import FrameReader
 from quorumd.protocol.messages import COORDINATOR_RECORDS, RECORDS
 from quorumd.protocol.metadata_record import decode_record, encode_record
-from quorumd.protocol.record_batch import HEADER_SIZE, encode_batch, encode_control_batch
+from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 from quorumd.protocol.wire import Message
 from tests.fuzz.messages import messages_of_all_versions, sample
 from tests.fuzz.target import Parse, Target
@@ -212,7 +214,7 @@ def mend_batches(data: bytes) -> bytes:
 
 
 def _walk_batches(data: bytes) -> None:
-    scanned = record_batch.scan(data)
+    scanned = batch_scan.scan(data, Gapless())
     assert 0 <= scanned.end <= len(data)
     assert (
         scanned.fault
@@ -221,15 +223,15 @@ def _walk_batches(data: bytes) -> None:
         or (not any(data[scanned.end : scanned.end + HEADER_SIZE]))
     )
     for header in scanned.headers:
-        assert record_batch.crc_is_valid(data, header)
+        assert crc_is_valid(data, header)
         _walk_records(data, header)
-    found = record_batch.validate(data)
+    found = batch_scan.validate(data, Gapless())
     assert [header.position for header in found] == [header.position for header in scanned.headers]
-    for header in record_batch.headers(data):
+    for header in batch_scan.headers(data):
         repr(header)
 
 
-def _walk_records(data: bytes, header: record_batch.BatchHeader) -> None:
+def _walk_records(data: bytes, header: BatchHeader) -> None:
     walks: tuple[Callable[[], list[object]], ...] = (
         lambda: list(record_batch.records(data, header)),
         lambda: list(record_batch.values(data, header)),

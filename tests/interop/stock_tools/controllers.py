@@ -11,11 +11,13 @@ from pathlib import Path
 
 from kio.schema.incremental_alter_configs.v1 import request as alter_configs
 
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import Gapless, scan
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.leader_change_message import LeaderChangeMessage
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import BatchHeader, records, scan
+from quorumd.protocol.record_batch import records
 from tests.interop.stock_tools.claims import ClaimBroken, Step, expect
 from tests.interop.stock_tools.kafka_controller import KafkaController
 from tests.support.processes.daemons import RESPONSE_TIMEOUT_S, Cluster, Daemon, run_quorumd, wait_for
@@ -252,7 +254,7 @@ class Log:
         """The header of each batch, with the bytes of its segment."""
         for segment in sorted(directory.glob("*.log")):
             data = segment.read_bytes()
-            self._batches += [(header, data) for header in scan(data).headers]
+            self._batches += [(header, data) for header in scan(data, Gapless()).headers]
 
     def below(self, end_offset: int) -> bytes:
         return b"".join(

@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from quorumd.ids import KafkaUuid
-from quorumd.protocol.record_batch import scan
+from quorumd.protocol.batch_scan import Gapless, scan
 from tests.interop.stock_tools.claims import ClaimBroken, shortened
 from tests.interop.stock_tools.kafka_brokers import KafkaBroker, kafka_brokers
 from tests.interop.stock_tools.tool_server import Done, ToolServer
@@ -217,7 +217,7 @@ class Cell:
             self.names["snapshot"] = str(snapshots[-1])
         segment = sorted(dumped.glob("*.log"))[0]
         data = segment.read_bytes()
-        last = scan(data).headers[-1]
+        last = scan(data, Gapless()).headers[-1]
         segment.write_bytes(data[: last.position + last.size])
         self.names["segment"] = str(segment)
 

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from quorumd.cli.local_cluster import LocalCluster
-from quorumd.protocol.record_batch import scan
+from quorumd.protocol.batch_scan import Gapless, scan
 from quorumd.testing import KafkaCluster
 from tests.interop.clients.disturbances import Disturbances
 from tests.interop.clients.trial import TOPIC, Trial, Writer
@@ -133,7 +133,9 @@ def batches(partition: Path) -> bytes:
     found = b""
     for segment in sorted(partition.glob("*.log")):
         data = segment.read_bytes()
-        found += b"".join(data[each.position : each.position + each.size] for each in scan(data).headers)
+        found += b"".join(
+            data[each.position : each.position + each.size] for each in scan(data, Gapless()).headers
+        )
     return found
 
 

@@ -12,10 +12,10 @@ from quorumd.broker.coordinator.records import LoadedMarker, LoadedRecord, decod
 from quorumd.broker.coordinator.regex_evaluator import RegexTask
 from quorumd.broker.coordinator.shards import Shard, Shards, StateMachine
 from quorumd.broker.coordinator.topic_regexes import EvaluatedRegexes, RegexCompiler, RegexEvaluation
-from quorumd.broker.log.batches import read_batch, stamped
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.batch_header import read_header, stamped
 from quorumd.simulator.environment.topic_regexes import compile_regex
 from tests.support.node.virtual_time import VirtualTime
 
@@ -39,7 +39,7 @@ class MemoryCoordinatorLog:
         """Return batches from the one with `offset`."""
         data = b""
         for batch in self.batches:
-            if read_batch(batch).end_offset > offset:
+            if read_header(batch).end_offset > offset:
                 if data and len(data) + len(batch) > max_bytes:
                     break
                 data += batch
@@ -49,9 +49,9 @@ class MemoryCoordinatorLog:
         """Append one batch, unless `refuses` is an error."""
         if self.refuses is not ErrorCode.NONE:
             return self.refuses
-        batch = stamped(records, read_batch(records), self.end_offset, self.leader_epoch)
+        batch = stamped(records, read_header(records), self.end_offset, self.leader_epoch)
         self.batches.append(batch)
-        self.end_offset = read_batch(batch).end_offset
+        self.end_offset = read_header(batch).end_offset
         if self.is_replicating:
             self.high_watermark = self.end_offset
         return ErrorCode.NONE

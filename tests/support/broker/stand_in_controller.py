@@ -16,12 +16,14 @@ from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.node.api.controller_table import CONTROLLER_APIS
 from quorumd.node.controller.alter_partition_order import AlterPartitionOrder, ConnectionOrder
 from quorumd.protocol.apis import api
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.connection import encode_response, read_request
 from quorumd.protocol.messages.alter_partition_request import AlterPartitionRequest
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.envelope_response import EnvelopeResponse
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import BatchHeader, encode_batch, headers
+from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from quorumd.simulator.environment.event_heap import EventHeap

@@ -13,13 +13,14 @@ from quorumd.ids import KafkaUuid, OffsetAndEpoch
 from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.log.snapshot_file import SnapshotWriter
 from quorumd.pipeline.copies.log_files import read_directories
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import headers, records
+from quorumd.protocol.record_batch import records
 from quorumd.runtime.disk import OsDisk
 from tests.support.history.reference import Logged
 from tests.support.history.rows import log_bytes

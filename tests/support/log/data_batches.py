@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quorumd.broker.log.batches import TRANSACTIONAL_BIT, DataBatch, encode_header
 from quorumd.broker.log.records import compressed, encode_record
-from quorumd.protocol.record_batch import HEADER_SIZE
+from quorumd.protocol.batch_header import HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader, encode_header
 
 Record = tuple[bytes | None, bytes | None]
 """(key, value)"""
@@ -33,7 +32,7 @@ def produced(
         ]
     )
     payload = compressed(payload, codec)
-    batch = DataBatch(
+    batch = BatchHeader(
         position=0,
         size=HEADER_SIZE + len(payload),
         base_offset=base_offset,

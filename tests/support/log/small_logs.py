@@ -8,7 +8,8 @@ from quorumd.log import LogSettings
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.tail_cache import TailCache
 from quorumd.ports import Disk
-from quorumd.protocol.record_batch import encode_batch, headers
+from quorumd.protocol.batch_scan import headers
+from quorumd.protocol.record_batch import encode_batch
 from quorumd.simulator.environment.disk import SimulatedDisk
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 

@@ -6,7 +6,8 @@ import pytest
 
 from quorumd.errors import CorruptLog
 from quorumd.log.batch_extents import EXTENT_SIZE, extent, find_batch, whole_batches
-from quorumd.protocol.record_batch import encode_batch, headers
+from quorumd.protocol.batch_scan import headers
+from quorumd.protocol.record_batch import encode_batch
 
 SIZES = (3, 50, 1, 20)
 COUNTS = (1, 3, 2, 1)

@@ -6,7 +6,8 @@ import pytest
 
 from quorumd.log import batch_windows
 from quorumd.log.batch_windows import Window, read_windows
-from quorumd.protocol.record_batch import encode_batch, scan
+from quorumd.protocol.batch_scan import BatchRules, Gapless, scan
+from quorumd.protocol.record_batch import encode_batch
 
 
 class Bytes:
@@ -50,8 +51,8 @@ def ends(windows: list[Window]) -> tuple[int, str]:
 def test_file_cut_anywhere_yields_its_whole_batches(window_bytes: int, zeros: int) -> None:
     for size in range(1, len(WHOLE) + 1, 7):
         data = WHOLE[:size] + bytes(zeros)
-        windows = list(read_windows(Bytes(data), 0, 0))
-        expected = scan(data, 0, 0)
+        windows = list(read_windows(Bytes(data), Gapless(0)))
+        expected = scan(data, Gapless(0))
         assert found(windows) == [data[h.position : h.position + h.size] for h in expected.headers]
         end, fault = ends(windows)
         assert end == expected.end
@@ -61,7 +62,15 @@ def test_file_cut_anywhere_yields_its_whole_batches(window_bytes: int, zeros: in
 
 def test_reading_starts_at_a_position(window_bytes: int) -> None:
     start = len(BATCHES[0] + BATCHES[1])
-    assert found(list(read_windows(Bytes(WHOLE), start, 2, 1))) == BATCHES[2:]
+    assert found(list(read_windows(Bytes(WHOLE), Gapless(2, 1), start))) == BATCHES[2:]
+
+
+def test_reading_stops_at_an_end(window_bytes: int) -> None:
+    file = Bytes(WHOLE)
+    end = len(BATCHES[0] + BATCHES[1])
+    assert found(list(read_windows(file, Gapless(0), end=end))) == BATCHES[:2]
+    assert found(windows := list(read_windows(file, Gapless(0), end=end - 1))) == BATCHES[:1]
+    assert windows[-1].is_cut_off
 
 
 @pytest.mark.parametrize(
@@ -76,16 +85,16 @@ def test_first_invalid_batch_ends_the_file_unless_only_the_structure_counts(
     window_bytes: int, wrong: bytes, text: str
 ) -> None:
     file = Bytes(b"".join(BATCHES[:3]) + wrong + BATCHES[4])
-    windows = list(read_windows(file, 0, 0))
+    windows = list(read_windows(file, Gapless(0)))
     assert found(windows) == BATCHES[:3]
     assert ends(windows) == (len(b"".join(BATCHES[:3])), text)
     assert not windows[-1].is_cut_off
-    assert found(list(read_windows(file, only_structure=True))) == [*BATCHES[:3], wrong, BATCHES[4]]
+    assert found(list(read_windows(file, BatchRules()))) == [*BATCHES[:3], wrong, BATCHES[4]]
 
 
 def test_batch_larger_than_the_limit_is_not_read(window_bytes: int) -> None:
     file = Bytes(WHOLE)
-    windows = list(read_windows(file, 0, 0, max_batch_bytes=len(BATCHES[1]) - 1))
+    windows = list(read_windows(file, Gapless(0), max_batch_bytes=len(BATCHES[1]) - 1))
     assert max(file.lengths) <= max(window_bytes, len(BATCHES[1]) - 1)
     if window_bytes < len(BATCHES[1]):
         assert found(windows) == BATCHES[:1]
@@ -94,10 +103,10 @@ def test_batch_larger_than_the_limit_is_not_read(window_bytes: int) -> None:
 
 @pytest.mark.parametrize("kept", [0, 1, 40, len(BATCHES[0]), len(BATCHES[0]) + 70, len(WHOLE) - 1])
 def test_file_truncated_while_it_is_read_ends_there(window_bytes: int, kept: int) -> None:
-    windows = list(read_windows(Bytes(WHOLE, kept), 0, 0))
-    assert found(windows) == BATCHES[: len(scan(WHOLE[:kept]).headers)]
-    assert windows[-1].end == scan(WHOLE[:kept]).end
+    windows = list(read_windows(Bytes(WHOLE, kept), Gapless(0)))
+    assert found(windows) == BATCHES[: len(scan(WHOLE[:kept], Gapless()).headers)]
+    assert windows[-1].end == scan(WHOLE[:kept], Gapless()).end
 
 
 def test_empty_file_has_no_window() -> None:
-    assert list(read_windows(Bytes(b""))) == []
+    assert list(read_windows(Bytes(b""), Gapless())) == []

@@ -10,8 +10,8 @@ from quorumd.controller.bootstrap_metadata import feature_records, initial_featu
 from quorumd.controller.scram_credentials import parse_credential
 from quorumd.errors import CorruptLog
 from quorumd.log.bootstrap_file import encode_bootstrap, load_bootstrap, load_bootstrap_snapshot
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.metadata_record import encode_record
-from quorumd.protocol.record_batch import headers
 from quorumd.simulator.environment.disk import SimulatedDisk
 from tests.support.log import stock_directory
 

@@ -13,7 +13,7 @@ from quorumd.log import LogSettings
 from quorumd.log.atomic_file import read_whole
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.ports import Disk
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.batch_scan import headers
 from quorumd.simulator.environment.disk import SimulatedDisk
 from tests.support.log.small_logs import (
     BATCH_SIZE,

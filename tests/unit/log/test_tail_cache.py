@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from quorumd.log.tail_cache import TailCache
-from quorumd.protocol.record_batch import encode_batch, headers
+from quorumd.protocol.batch_scan import headers
+from quorumd.protocol.record_batch import encode_batch
 
 NO_BOUND = 2**62
 

@@ -16,6 +16,7 @@ from quorumd.log.meta_properties import load_meta_properties, partition_director
 from quorumd.log.quorum_state_file import QuorumStateFile, SavedState
 from quorumd.node.peers.connection import Call
 from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages import (
     describe_configs_request,
     describe_quorum_request,
@@ -26,7 +27,7 @@ from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRe
 from quorumd.protocol.messages.discover_brokers_request import DiscoverBrokersRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import encode_batch, headers, values
+from quorumd.protocol.record_batch import encode_batch, values
 from tests.support.node.nodes import DATA_DIRECTORY, Client, Closed, Cluster
 
 BROKER = 4
@@ -442,8 +443,7 @@ def test_failed_flush_stops_the_node_immediately() -> None:
     assert cluster.exits[0][:2] == (1, ExitCode.FLUSH_FAILED)
     cluster.run(100)
     assert client.is_closed
-    responses: list[Any] = client.responses
-    assert all(response.responses[0].error_code != 0 for response in responses)
+    assert all(response.responses[0].error_code != 0 for response in client.responses)
 
 
 def test_violated_invariant_stops_the_node_with_its_exit_code() -> None:

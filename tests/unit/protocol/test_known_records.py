@@ -7,10 +7,11 @@ import pytest
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.protocol import messages
 from quorumd.protocol.apis import record_class
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.known_records import check_known
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.metadata_record import FRAME_VERSION, encode_record
-from quorumd.protocol.record_batch import encode_batch, headers
+from quorumd.protocol.record_batch import encode_batch
 
 CONFIG = encode_record(ConfigRecord(32, "g", "c", "v"), 0)
 

@@ -9,7 +9,8 @@ import pytest
 from construct import ConstructError
 
 from quorumd.protocol import layouts
-from quorumd.protocol.record_batch import HEADER_SIZE, encode_batch
+from quorumd.protocol.batch_header import HEADER_SIZE
+from quorumd.protocol.record_batch import encode_batch
 
 
 def test_sizes_are_kafkas() -> None:

@@ -6,7 +6,6 @@ import io
 from datetime import UTC, datetime
 
 import pytest
-from crc32c import crc32c
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kio.records.schema import NewRecordBatch
@@ -16,18 +15,10 @@ from kio.static.primitive import i8, i16, i32, i64
 
 from quorumd.errors import MalformedMessage
 from quorumd.protocol import record_batch
-from quorumd.protocol.record_batch import (
-    Record,
-    crc_is_valid,
-    encode_batch,
-    encode_control_batch,
-    headers,
-    read_header,
-    records,
-    scan,
-    validate,
-    values,
-)
+from quorumd.protocol.batch_header import HEADER_SIZE, crc_is_valid, read_header
+from quorumd.protocol.batch_scan import Gapless, validate
+from quorumd.protocol.record_batch import Record, encode_batch, encode_control_batch, records, values
+from tests.support.log.raw_batches import resealed
 from tests.support.text import shows
 
 TIME = 1_700_000_000_000
@@ -80,14 +71,6 @@ def kio_batch(
     return out.getvalue()
 
 
-def three_batches() -> bytes:
-    return (
-        encode_batch(10, 1, TIME, [b"a", b"bb"])
-        + encode_control_batch(12, 2, TIME, [(b"\0\0\0\2", b"leader")])
-        + encode_batch(13, 2, TIME, [b"c" * 5000])
-    )
-
-
 def test_golden_bytes() -> None:
     data = encode_batch(7, 3, TIME, [b"hi", b"!"])
     assert data == GOLDEN
@@ -121,7 +104,11 @@ def test_control_batch_is_written_as_kio_writes_it() -> None:
 
 
 def test_kafka_python_reads_what_is_written() -> None:
-    read = MemoryRecords(three_batches())
+    read = MemoryRecords(
+        encode_batch(10, 1, TIME, [b"a", b"bb"])
+        + encode_control_batch(12, 2, TIME, [(b"\0\0\0\2", b"leader")])
+        + encode_batch(13, 2, TIME, [b"c" * 5000])
+    )
     seen = []
     while read.has_next():
         batch = read.next_batch()
@@ -155,7 +142,7 @@ def test_records_that_kafka_python_wrote_are_read() -> None:
 @pytest.mark.parametrize(("size", "count"), [(0, 1), (1, 20_000), (1000, 8_000), (8 * 1024 * 1024 - 100, 1)])
 def test_record_sizes_stay_within_the_bound(size: int, count: int) -> None:
     data = [bytes(size)] * count
-    taken = len(encode_batch(0, 1, TIME, data)) - record_batch.HEADER_SIZE
+    taken = len(encode_batch(0, 1, TIME, data)) - HEADER_SIZE
     assert taken <= record_batch.size_of_records(data)
 
 
@@ -166,131 +153,15 @@ def test_batch_without_records_is_rejected() -> None:
         encode_control_batch(0, 1, TIME, [])
 
 
-def test_headers_have_the_position_of_each_batch() -> None:
-    data = three_batches()
-    found = list(headers(data))
-    assert [(h.base_offset, h.end_offset, h.count, h.epoch, h.is_control) for h in found] == [
-        (10, 12, 2, 1, False),
-        (12, 13, 1, 2, True),
-        (13, 14, 1, 2, False),
-    ]
-    assert [h.position for h in found] == [0, found[0].size, found[0].size + found[1].size]
-    assert found[2].position + found[2].size == len(data)
-    assert [h.base_offset for h in headers(data, found[1].position)] == [12, 13]
-    assert shows(repr(found[1]), "control", "12..13", "epoch 2", f"{found[1].size} bytes", found[1].position)
-
-
-def test_headers_stop_at_zeros_and_reject_other_bytes() -> None:
-    data = three_batches()
-    assert len(list(headers(data + bytes(5000)))) == 3
-    assert len(list(headers(data + bytes(3)))) == 3
-    assert list(headers(b"")) == []
-    with pytest.raises(MalformedMessage, match=rf"position {len(data)}: magic"):
-        list(headers(data + b"x" * 100))
-    with pytest.raises(MalformedMessage, match=rf"position {len(data)}: 7 bytes left"):
-        list(headers(data + b"garbage"))
-    with pytest.raises(MalformedMessage, match=r"offset 13.* bytes"):
-        list(headers(data[:-1]))
-
-
-def test_header_is_readable_without_its_records() -> None:
-    data = encode_batch(7, 3, TIME, [b"hi"])
-    assert read_header(data[: record_batch.HEADER_SIZE], 0).size == len(data)
-
-
-@pytest.mark.parametrize(
-    ("at", "new"),
-    [
-        (0, b"\xff"),  # base offset
-        (8, b"\x00\x00\x00\x30"),  # shorter than a header
-        (8, b"\xff\xff\xff\xff"),
-        (16, b"\x01"),  # magic
-        (23, b"\xff"),  # last offset delta
-        (57, b"\xff"),  # count
-    ],
-)
-def test_invalid_header_is_rejected(at: int, new: bytes) -> None:
-    data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
-    data[at : at + len(new)] = new
-    with pytest.raises(MalformedMessage, match="position 0"):
-        read_header(bytes(data), 0)
-
-
-def sealed(data: bytearray) -> bytes:
-    """The batch with a CRC that matches."""
-    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
-    return bytes(data)
-
-
-def test_validate_accepts_batches_of_a_leader() -> None:
-    data = three_batches()
-    assert [header.base_offset for header in validate(data)] == [10, 12, 13]
-    assert [header.base_offset for header in validate(data, 10)] == [10, 12, 13]
-    assert validate(b"") == []
-
-
-def test_validate_names_the_fault() -> None:
-    one, two = encode_batch(10, 2, TIME, [b"a", b"bb"]), encode_batch(12, 2, TIME, [b"c"])
-    with pytest.raises(MalformedMessage, match="offset 11 was expected"):
-        validate(one, 11)
-    with pytest.raises(MalformedMessage, match="offset 12 was expected"):
-        validate(one + one)
-    with pytest.raises(MalformedMessage, match=r"epoch 1 .*epoch 2\b"):
-        validate(one + encode_batch(12, 1, TIME, [b"c"]))
-    with pytest.raises(MalformedMessage, match="only zeros"):
-        validate(one + two + bytes(61))
-    with pytest.raises(MalformedMessage, match="are present"):
-        validate(one + two[:-1])
-    with pytest.raises(MalformedMessage, match="CRC does not match"):
-        validate(one[:-2] + b"x\0")
-    fewer = bytearray(one)
-    fewer[57:61] = (1).to_bytes(4, "big")
-    with pytest.raises(MalformedMessage, match=r"\b1 records .*\b2 offsets"):
-        validate(sealed(fewer))
-
-
-def test_epoch_may_be_restamped_without_the_crc() -> None:
-    data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
-    data[12:16] = (4).to_bytes(4, "big")
-    assert validate(bytes(data))[0].epoch == 4
-
-
-def test_scan_reports_end_and_cause_of_the_valid_prefix() -> None:
-    data = three_batches()
-    whole = scan(data)
-    assert (len(whole.headers), whole.end, whole.fault, whole.incomplete) == (3, len(data), "", False)
-
-    preallocated = scan(data + bytes(4096))
-    assert (len(preallocated.headers), preallocated.end, preallocated.fault) == (3, len(data), "")
-
-    last = whole.headers[2]
-    torn = scan(data[:-10])
-    assert (torn.end, torn.incomplete, torn.needed_bytes) == (last.position, True, last.size)
-    assert "are present" in torn.fault
-
-    cut_in_header = scan(data[: last.position + 9])
-    assert (cut_in_header.end, cut_in_header.needed_bytes) == (last.position, 61)
-
-    flipped = bytearray(data)
-    flipped[-1] ^= 1
-    corrupt = scan(bytes(flipped))
-    assert (corrupt.end, corrupt.incomplete) == (last.position, False)
-    assert "CRC" in corrupt.fault
-
-    assert "offset 9 was expected" in scan(data, 0, 9).fault
-    assert "epoch 1 after epoch 5" in scan(data, 0, 10, 5).fault
-    assert "magic" in scan(data + b"x" * 100).fault
-
-
 def test_compressed_batch_has_a_header_and_a_clear_error() -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
     data[22] |= 4
-    header = validate(sealed(data))[0]
+    header = validate(resealed(data), Gapless())[0]
     assert header.compression == "zstd"
     for read in (records, values):
         with pytest.raises(MalformedMessage, match=r"offset 7 is compressed \(zstd\)"):
             list(read(bytes(data), header))
-    assert validate(encode_batch(7, 3, TIME, [b"hi"]))[0].compression == "none"
+    assert validate(encode_batch(7, 3, TIME, [b"hi"]), Gapless())[0].compression == "none"
 
 
 @pytest.mark.parametrize(
@@ -311,8 +182,8 @@ def test_malformed_record_is_named(record: bytes, reason: str) -> None:
     head = encode_batch(7, 3, TIME, [b"hi"])[:61]
     data = bytearray(head + record)
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
-    sound = sealed(data)
-    header = validate(sound)[0]
+    sound = resealed(data)
+    header = validate(sound, Gapless())[0]
     for read in (records, values):
         with pytest.raises(MalformedMessage, match=rf"offset 7: record 0 of 1 is malformed.*{reason}"):
             list(read(sound, header))
@@ -321,28 +192,28 @@ def test_malformed_record_is_named(record: bytes, reason: str) -> None:
 def test_bytes_after_the_last_record_are_refused() -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi"]) + b"\0\0")
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
-    sound = sealed(data)
+    sound = resealed(data)
     for read in (records, values):
         with pytest.raises(MalformedMessage, match=r"\b2 bytes .*\b1 records"):
-            list(read(sound, validate(sound)[0]))
+            list(read(sound, validate(sound, Gapless())[0]))
 
 
 def test_impossible_count_is_rejected_before_reading_records() -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi"]))
     data[23:27] = (2**31 - 2).to_bytes(4, "big")
     data[57:61] = (2**31 - 1).to_bytes(4, "big")
-    sound = sealed(data)
+    sound = resealed(data)
     for read in (records, values):
         with pytest.raises(MalformedMessage, match=r"2147483647 records .*\b9 bytes"):
-            list(read(sound, validate(sound)[0]))
+            list(read(sound, validate(sound, Gapless())[0]))
 
 
 def test_values_rejects_records_out_of_order() -> None:
     data = bytearray(encode_batch(7, 3, TIME, [b"hi", b"ho"]))
     data[64], data[73] = data[73], data[64]
-    sound = sealed(data)
+    sound = resealed(data)
     with pytest.raises(MalformedMessage, match="offset 8"):
-        values(sound, validate(sound)[0])
+        values(sound, validate(sound, Gapless())[0])
 
 
 def test_both_readers_agree_on_overlong_varints() -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.protocol.batch_scan import Gapless, validate
 from quorumd.protocol.control_record import decode_control
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import records, validate
+from quorumd.protocol.record_batch import records
 from scripts.log_generator import LogShape, chunks, generate
 
 SMALL = LogShape(
@@ -27,7 +28,7 @@ def log_of(shape: LogShape) -> bytes:
 @pytest.mark.parametrize("batch_records", [1, 32, 1000])
 def test_batches_are_valid(batch_records: int) -> None:
     data = log_of(LogShape(records=3_000, batch_records=batch_records, topics=5, partitions=4))
-    found = validate(data, expected_offset=0)
+    found = validate(data, Gapless(0))
     assert found[-1].end_offset >= 3_000
     assert found[-1].epoch > 3
     epochs = [header.epoch for header in found]
@@ -42,7 +43,7 @@ def test_bytes_depend_on_shape_and_seed_only() -> None:
 def test_controller_can_apply_the_history() -> None:
     data = log_of(SMALL)
     image, leaders, topics = ClusterImage(), [], Counter[str]()
-    for header in validate(data):
+    for header in validate(data, Gapless()):
         for record in records(data, header):
             assert record.value is not None
             if header.is_control:
@@ -55,7 +56,7 @@ def test_controller_can_apply_the_history() -> None:
             if isinstance(message, PartitionChangeRecord):
                 assert message.topic_id in image.topics
             image.apply(message, [])
-    assert len(leaders) == validate(data)[-1].epoch
+    assert len(leaders) == validate(data, Gapless())[-1].epoch
     assert max(topics.values()) == 1, "topics are unique"
     assert len(topics) > 5
 
@@ -68,9 +69,9 @@ def test_nodes_have_the_same_bytes_in_different_segments(tmp_path: Path) -> None
         copies.append(b"".join(file.read_bytes() for file in files))
         names.append([file.name for file in files])
         for file in files:
-            assert validate(file.read_bytes())[0].base_offset == int(file.stem)
+            assert validate(file.read_bytes(), Gapless())[0].base_offset == int(file.stem)
     assert copies == [log_of(SMALL)] * 2
     assert len(names[0]) > 3
     assert names[0] != names[1]
     assert made.size == len(copies[0])
-    assert validate(copies[0])[-1].end_offset == made.end_offset
+    assert validate(copies[0], Gapless())[-1].end_offset == made.end_offset

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from quorumd.broker.log.batches import scan_batches
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
+from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from quorumd.protocol.messages.fetch_response import FetchResponse, PartitionData
 from quorumd.simulator.brokers.data_log import Record
@@ -134,7 +134,7 @@ class Consumer:
         visible: list[int] = []
         aborted = sorted((each.first_offset, each.producer_id) for each in part.aborted_transactions or ())
         open_aborted: set[int] = set()
-        for batch in scan_batches(data, 0).batches:
+        for batch in scan(data, Ascending()).headers:
             while aborted and aborted[0][0] < batch.end_offset:
                 open_aborted.add(aborted.pop(0)[1])
             decoded = self._cache.records(data, batch)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from quorumd.broker.log.batches import scan_batches
 from quorumd.controller.partition import PartitionId
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.simulator.brokers.cluster_view import ClusterView
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.nodes.observed import BatchCache, NodeLog
@@ -64,10 +64,10 @@ def _log(files: Mapping[str, bytes], cache: BatchCache, committed: Sequence[Reco
         data = files[name]
         if log.records and int(name.removesuffix(SEGMENT)) > len(log.records):
             break
-        scan = scan_batches(data, 0)
-        for batch in scan.batches:
+        found = scan(data, Ascending())
+        for batch in found.headers:
             if batch.base_offset >= len(log.records):
                 log.add(data, batch, committed)
-        if any(data[scan.end :]):
+        if any(data[found.end :]):
             break
     return log

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from quorumd.broker.broker import Broker
-from quorumd.broker.log.batches import DataBatch, scan_batches
 from quorumd.broker.log.clean_shutdown import previous_broker_epoch
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.records import decompressed, record_spans
@@ -14,6 +13,8 @@ from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.nodes.producer_model import ProducerModel
 from quorumd.simulator.brokers.replica import Proposal
@@ -30,7 +31,7 @@ def encode_value(number: int, padding: int = 0) -> bytes:
     return number.to_bytes(VALUE_BYTES, "big") + bytes(padding)
 
 
-def decoded(data: bytes, batch: DataBatch) -> list[Record]:
+def decoded(data: bytes, batch: BatchHeader) -> list[Record]:
     """Return the records of a batch that is complete in `data`, one per offset."""
     records = [GAP] * (batch.end_offset - batch.base_offset)
     payload = decompressed(data, batch)
@@ -52,7 +53,7 @@ class BatchCache:
     def __init__(self) -> None:
         self._decoded: dict[tuple[int, int, int, int], list[Record]] = {}
 
-    def records(self, data: bytes, batch: DataBatch) -> list[Record]:
+    def records(self, data: bytes, batch: BatchHeader) -> list[Record]:
         """Return the records of a batch, like `decoded`."""
         key = (batch.base_offset, batch.epoch, batch.crc, batch.size)
         found = self._decoded.get(key)
@@ -94,11 +95,11 @@ class NodeLog:
             data = log.read(len(records), READ_BYTES, end) if len(records) < end else b""
             if not data:
                 self._fill(end, committed)
-            for batch in scan_batches(data, 0, with_crc=False).batches:
+            for batch in scan(data, Ascending(with_crc=False)).headers:
                 self.add(data, batch, committed)
         return removed
 
-    def add(self, data: bytes, batch: DataBatch, committed: Sequence[Record]) -> None:
+    def add(self, data: bytes, batch: BatchHeader, committed: Sequence[Record]) -> None:
         """Append a batch, which may begin below the current end."""
         end = len(self.records)
         self._fill(batch.base_offset, committed)

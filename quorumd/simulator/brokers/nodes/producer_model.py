@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from quorumd.broker.log.batches import NO_PRODUCER, DataBatch
+from quorumd.protocol.batch_header import NO_PRODUCER, BatchHeader
 from quorumd.simulator.checkers.base import InvariantViolation
 
 NONE: Final = -1
@@ -44,7 +44,7 @@ class ProducerModel:
         """The first offset and the marker's offset of every transaction that has ended since the log was loaded."""
         self._batches: list[ProducerBatch] = []
 
-    def add(self, batch: DataBatch) -> None:
+    def add(self, batch: BatchHeader) -> None:
         """Add the next batch of the log. Raises InvariantViolation for a producer epoch below an earlier one."""
         is_known = self._batches and batch.base_offset <= self._batches[-1].offset
         if batch.producer_id == NO_PRODUCER or is_known:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from quorumd.broker.log.batches import TRANSACTIONAL_BIT, DataBatch, encode_header
 from quorumd.broker.log.records import compressed, encode_record
 from quorumd.errors import ErrorCode
+from quorumd.protocol.batch_header import HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader, encode_header
 from quorumd.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from quorumd.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from quorumd.protocol.messages.produce_request import (
@@ -16,7 +16,6 @@ from quorumd.protocol.messages.produce_request import (
     TopicProduceData,
 )
 from quorumd.protocol.messages.produce_response import ProduceResponse
-from quorumd.protocol.record_batch import HEADER_SIZE
 from quorumd.simulator.brokers.nodes.clients import BACKOFF_MS, BrokerClient, KnownPartition
 from quorumd.simulator.brokers.nodes.observed import encode_value
 from quorumd.simulator.brokers.nodes.record import Recorder
@@ -82,7 +81,7 @@ def encode_batch(
     ]
     payload = compressed(b"".join(records), codec)
     attributes = codec | (TRANSACTIONAL_BIT if transactional else 0)
-    header = DataBatch(
+    header = BatchHeader(
         0, HEADER_SIZE + len(payload), 0, len(values), -1, 0, attributes, timestamp_ms, timestamp_ms,
         producer.id, producer.epoch, sequence, len(values),
     )  # fmt: skip

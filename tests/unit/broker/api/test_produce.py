@@ -58,7 +58,7 @@ def test_partitions_of_a_request_have_results_of_their_own(client: Client) -> No
     ("records", "version", "error", "text"),
     [
         (b"", 12, ErrorCode.INVALID_RECORD, "has none"),
-        (produced([]), 12, ErrorCode.INVALID_RECORD, "0 records"),
+        (produced([]), 12, ErrorCode.INVALID_RECORD, "count 0"),
         (produced()[:-1] + b"\x01", 12, ErrorCode.CORRUPT_MESSAGE, "CRC"),
         (produced([(b"k", b"v" * 2_000)]), 12, ErrorCode.MESSAGE_TOO_LARGE, "max.message.bytes is 1000"),
         (

@@ -10,7 +10,6 @@ import pytest
 from crc32c import crc32c
 
 from quorumd.broker.log import PartitionLogSettings
-from quorumd.broker.log.batches import DataBatch, read_batch, scan_batches
 from quorumd.broker.log.compaction import (
     CompactionJob,
     compact,
@@ -23,6 +22,8 @@ from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.records import compressed, decompressed, encode_record, record_spans
 from quorumd.errors import CorruptLog
 from quorumd.ports import Disk
+from quorumd.protocol.batch_header import BatchHeader, read_header
+from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.runtime.disk import OsDisk
 from tests.support.log.data_batches import Record, produced
 from tests.support.log.partition_logs import ABORT, COMMIT
@@ -63,10 +64,10 @@ def run(disk: Disk, log: PartitionLog, wall_ms: int = NOW) -> int | None:
     return None if job is None else install_compaction(disk, log, job, compact(disk, job))
 
 
-def batches_of(log: PartitionLog) -> list[tuple[DataBatch, bytes]]:
+def batches_of(log: PartitionLog) -> list[tuple[BatchHeader, bytes]]:
     found, offset = [], 0
     while data := log.read(offset, 1 << 20, log.end_offset):
-        for batch in scan_batches(data, 0).batches:
+        for batch in scan(data, Ascending()).headers:
             found.append((batch, data))
             offset = batch.end_offset
     return found
@@ -266,7 +267,7 @@ def test_several_segments_become_one(disk: Disk, directory: str) -> None:
     run(disk, log)
     assert [segment.base_offset for segment in log.segments()] == [0, 41]
     for offset in range(42):
-        assert read_batch(log.read(offset, 1, 42)).end_offset > offset
+        assert read_header(log.read(offset, 1, 42)).end_offset > offset
     log.close()
     again, report = PartitionLog.open(
         disk, f"{directory}/t-0", log.settings, recovery_point=42, is_clean=True

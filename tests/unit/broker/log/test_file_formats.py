@@ -7,7 +7,6 @@ from struct import pack
 import pytest
 from crc32c import crc32c
 
-from quorumd.broker.log.batches import read_batch
 from quorumd.broker.log.clean_shutdown import (
     previous_broker_epoch,
     read_broker_epoch,
@@ -26,13 +25,14 @@ from quorumd.errors import CorruptLog, MalformedMessage
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.ports import Disk
+from quorumd.protocol.batch_header import read_header
 from tests.support.log.data_batches import produced
 
 
 def producer() -> ProducerEntry:
     states = ProducerStates()
     for sequence, offset in ((0, 100), (3, 103)):
-        batch = read_batch(
+        batch = read_header(
             produced(
                 [(b"k", b"v")] * 3, producer_id=11, producer_epoch=2, sequence=sequence, transactional=True
             )
@@ -88,7 +88,7 @@ def test_transaction_index() -> None:
 def test_marker_round_trip() -> None:
     for marker in (TransactionMarker(True, 3), TransactionMarker(False, 2**31 - 1)):
         data = encode_marker(5, 2, marker, 1234)
-        batch = read_batch(data)
+        batch = read_header(data)
         assert batch.is_control
         assert batch.is_transactional
         assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (5, 2, -1)
@@ -97,7 +97,7 @@ def test_marker_round_trip() -> None:
 
 def test_marker_that_compaction_removed() -> None:
     data = encode_marker(5, 2, TransactionMarker(True, 3), 1234)
-    batch = read_batch(data)
+    batch = read_header(data)
     batch.count = 0
     assert read_marker(data, batch) is None
 
@@ -106,7 +106,7 @@ def test_records_of_a_batch_are_found() -> None:
     records = [(b"key", b"value"), (None, b""), (b"", None)]
     for codec in (0, 1):
         data = produced(records, timestamps=[5, 9, 7], codec=codec)
-        batch = read_batch(data)
+        batch = read_header(data)
         payload = decompressed(data, batch)
         assert payload is not None
         found = list(record_spans(payload, 3))
@@ -122,7 +122,7 @@ def test_records_of_a_batch_are_found() -> None:
 
 def test_codec_without_decoder_is_opaque() -> None:
     data = produced(codec=0)
-    batch = read_batch(data)
+    batch = read_header(data)
     batch.attributes = 4
     assert decompressed(data, batch) is None
 

@@ -9,7 +9,6 @@ from errno import EIO
 import pytest
 
 from quorumd.broker.log import PartitionLogSettings
-from quorumd.broker.log.batches import CONTROL_BIT, DataBatch, encode_header, read_batch
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.records import encode_record
 from quorumd.broker.log.timestamps import TimestampOffset
@@ -24,7 +23,7 @@ from quorumd.errors import (
     StorageError,
 )
 from quorumd.ports import Disk
-from quorumd.protocol.record_batch import HEADER_SIZE
+from quorumd.protocol.batch_header import CONTROL_BIT, HEADER_SIZE, BatchHeader, encode_header, read_header
 from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
 from tests.support.log.data_batches import produced
 
@@ -45,7 +44,7 @@ def append(log: PartitionLog, count: int = 1, data: bytes | None = None) -> None
 
 def batch_of(payload: bytes, attributes: int = 0, max_timestamp_ms: int = 1000, count: int = 1) -> bytes:
     """A batch at offset 0 with this content, valid or not."""
-    batch = DataBatch(
+    batch = BatchHeader(
         position=0,
         size=HEADER_SIZE + len(payload),
         base_offset=0,
@@ -203,7 +202,7 @@ def test_truncation_below_the_first_segment_empties_the_log(
     log.truncate(1)
     assert (log.start_offset, log.end_offset, log.recovery_point) == (1, 1, 0)
     append(log)
-    assert read_batch(log.read(1, 1 << 20, 2)).base_offset == 1
+    assert read_header(log.read(1, 1 << 20, 2)).base_offset == 1
 
 
 def test_deletion_above_the_end_is_refused(memory_disk: SimulatedDisk, directory: str) -> None:
@@ -278,10 +277,10 @@ def test_read_of_a_file_that_was_cut_off_ends(memory_disk: SimulatedDisk, direct
 
 def test_control_batch_that_is_not_a_marker(disk: Disk, directory: str) -> None:
     other = batch_of(encode_record(0, 0, b"\0\0\0\7", bytes(6)), CONTROL_BIT)
-    assert read_marker(other, read_batch(other)) is None
+    assert read_marker(other, read_header(other)) is None
     short = batch_of(encode_record(0, 0, b"\0", b"\0"), CONTROL_BIT)
     with pytest.raises(MalformedMessage, match="not a marker"):
-        read_marker(short, read_batch(short))
+        read_marker(short, read_header(short))
     log = opened(disk, directory, PartitionLogSettings())
     with pytest.raises(CorruptLog, match="not a marker"):
         log.append_as_follower(short)

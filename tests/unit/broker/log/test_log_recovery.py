@@ -7,13 +7,13 @@ from pathlib import Path
 
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.appended import Appended
-from quorumd.broker.log.batches import read_batch
 from quorumd.broker.log.compaction import compact, install_compaction, plan_compaction
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.timestamps import TimestampOffset
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole
 from quorumd.ports import Disk
+from quorumd.protocol.batch_header import read_header
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import Process
 from tests.support.log.data_batches import produced
@@ -175,7 +175,7 @@ def test_damaged_index_files_are_rebuilt(disk: Disk, directory: str) -> None:
         disk, f"{directory}/t-0", PartitionLogSettings(), recovery_point=60, is_clean=True
     )
     for offset in range(60):
-        assert read_batch(log.read(offset, 1, 60)).base_offset == offset
+        assert read_header(log.read(offset, 1, 60)).base_offset == offset
     assert log.max_timestamp() == TimestampOffset(1000, 0, 0)
 
 

@@ -8,13 +8,14 @@ import pytest
 
 from quorumd.broker.log import PartitionLogSettings
 from quorumd.broker.log.appended import Appended
-from quorumd.broker.log.batches import read_batch, scan_batches
 from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.timestamps import TimestampOffset
 from quorumd.errors import CorruptLog, DiskFull, ErrorCode, FlushFailed, RequestError
 from quorumd.ids import OffsetAndEpoch
 from quorumd.log.atomic_file import read_whole
 from quorumd.ports import Disk
+from quorumd.protocol.batch_header import read_header
+from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, SimulatedDisk
 from tests.support.log.data_batches import produced
 from tests.support.log.partition_logs import ABORT, COMMIT, append, of_producer, opened
@@ -24,7 +25,7 @@ def test_leader_assigns_offsets_and_epoch(disk: Disk, directory: str) -> None:
     log = opened(disk, directory)
     assert append(log, produced([(b"k", b"v")] * 3), epoch=4) == Appended(0, 2)
     assert append(log, produced(codec=1), epoch=5) == Appended(3, 3)
-    batches = scan_batches(log.read(0, 1 << 20, 4), 0).batches
+    batches = scan(log.read(0, 1 << 20, 4), Ascending()).headers
     assert [(batch.base_offset, batch.end_offset, batch.epoch) for batch in batches] == [(0, 3, 4), (3, 4, 5)]
     assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 4, 5)
     assert log.end_of_epoch(4) == OffsetAndEpoch(3, 4)
@@ -62,7 +63,7 @@ def test_log_append_time(disk: Disk, directory: str) -> None:
     log = opened(disk, directory, PartitionLogSettings(message_timestamp_type="LogAppendTime"))
     assert append(log, of_producer(0), wall_ms=77) == Appended(0, 0, 77)
     assert append(log, of_producer(0), wall_ms=99) == Appended(0, 0, 77, is_duplicate=True)
-    batch = read_batch(log.read(0, 1 << 20, 1))
+    batch = read_header(log.read(0, 1 << 20, 1))
     assert (batch.has_log_append_time, batch.max_timestamp_ms) == (True, 77)
     assert log.max_timestamp() == TimestampOffset(77, 0, 0)
 
@@ -107,14 +108,14 @@ def test_reads_of_a_long_log_return_each_batch_once(disk: Disk, directory: str) 
     for limit in (1, 1000, 7000, 1 << 20):
         offset, found = 0, []
         while data := log.read(offset, limit, log.end_offset):
-            found += [data[b.position : b.position + b.size] for b in scan_batches(data, offset).batches]
-            offset = scan_batches(data, offset).batches[-1].end_offset
+            found += [data[b.position : b.position + b.size] for b in scan(data, Ascending(offset)).headers]
+            offset = scan(data, Ascending(offset)).headers[-1].end_offset
         expected = expected or found
         assert len(found) == 300
         assert found == expected
     assert len(log.segments()) > 2
     for offset in range(0, log.end_offset, 7):
-        batch = read_batch(log.read(offset, 1, log.end_offset))
+        batch = read_header(log.read(offset, 1, log.end_offset))
         assert batch.base_offset <= offset < batch.end_offset
 
 
@@ -306,7 +307,7 @@ def test_full_disk_leaves_the_log_unchanged(memory_disk: SimulatedDisk, director
     assert log.end_offset == 1
     memory_disk.capacity = DEFAULT_CAPACITY_BYTES
     assert append(log, of_producer(1)) == Appended(1, 1)
-    assert len(scan_batches(log.read(0, 1 << 20, 2), 0).batches) == 2
+    assert len(scan(log.read(0, 1 << 20, 2), Ascending()).headers) == 2
 
 
 def test_failed_flush_is_final(memory_disk: SimulatedDisk, directory: str) -> None:

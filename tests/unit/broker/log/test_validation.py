@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from quorumd.broker.log import PartitionLogSettings
-from quorumd.broker.log.batches import LOG_APPEND_TIME_BIT, encode_header, read_batch
 from quorumd.broker.log.producer_state import ProducerStates
 from quorumd.broker.log.transaction_marker import TransactionMarker, encode_marker
 from quorumd.broker.log.validation import Origin, validate_produced
 from quorumd.errors import ErrorCode, RequestError
+from quorumd.protocol.batch_header import LOG_APPEND_TIME_BIT, encode_header, read_header
 from tests.support.log.data_batches import produced
 
 NOW = 1_000_000
@@ -73,7 +73,7 @@ def test_unknown_codec() -> None:
 
 def produced_with_attributes(attributes: int) -> bytes:
     data = produced()
-    batch = read_batch(data)
+    batch = read_header(data)
     batch.attributes = attributes
     return encode_header(batch, data[61:])
 
@@ -102,7 +102,7 @@ def states_after(*batches: bytes) -> ProducerStates:
     states = ProducerStates()
     offset = 0
     for data in batches:
-        batch = read_batch(data)
+        batch = read_header(data)
         batch.base_offset, batch.end_offset = offset, offset + batch.end_offset
         offset = batch.end_offset
         states.update(batch, None)
@@ -139,21 +139,21 @@ def test_sequences_and_epochs_of_a_producer(
 ) -> None:
     states = states_after(*before)
     if error is None:
-        states.check(read_batch(data), Origin.CLIENT)
+        states.check(read_header(data), Origin.CLIENT)
     else:
         with pytest.raises(RequestError) as caught:
-            states.check(read_batch(data), Origin.CLIENT)
+            states.check(read_header(data), Origin.CLIENT)
         assert caught.value.error is error
 
 
 def test_last_five_batches_are_recognised() -> None:
     batches = [of_producer(sequence) for sequence in range(7)]
     states = states_after(*batches)
-    known = [states.duplicate_of(read_batch(data)) for data in batches]
+    known = [states.duplicate_of(read_header(data)) for data in batches]
     assert known[:2] == [None, None]
     assert [found.base_offset for found in known[2:] if found is not None] == [2, 3, 4, 5, 6]
-    assert states.duplicate_of(read_batch(of_producer(5, 2))) is None
-    assert states.duplicate_of(read_batch(of_producer(5, epoch=4))) is None
+    assert states.duplicate_of(read_header(of_producer(5, 2))) is None
+    assert states.duplicate_of(read_header(of_producer(5, epoch=4))) is None
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_markers_are_fenced_by_both_epochs(
     version: int, producer_epoch: int, coordinator_epoch: int, error: ErrorCode | None
 ) -> None:
     states = states_after(of_producer(0, transactional=True))
-    marker = read_batch(encode_marker(9, 3, TransactionMarker(True, 1), NOW))
+    marker = read_header(encode_marker(9, 3, TransactionMarker(True, 1), NOW))
     marker.base_offset, marker.end_offset = 1, 2
     states.update(marker, TransactionMarker(True, 1))
-    data = read_batch(of_producer(1, transactional=True))
+    data = read_header(of_producer(1, transactional=True))
     data.base_offset, data.end_offset = 2, 3
     states.update(data, None)
     if error is None:
@@ -186,6 +186,6 @@ def test_markers_are_fenced_by_both_epochs(
 
 def test_repeated_marker_of_an_ended_transaction_is_accepted() -> None:
     states = states_after(of_producer(0, transactional=True))
-    marker = read_batch(encode_marker(9, 4, TransactionMarker(True, 1), NOW))
+    marker = read_header(encode_marker(9, 4, TransactionMarker(True, 1), NOW))
     states.update(marker, TransactionMarker(True, 1))
     states.check_marker(9, 4, 1, 2)

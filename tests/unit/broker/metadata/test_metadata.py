@@ -10,6 +10,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import MalformedMessage
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
@@ -24,7 +25,7 @@ from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.metadata_record import encode_record
-from quorumd.protocol.record_batch import encode_batch, headers
+from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
 
 FIRST, SECOND = KafkaUuid(b"the first topic."), KafkaUuid(b"the second topic")

@@ -10,8 +10,9 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import CorruptLog, MalformedMessage
 from quorumd.node.broker.metadata_feed import MetadataFeed
 from quorumd.node.node import Node
+from quorumd.protocol.batch_header import BatchHeader
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from quorumd.protocol.record_batch import BatchHeader, headers
 from tests.support.node.nodes import Cluster
 
 

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 from quorumd.controller.controller import ControllerSettings
 from quorumd.node.node import Node
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.config_record import ConfigRecord
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.record_batch import values
 from tests.support.node.nodes import NO_IDLE_RECORDS, Cluster
 
 INTERVAL_MS = 500.0

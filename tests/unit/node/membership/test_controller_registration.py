@@ -17,13 +17,14 @@ from quorumd.node.membership.controller_registration import (
 )
 from quorumd.node.node import Node
 from quorumd.node.peers.connection import Failure
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from quorumd.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 from quorumd.protocol.messages.register_controller_record import RegisterControllerRecord
 from quorumd.protocol.messages.unregister_controller_record import UnregisterControllerRecord
 from quorumd.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from quorumd.protocol.metadata_record import decode_record
-from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.record_batch import values
 from tests.support.node.api_harness import ApiHarness
 from tests.support.node.nodes import Cluster, host_of
 

@@ -14,6 +14,7 @@ from quorumd.log.meta_properties import partition_directory
 from quorumd.log.snapshot_file import check_snapshot, file_name, read_batches
 from quorumd.node.snapshots.builder import BATCH_RECORDS, BuiltSnapshot, build_snapshot
 from quorumd.node.state.snapshot_loader import load_image
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from quorumd.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from quorumd.protocol.messages.config_record import ConfigRecord
@@ -24,7 +25,7 @@ from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.messages.register_controller_record import RegisterControllerRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.metadata_record import encode_record
-from quorumd.protocol.record_batch import headers, values
+from quorumd.protocol.record_batch import values
 from quorumd.protocol.wire import Message
 from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
 from quorumd.simulator.environment.event_heap import Process

@@ -4,11 +4,12 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.undo_log import UndoEntry, undo
 from quorumd.ids import KafkaUuid
 from quorumd.node.state.batch_replay import apply_steps
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.no_op_record import NoOpRecord
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.metadata_record import encode_record
-from quorumd.protocol.record_batch import encode_batch, headers
+from quorumd.protocol.record_batch import encode_batch
 from quorumd.protocol.wire import Message
 
 IDS = [KafkaUuid(bytes([number] * 16)) for number in (1, 2, 3)]

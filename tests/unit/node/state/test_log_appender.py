@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quorumd.node.state.log_appender import LogAppender
-from quorumd.protocol.record_batch import headers
+from quorumd.protocol.batch_scan import headers
 from tests.support.node.parts import NodeParts
 
 RECORDS = 10

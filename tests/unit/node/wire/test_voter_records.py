@@ -10,9 +10,11 @@ from quorumd.node.wire.voter_records import (
     scan_voter_records,
     voter_records,
 )
+from quorumd.protocol.batch_header import HEADER_SIZE
+from quorumd.protocol.batch_scan import Gapless, validate
 from quorumd.protocol.control_record import decode_control, encode_control
 from quorumd.protocol.messages import kraft_version_record, leader_change_message, voters_record
-from quorumd.protocol.record_batch import HEADER_SIZE, encode_batch, encode_control_batch, records, validate
+from quorumd.protocol.record_batch import encode_batch, encode_control_batch, records
 from quorumd.raft.effects import ControlBatch, KRaftVersion, LeaderChange
 from quorumd.raft.voters import Voter, VoterAssignment, VoterSet
 
@@ -33,7 +35,7 @@ def encoded(*batch: LeaderChange | KRaftVersion | VoterAssignment, base_offset: 
 
 
 def read(data: bytes) -> list[VoterRecord]:
-    return [found for header in validate(data) for found in voter_records(data, header)]
+    return [found for header in validate(data, Gapless()) for found in voter_records(data, header)]
 
 
 @pytest.mark.parametrize("target", [None, (), (2, 3)])
@@ -44,7 +46,7 @@ def test_assignment_round_trips_with_offset_and_cluster_id(target: tuple[int, ..
 
 def test_other_control_records_have_the_fields_of_stock_readers() -> None:
     data = encoded(CHANGE, KRaftVersion(1), ASSIGNMENT)
-    (header,) = validate(data)
+    (header,) = validate(data, Gapless())
     assert (header.is_control, header.base_offset, header.end_offset, header.epoch) == (True, 5, 8, 3)
     change, version, voters = (
         decode_control(record.key or b"", record.value or b"") for record in records(data, header)
@@ -86,7 +88,7 @@ def test_undecodable_control_record_is_malformed(key: bytes, value: bytes) -> No
 def test_two_records_at_one_offset_are_malformed() -> None:
     """The engine would treat the second as a change of the first at the same offset."""
     data = encoded(ASSIGNMENT, ASSIGNMENT)
-    (header,) = validate(data)
+    (header,) = validate(data, Gapless())
     size = (len(data) - HEADER_SIZE) // 2
     doubled = data[:HEADER_SIZE] + data[HEADER_SIZE : HEADER_SIZE + size] * 2
     with pytest.raises(MalformedMessage, match=r"record 1 .*offset 5\b"):

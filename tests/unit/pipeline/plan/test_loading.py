@@ -27,10 +27,11 @@ from quorumd.pipeline.plan.loading import (
     state_of_logs,
 )
 from quorumd.pipeline.plan.state import BrokerState, ClusterState
+from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
-from quorumd.protocol.record_batch import encode_batch, headers
+from quorumd.protocol.record_batch import encode_batch
 from scripts.skewed_states import skewed_state
 from tests.support.history.logs import history, write_segment, write_snapshot_of
 from tests.support.history.reference import Logged

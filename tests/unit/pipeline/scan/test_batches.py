@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from quorumd.pipeline.scan.batches import START, Place, Scanned, read_pieces, resync, scan
 from quorumd.pipeline.scan.chain import Positions, chain
-from quorumd.protocol import record_batch
+from quorumd.protocol import batch_scan
 from quorumd.protocol.record_batch import encode_batch, encode_control_batch
 
 SIZES = (3, 1, 40, 2, 2, 17, 1, 5)
@@ -45,7 +45,7 @@ def test_sound_log_is_read_like_node() -> None:
     batches = scanned.batches
     assert scanned.faults == []
     assert (scanned.end, scanned.next) == (len(data), Place(len(data), 72, 9))
-    for index, header in enumerate(record_batch.headers(bytes(data))):
+    for index, header in enumerate(batch_scan.headers(bytes(data))):
         assert batches.position[index] == header.position
         assert batches.size[index] == header.size
         assert batches.base_offset[index] == header.base_offset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.broker.log.batches import NO_PRODUCER, TRANSACTIONAL_BIT, DataBatch
+from quorumd.protocol.batch_header import NO_PRODUCER, TRANSACTIONAL_BIT, BatchHeader
 from quorumd.simulator.brokers.nodes.producer_model import NONE, KnownProducer, ProducerModel
 from quorumd.simulator.checkers.base import InvariantViolation
 
@@ -19,15 +19,17 @@ def batch(
     attributes: int = 0,
     producer: int = PRODUCER,
     count: int = 2,
-) -> DataBatch:
-    return DataBatch(0, 61, offset, offset + count, 1, 0, attributes, 5, 5, producer, epoch, sequence, count)
+) -> BatchHeader:
+    return BatchHeader(
+        0, 61, offset, offset + count, 1, 0, attributes, 5, 5, producer, epoch, sequence, count
+    )
 
 
-def marker(offset: int, epoch: int = 0, producer: int = PRODUCER) -> DataBatch:
+def marker(offset: int, epoch: int = 0, producer: int = PRODUCER) -> BatchHeader:
     return batch(offset, epoch, NONE, TRANSACTIONAL_BIT | CONTROL_BIT, producer, 1)
 
 
-def in_transaction(offset: int, sequence: int = 0, producer: int = PRODUCER) -> DataBatch:
+def in_transaction(offset: int, sequence: int = 0, producer: int = PRODUCER) -> BatchHeader:
     return batch(offset, 0, sequence, TRANSACTIONAL_BIT, producer)
 
 
