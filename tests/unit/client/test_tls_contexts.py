@@ -133,3 +133,13 @@ def test_cipher_suites_have_the_names_of_java_or_openssl(certificates: Certifica
         assert chosen == {"ECDHE-ECDSA-AES128-GCM-SHA256"}
         assert subject_at_server(settings)
     assert "ssl.cipher.suites" in refusal(replace(BY_KEYTOOL, ciphers=("TLS_UNKNOWN",)))
+
+
+@pytest.mark.parametrize("protocols", [("TLSv1.2",), ("TLSv1.3",), ("TLSv1.2", "TLSv1.3")])
+def test_versions_are_those_of_the_settings_without_renegotiation(protocols: tuple[str, ...]) -> None:
+    contexts = build_contexts(replace(BY_KEYTOOL, protocols=protocols))
+    for context in (contexts.server, contexts.client):
+        assert context is not None
+        assert context.minimum_version.name == protocols[0].replace(".", "_")
+        assert context.maximum_version.name == protocols[-1].replace(".", "_")
+        assert context.options & ssl.OP_NO_RENEGOTIATION

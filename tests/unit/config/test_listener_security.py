@@ -9,9 +9,11 @@ import pytest
 from quorumd.config import Settings, load
 from quorumd.config.client import load_client
 from quorumd.config.contradictions import exposure
+from quorumd.config.security import JwksSource
 from quorumd.errors import ConfigError
 from quorumd.quotas.connection_rates import NO_RATE_LIMIT
-from quorumd.security.tls import KeyStore, TrustStore
+from quorumd.security.sasl.jwt_validator import JwtRules
+from quorumd.security.tls import KeyStore, TlsSettings, TrustStore
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -22,6 +24,7 @@ TWO = (
     "ssl.keystore.location=/all.pem\nssl.client.auth=required\n"
     "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
 )
+ONE = "listeners=SSL://127.0.0.1:9093\n"
 SASL = "listeners=CONTROLLER://127.0.0.1:9093\nlistener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT\n"
 LOGIN = "sasl.mechanism.controller.protocol=PLAIN\nsasl.enabled.mechanisms=PLAIN\n"
 JAAS = "listener.name.controller.plain.sasl.jaas.config="
@@ -57,6 +60,60 @@ def test_client_auth_of_all_listeners_is_not_that_of_sasl(tmp_path: Path) -> Non
     second = settings(tmp_path, TWO).security()["SECOND"]
     assert second.tls is not None
     assert second.tls.client_auth == "none"
+
+
+def test_every_property_of_a_listener_reaches_its_tls(tmp_path: Path) -> None:
+    lines = (
+        "listeners=SSL://127.0.0.1:9093\nssl.keystore.location=/all.p12\n"
+        "listener.name.ssl.ssl.keystore.location=/a.p12\nlistener.name.ssl.ssl.keystore.password=one\n"
+        "listener.name.ssl.ssl.key.password=two\nlistener.name.ssl.ssl.truststore.location=/b.p12\n"
+        "listener.name.ssl.ssl.truststore.password=three\nlistener.name.ssl.ssl.client.auth=requested\n"
+        "listener.name.ssl.ssl.enabled.protocols=TLSv1.3\n"
+        "listener.name.ssl.ssl.cipher.suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\n"
+        "listener.name.ssl.ssl.endpoint.identification.algorithm=\n"
+        "listener.name.ssl.ssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/L\n"
+    )
+    assert settings(tmp_path, lines).security()["SSL"].tls == TlsSettings(
+        KeyStore("/a.p12", "one", "two"),
+        TrustStore("/b.p12", "three"),
+        "requested",
+        ("TLSv1.3",),
+        ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",),
+        verifies_host=False,
+        principal_rules="RULE:^CN=(.*)$/$1/L",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "protocols"),
+    [
+        ("", ("TLSv1.2", "TLSv1.3")),
+        ("ssl.enabled.protocols=TLSv1.2\n", ("TLSv1.2",)),
+        ("ssl.protocol=TLSv1.2\n", ("TLSv1.2",)),
+        ("ssl.protocol=TLS\n", ("TLSv1.2", "TLSv1.3")),
+    ],
+)
+def test_versions_of_tls_are_those_that_both_properties_allow(
+    tmp_path: Path, lines: str, protocols: tuple[str, ...]
+) -> None:
+    tls = settings(tmp_path, f"{ONE}ssl.keystore.location=/a.pem\n{lines}").security()["SSL"].tls
+    assert tls is not None
+    assert tls.protocols == protocols
+
+
+@pytest.mark.parametrize(
+    ("lines", "fact"),
+    [
+        ("", "ssl.keystore.location"),
+        (
+            "ssl.keystore.location=/a.pem\nssl.protocol=TLSv1.2\nssl.enabled.protocols=TLSv1.3\n",
+            "ssl.enabled.protocols",
+        ),
+    ],
+)
+def test_unusable_tls_is_refused(tmp_path: Path, lines: str, fact: str) -> None:
+    with pytest.raises(ConfigError, match=fact):
+        settings(tmp_path, ONE + lines).security()
 
 
 def test_pem_text_is_kept_with_its_lines(tmp_path: Path) -> None:
@@ -118,6 +175,58 @@ def test_wrong_jaas_configs_are_refused(tmp_path: Path, jaas: str, facts: tuple[
 )
 def test_incomplete_sasl_is_refused(tmp_path: Path, lines: str, fact: str) -> None:
     assert fact in refusal(tmp_path, lines)
+
+
+def test_properties_of_a_mechanism_take_precedence_over_those_of_its_listener(tmp_path: Path) -> None:
+    lines = (
+        f"{SASL}sasl.mechanism.controller.protocol=SCRAM-SHA-512\n"
+        "sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512\n"
+        "connections.max.reauth.ms=1h\nlistener.name.controller.connections.max.reauth.ms=2h\n"
+        "listener.name.controller.scram-sha-512.connections.max.reauth.ms=3h\n"
+        f'listener.name.controller.sasl.jaas.config={SCRAM_MODULE} required username="all" password="b";\n'
+        "listener.name.controller.scram-sha-512.sasl.jaas.config="
+        f'{SCRAM_MODULE} required username="own" password="b";\n'
+    )
+    found = settings(tmp_path, lines).security()["CONTROLLER"]
+    assert found.login is not None
+    assert found.login.jaas.options["username"] == "own"
+    assert found.sasl is not None
+    assert found.sasl.max_reauth_ms == {"SCRAM-SHA-256": 7_200_000, "SCRAM-SHA-512": 10_800_000}
+
+
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+OAUTH = {
+    "sasl.oauthbearer.jwks.endpoint.url": "https://idp/keys",
+    "sasl.oauthbearer.expected.audience": "kafka,quorumd",
+    "sasl.oauthbearer.expected.issuer": "https://idp",
+    "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+}
+
+
+def oauth_lines(without: str = "") -> str:
+    login = f'{OAUTH_MODULE} required clientId="node-1" clientSecret="s";'
+    given = "".join(f"{key}={value}\n" for key, value in OAUTH.items() if key != without)
+    return (
+        f"{SASL}sasl.mechanism.controller.protocol=OAUTHBEARER\nsasl.enabled.mechanisms=OAUTHBEARER\n"
+        f"listener.name.controller.oauthbearer.sasl.jaas.config={login}\n{given}"
+    )
+
+
+def test_tokens_are_checked_by_keys_audience_and_issuer(tmp_path: Path) -> None:
+    found = settings(tmp_path, oauth_lines() + "sasl.oauthbearer.sub.claim.name=azp\n").security()[
+        "CONTROLLER"
+    ]
+    assert found.sasl is not None
+    rules = JwtRules(("kafka", "quorumd"), "https://idp", "azp", 30)
+    assert found.sasl.jwks == JwksSource("https://idp/keys", 3_600_000, rules)
+    assert found.login is not None
+    assert found.login.token_url == "https://idp/token"
+
+
+@pytest.mark.parametrize("missing", list(OAUTH))
+def test_incomplete_oauthbearer_is_refused(tmp_path: Path, missing: str) -> None:
+    with pytest.raises(ConfigError, match=missing):
+        settings(tmp_path, oauth_lines(without=missing)).security()
 
 
 @pytest.mark.parametrize(
