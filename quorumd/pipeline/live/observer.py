@@ -333,8 +333,9 @@ class Observer:
 
     def _snapshot_piece(self, snapshot: OffsetAndEpoch, position: int) -> tuple[bytes, int]:
         wire = fetch_snapshot_request
-        if not self._epoch:
-            # A stock leader closes the connection instead of refusing a FetchSnapshot of another epoch.
+        if self._node is None:
+            # There may be a new leader. A stock one closes the connection instead of refusing a FetchSnapshot of
+            # another epoch, but refuses a Fetch with the current epoch.
             self._fetched(self._replica_id, 0, 0, 1)
         requested = wire.PartitionSnapshot(
             METADATA_PARTITION, self._epoch, wire.SnapshotId(snapshot.offset, snapshot.epoch), position

@@ -19,6 +19,7 @@ from tests.support.log.damaged_logs import (
     BODY_AT,
     CHANGED_BYTE,
     CRC_AT,
+    add_tail,
     batch_at,
     cut,
     partition_path,
@@ -40,7 +41,8 @@ def node(tmp_path: Path) -> Path:
     log.set_configs(0, 50, value="w")
     log.commit()
     log.log.close()
-    save_state(directory, 1, leader=1, voted=1)
+    add_tail(directory, epoch=2, leader=1, voters=(1, 2, 3))
+    save_state(directory, 2, leader=1, voted=1)
     return directory
 
 
@@ -60,7 +62,16 @@ def test_files_of_a_node_agree_with_its_log(node: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["0\n2\n1 0\n2 50\n", "0\n1\n2 40\n", "0\n2\n1 0\n", "1\n1\n1 0\n", "0\n1\n1 0 9\n", "x"]
+    "text",
+    [
+        "0\n2\n1 0\n2 50\n",
+        "0\n2\n1 0\n3 50\n",
+        "0\n1\n3 40\n",
+        "0\n2\n1 0\n",
+        "1\n1\n1 0\n",
+        "0\n1\n1 0 9\n",
+        "x",
+    ],
 )
 def test_epochs_that_the_log_does_not_have_are_found(node: Path, text: str) -> None:
     (partition_path(node) / "leader-epoch-checkpoint").write_text(text)
@@ -83,11 +94,12 @@ def test_directory_of_another_partition_is_found(node: Path, text: str) -> None:
     ("suffix", "layout", "at", "value"),
     [
         (".index", ">I", 4, 1),
+        (".index", ">I", 4, 1_000_000),
         (".index", ">I", 8, 1),
         (".timeindex", ">q", 12, 1),
         (".timeindex", ">I", 20, 0),
     ],
-    ids=["position", "offset", "timestamp", "offset of a timestamp"],
+    ids=["position", "position beyond the end", "offset", "timestamp", "offset of a timestamp"],
 )
 def test_wrong_index_entry_is_found(node: Path, suffix: str, layout: str, at: int, value: int) -> None:
     index = segments(node)[1].with_suffix(suffix)

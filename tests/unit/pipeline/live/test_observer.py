@@ -326,6 +326,48 @@ async def test_epoch_is_known_before_a_snapshot_is_fetched() -> None:
 
 
 @pytest.mark.asyncio
+async def test_snapshot_is_completed_in_the_epoch_of_a_new_leader() -> None:
+    """A stock leader closes the connection on a FetchSnapshot of an earlier epoch."""
+    epoch = 4
+
+    def response(request: Request) -> Message:
+        nonlocal epoch
+        partition = request.message.topics[0].partitions[0]  # type: ignore[attr-defined] # Fetch or FetchSnapshot
+        if partition.current_leader_epoch != epoch:
+            if request.api_key == ApiKey.FETCH:
+                return fetched(error=ErrorCode.FENCED_LEADER_EPOCH, leader=(1, epoch), at=node.address)
+            raise ConnectionError
+        if request.api_key == ApiKey.FETCH:
+            return fetched(snapshot_end=9, leader=(1, epoch))
+        if partition.position == 0:
+            epoch += 1
+            return piece(b"abc", 0, 5)
+        return piece(b"de", 3, 5)
+
+    async with FakeNode(response) as node:
+        assert await asyncio.to_thread(query(node, copied)) == (b"abcde", (9, 4))
+
+
+@pytest.mark.asyncio
+async def test_snapshot_is_read_from_the_leader_that_a_node_names() -> None:
+    led: dict[int, list[Message]] = {
+        ApiKey.FETCH: [fetched(leader=(2, 5))],
+        ApiKey.FETCH_SNAPSHOT: [piece(b"de", 3, 5)],
+    }
+    async with FakeNode(script(led)) as leader:
+        refusal = piece(b"", 0, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refusal.topics[0].partitions[0].current_leader = snapshot.LeaderIdAndEpoch(2, 5)
+        refusal.node_endpoints = [snapshot.NodeEndpoint(2, *leader.address)]
+        replies: dict[int, list[Message]] = {
+            ApiKey.FETCH: [fetched(snapshot_end=9)],
+            ApiKey.FETCH_SNAPSHOT: [piece(b"abc", 0, 5), refusal],
+        }
+        async with FakeNode(script(replies)) as node:
+            assert await asyncio.to_thread(query(node, copied)) == (b"abcde", (9, 4))
+        assert partition_of(leader.requests[-1]).current_leader_epoch == 5
+
+
+@pytest.mark.asyncio
 async def test_cluster_without_leader_is_waited_for_with_a_message(waits: None) -> None:
     electing = fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(-1, 5))
     reported: list[str] = []

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from quorumd.client.admin import AdminClient
+from quorumd.client.admin import AdminClient, TopicPartition
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ConfigError, ErrorCode, InputIncomplete, RequestFailed
 from quorumd.ids import KafkaUuid
@@ -30,7 +30,14 @@ from quorumd.pipeline.plan.state import BrokerState, ClusterState
 from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 from quorumd.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
+from quorumd.protocol.messages.describe_topic_partitions_response import (
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from quorumd.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
+from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.record_batch import encode_batch
 from scripts.skewed_states import skewed_state
 from tests.support.history.logs import history, write_segment, write_snapshot_of
@@ -294,3 +301,52 @@ class Admin:
 def test_live_cluster_reports_fully_cordoned_brokers() -> None:
     brokers = asyncio.run(state_of_cluster(cast(AdminClient, Admin()))).brokers
     assert [broker.cordoned for broker in brokers.values()] == [True, False, False]
+
+
+PARTITIONS = [
+    # replicas, ISR, adding, removing; the replicas after the move, and whether it is done and in sync
+    ([1, 2, 3], [3, 2, 1], [], [], [1, 2, 3], True),
+    ([1, 2, 3], [1, 2], [], [], [1, 2, 3], False),
+    ([3, 1, 2], [3, 1, 2], [3], [], [3, 1, 2], False),
+    ([1, 2, 3], [1, 2, 3], [], [3], [1, 2], False),
+]
+
+
+class MovingAdmin(Admin):
+    """A cluster with PARTITIONS."""
+
+    async def describe_topics(self) -> list[Any]:
+        partitions = [
+            DescribeTopicPartitionsResponsePartition(0, number, 1, replica_nodes=replicas, isr_nodes=isr)
+            for number, (replicas, isr, *_) in enumerate(PARTITIONS)
+        ]
+        return [DescribeTopicPartitionsResponseTopic(name="moving", partitions=partitions)]
+
+    async def list_reassignments(self) -> dict[Any, Any]:
+        return {
+            TopicPartition("moving", number): OngoingPartitionReassignment(number, replicas, adding, removing)
+            for number, (replicas, _, adding, removing, *_) in enumerate(PARTITIONS)
+            if adding or removing
+        }
+
+
+def moving_image() -> ClusterImage:
+    image = ClusterImage()
+    topic = KafkaUuid(b"t" * 16)
+    image.apply(TopicRecord("moving", topic), [])
+    for number, (replicas, isr, adding, removing, *_) in enumerate(PARTITIONS):
+        image.apply(PartitionRecord(number, topic, replicas, isr, removing, adding, leader=1), [])
+    return image
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_partition_is_settled_once_it_has_moved_and_is_in_sync(is_live: bool) -> None:
+    """Otherwise a plan would be done while replicas are still copied."""
+    if is_live:
+        state = asyncio.run(state_of_cluster(cast(AdminClient, MovingAdmin())))
+    else:
+        state = state_of_image(moving_image())
+    assert state.settled.tolist() == [is_settled for *_, is_settled in PARTITIONS]
+    replicas = [[broker for broker in row if broker >= 0] for row in state.replicas.tolist()]
+    assert replicas == [after for *_, after, _ in PARTITIONS]
+    assert state.assigned.tolist() == [replicas for replicas, *_ in PARTITIONS]
