@@ -21,7 +21,7 @@ from rich.table import Table
 from quorumd.log.meta_properties import PARTITION_DIRECTORY
 from quorumd.pipeline.history.build import build
 from quorumd.pipeline.history.tables import read_manifest
-from quorumd.pipeline.spark.session import spark_session
+from quorumd.pipeline.spark.session import spark_context
 from scripts.bench.source_pass import tree_cpu_seconds
 from scripts.bench.summary import print_missed, update_json
 from scripts.log_generator import LogShape, chunks, generate
@@ -29,7 +29,7 @@ from scripts.log_generator import LogShape, chunks, generate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 RECORDS = 4_000_000
 WARM_UP = 200_000
@@ -110,13 +110,13 @@ def measure_history(
     source, warm_up = ({"path": f"1={each.directories[1]}"} for each in (log, small))
     rates, size, cpu_rate = {}, 0, 0.0
     for cores in (1, 2):
-        with _on_cores(cores), spark_session(f"local[{cores}]", "thin") as session:
-            build(session, warm_up, directory / "warm-up")
+        with _on_cores(cores), spark_context(f"local[{cores}]", "thin") as context:
+            build(context, warm_up, directory / "warm-up")
             seconds, cpu_seconds = [], []
             for turn in range(rounds):
                 history = directory / f"history-{cores}-{turn}"
                 began, cpu = time.monotonic(), tree_cpu_seconds(os.getpid())
-                build(session, source, history)
+                build(context, source, history)
                 seconds.append(time.monotonic() - began)
                 cpu_seconds.append(tree_cpu_seconds(os.getpid()) - cpu)
                 size = sum(file.stat().st_size for file in history.rglob("*.parquet"))
@@ -125,7 +125,7 @@ def measure_history(
             echo(f"history, {cores} cores: {rates[cores]:,.0f} records/s")
             shutil.rmtree(directory / "warm-up")
             if cores == 2:
-                delays = _delays(session, directory / "growing")
+                delays = _delays(context, directory / "growing")
                 echo(f"history, followed: visible after {statistics.median(delays):.2f} s")
     shutil.rmtree(directory)
     load = os.getloadavg()[0]
@@ -144,7 +144,7 @@ def _on_cores(count: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _delays(session: SparkSession, directory: Path) -> list[float]:
+def _delays(context: SparkContext, directory: Path) -> list[float]:
     """Return the seconds from the write of some batches to their presence in the history of a followed log."""
     log = directory / "log" / PARTITION_DIRECTORY
     log.mkdir(parents=True)
@@ -152,7 +152,7 @@ def _delays(session: SparkSession, directory: Path) -> list[float]:
     segment = log / f"{0:020d}.log"
     segment.write_bytes(parts[0].data)
     stop = threading.Event()
-    arguments = (session, {"path": f"1={directory / 'log'}"}, directory / "history", True, stop)
+    arguments = (context, {"path": f"1={directory / 'log'}"}, directory / "history", True, stop)
     follower = threading.Thread(target=build, args=arguments)
     follower.start()
     delays = []

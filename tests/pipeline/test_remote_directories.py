@@ -46,7 +46,7 @@ def test_audit_of_urls_equals_that_of_directories(spark: SparkSession, served: s
     }
     assert local_directories(urls | {4: "n4"}) == {4: "n4"}
 
-    with copied_directories(spark, urls | {3: directories[3]}, LOCAL) as copies:
+    with copied_directories(spark.sparkContext, urls | {3: directories[3]}, LOCAL) as copies:
         assert copies[3] == directories[3]
         report = audit(spark, copies)
 
@@ -58,12 +58,12 @@ def test_audit_of_urls_equals_that_of_directories(spark: SparkSession, served: s
 def test_history_of_url_equals_that_of_directory(spark: SparkSession, tmp_path: Path) -> None:
     log = generate(tmp_path / "log", LogShape(records=3_000, segment_bytes=100_000))
     (directory,) = log.directories.values()
-    build(spark, {"path": f"1={directory}"}, tmp_path / "local")
+    build(spark.sparkContext, {"path": f"1={directory}"}, tmp_path / "local")
     with (
         webhdfs(tmp_path) as url,
-        copied_directories(spark, {1: f"{url}/{directory.relative_to(tmp_path)}"}, LOCAL) as c,
+        copied_directories(spark.sparkContext, {1: f"{url}/{directory.relative_to(tmp_path)}"}, LOCAL) as c,
     ):
-        build(spark, {"path": f"1={c[1]}"}, tmp_path / "remote")
+        build(spark.sparkContext, {"path": f"1={c[1]}"}, tmp_path / "remote")
     for table in ("events", "partition_current", "brokers"):
         local, remote = (open_history(tmp_path / name).read(table) for name in ("local", "remote"))
         assert local.num_rows
@@ -72,11 +72,20 @@ def test_history_of_url_equals_that_of_directory(spark: SparkSession, tmp_path: 
 
 def test_missing_url_and_distant_workers_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     with webhdfs(tmp_path) as url:
-        with pytest.raises(InputIncomplete) as caught, copied_directories(spark, {7: f"{url}/n7"}, LOCAL):
+        with (
+            pytest.raises(InputIncomplete) as caught,
+            copied_directories(spark.sparkContext, {7: f"{url}/n7"}, LOCAL),
+        ):
             pass
         assert shows(str(caught.value), url, "node 7", "/n7")
-    with pytest.raises(InputIncomplete) as caught, copied_directories(spark, {7: "nowhere://h/n7"}, LOCAL):
+    with (
+        pytest.raises(InputIncomplete) as caught,
+        copied_directories(spark.sparkContext, {7: "nowhere://h/n7"}, LOCAL),
+    ):
         pass
     assert shows(str(caught.value), "nowhere")
-    with pytest.raises(ConfigError), copied_directories(spark, {7: "hdfs://h/n7"}, "spark://10.0.0.5:7077"):
+    with (
+        pytest.raises(ConfigError),
+        copied_directories(spark.sparkContext, {7: "hdfs://h/n7"}, "spark://10.0.0.5:7077"),
+    ):
         pass

@@ -83,7 +83,10 @@ def audit(
     by_node = parse_directories(",".join(directories))
     # Report mistakes in the directories before Spark starts.
     read_directories(local_directories(by_node))
-    with spark.session("thin") as session, copied_directories(session, by_node, spark.master) as copies:
+    with (
+        spark.session("thin") as session,
+        copied_directories(session.sparkContext, by_node, spark.master) as copies,
+    ):
         # Imported here because it needs numpy and pyarrow, which are loaded while Java starts.
         from quorumd.pipeline.audit.audit import audit as run_audit
 
@@ -91,10 +94,7 @@ def audit(
         started_s = time.monotonic()
         report = run_audit(session, copies, fold_records)
         seconds = time.monotonic() - started_s
-    if output == "text":
-        show(report, seconds)
-    else:
-        print_rows([finding.row() for finding in report.findings], output, report.columns)
+    _print(report, seconds, output)
     _write_files(report, seconds, report_path, textfile)
     if not report.is_clean:
         raise click.exceptions.Exit(1)
@@ -119,6 +119,13 @@ def _write_files(
         from quorumd.pipeline.audit.textfile import write_textfile
 
         write_textfile(textfile, report, seconds, time.time())
+
+
+def _print(report: AuditReport, seconds: float, output: str) -> None:
+    if output == "text":
+        show(report, seconds)
+    else:
+        print_rows([finding.row() for finding in report.findings], output, report.columns)
 
 
 def show(report: AuditReport, seconds: float) -> None:

@@ -69,11 +69,11 @@ def build(
     source, directories = _source(path, bootstrap, follow, once)
     if bootstrap is not None and command_config is not None:
         source["commandConfig"] = str(command_config.absolute())
-    with spark.session("thin") as session, copied_directories(session, directories, spark.master) as copies:
+    with spark.context("thin") as context, copied_directories(context, directories, spark.master) as copies:
         if directories:
             source["path"] = ",".join(f"{node}={copy}" for node, copy in copies.items())
         summary = build_history(
-            session, source, directory, follow, report=lambda text: click.echo(f"warning: {text}", err=True)
+            context, source, directory, follow, report=lambda text: click.echo(f"warning: {text}", err=True)
         )
     if summary.orphans:
         click.echo(

@@ -1,4 +1,4 @@
-"""Options that the commands of `quorumd pipeline` share, and the Spark session they configure."""
+"""Options that the commands of `quorumd pipeline` share, and the Spark context or session they configure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 from quorumd.cli.pipeline.progress import display, tasks_on
 
 if TYPE_CHECKING:
-    from quorumd.pipeline.spark.session import Profile, SparkSession
+    from quorumd.pipeline.spark.session import Profile, SparkContext, SparkSession
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -35,15 +35,23 @@ class SparkOptions:
         `quorumd.pipeline.spark.progress.doing(text)` sets its text. The display ends when the first result is printed
         (`print_rows`, or `progress.finish`).
         """
+        from quorumd.pipeline.spark.session import session_of
+
+        with self.context(profile) as context:
+            yield session_of(context)
+
+    @contextmanager
+    def context(self, profile: Profile = "big") -> Iterator[SparkContext]:
+        """Run the block with a context only, for jobs that need no session."""
         from quorumd.pipeline.spark.progress import watch
-        from quorumd.pipeline.spark.session import spark_session
+        from quorumd.pipeline.spark.session import spark_context
 
         with (
             display("starting Spark", self.progress) as show,
-            spark_session(self.master, profile, self.conf, self.log) as session,
-            watch(session, tasks_on(show)) if self.progress else nullcontext(),
+            spark_context(self.master, profile, self.conf, self.log) as context,
+            watch(context, tasks_on(show)) if self.progress else nullcontext(),
         ):
-            yield session
+            yield context
 
 
 def spark(command: F) -> F:

@@ -1,7 +1,6 @@
-"""`history build`: streams the log into the directory of a history, to its end or continuously.
+"""`history build`: adds the records of a log to the directory of a history, to its end or continuously.
 
-The history records the end offset it has reached, where the next run starts a new stream. Spark's checkpoint is not
-safe against power failures, and is used within one run only.
+The history records the end offset it has reached, where the next run continues.
 """
 
 from __future__ import annotations
@@ -11,40 +10,32 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from quorumd.errors import ConfigError, RequestFailed
+from quorumd.errors import ConfigError, InputIncomplete, RequestFailed
 from quorumd.pipeline.history.copies import describe_input, without_damaged
 from quorumd.pipeline.history.lag import lag_of
+from quorumd.pipeline.history.micro_batches import MicroBatches, runner, stage_snapshot
 from quorumd.pipeline.history.seed import Seed, cluster_id_of, find_seed
-from quorumd.pipeline.history.staging_source import NAME, Staging, StagingSource, staging_options
-from quorumd.pipeline.history.tables import (
-    CHECKPOINT,
-    COPIED,
-    STAGING,
-    Manifest,
-    only_writer,
-    read_manifest,
-)
+from quorumd.pipeline.history.tables import COPIED, STAGING, Manifest, only_writer, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter
 from quorumd.pipeline.spark.failures import failure_of
 from quorumd.pipeline.spark.progress import doing
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark import SparkContext
 
 OFFSETS_PER_MICRO_BATCH = 6_000_000
 """The number of offsets staged per micro-batch: about 1.5 GB."""
-TRIGGER = "1 second"
-_LOOK_S = 0.3
+FOLLOW_INTERVAL_S = 1.0
+"""The time between the starts of micro-batches of a followed log."""
+OF_SPARK = PySparkException, Py4JError, ConnectionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +51,7 @@ class Summary:
 
 
 def build(
-    session: SparkSession,
+    context: SparkContext,
     source: Mapping[str, str],
     directory: Path,
     follow: bool = False,
@@ -81,21 +72,20 @@ def build(
     with only_writer(directory), _without_leftovers(directory):
         manifest = read_manifest(directory) or Manifest()
         _check_cluster(directory, manifest, cluster_id_of(source, report))
-        session.dataSource.register(StagingSource)
         records, orphans = 0, 0
         stop = stop or threading.Event()
         copies = directory / COPIED
-        found, is_behind = find_seed(session, source, manifest.end, copies, report), True
+        found, is_behind = find_seed(source, manifest.end, copies, report), True
         while is_behind:
             began = manifest.end
-            writer = _begin(session, directory, manifest, found, report)
+            writer = _begin(context, directory, manifest, found, report)
             try:
-                _stream(session, source, writer, follow, stop)
+                _add_new(context, source, writer, follow, stop)
                 is_behind = False
-            except PySparkException as error:
+            except (InputIncomplete, RequestFailed, *OF_SPARK) as error:
                 manifest = read_manifest(directory) or Manifest()
                 # The log may have been deleted up to a snapshot since it was last checked.
-                found = find_seed(session, source, manifest.end, copies, report)
+                found = find_seed(source, manifest.end, copies, report)
                 if found is None:
                     # Without progress since the last failure, the next attempt would fail as well.
                     may_resume = follow and manifest.end > began and _was_unreachable(error)
@@ -121,22 +111,22 @@ def _check_cluster(directory: Path, manifest: Manifest, cluster_id: str | None) 
     manifest.cluster_id = manifest.cluster_id or cluster_id
 
 
-def _was_unreachable(error: PySparkException) -> bool:
-    return isinstance(failure_of(error, None), RequestFailed)
+def _was_unreachable(error: Exception) -> bool:
+    return isinstance(error, RequestFailed) or isinstance(failure_of(error, None), RequestFailed)
 
 
 @contextmanager
 def _without_leftovers(directory: Path) -> Iterator[None]:
-    """Delete staged and copied files and the checkpoint on exit; they may be large and are not reused."""
+    """Delete staged and copied files on exit; they may be large and are not reused."""
     try:
         yield
     finally:
-        for name in (STAGING, CHECKPOINT, COPIED):
+        for name in (STAGING, COPIED):
             shutil.rmtree(directory / name, ignore_errors=True)
 
 
 def _begin(
-    session: SparkSession,
+    context: SparkContext,
     directory: Path,
     manifest: Manifest,
     found: tuple[Seed, dict[str, str]] | None,
@@ -152,71 +142,58 @@ def _begin(
                 "history continues with the next snapshot, see the table gaps"
             )
         doing(f"reading the snapshot of offset {seed.end}")
-        options = source | staging_options(Staging(writer.staging, seed=seed))
-        writer.seed(session.read.format(NAME).options(**options).load(), seed)
+        staged = stage_snapshot(context, source, seed, writer.new_staging())
+        writer.add_seed(staged, runner(context, staged), seed)
     return writer
 
 
-def _stream(
-    session: SparkSession,
+def _add_new(
+    context: SparkContext,
     source: Mapping[str, str],
     writer: HistoryWriter,
     follow: bool,
     stop: threading.Event,
 ) -> None:
-    shutil.rmtree(writer.directory / CHECKPOINT, ignore_errors=True)
-    end, epoch = writer.manifest.end, writer.manifest.end_epoch
-    options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
-    options |= {"startingOffset": str(end)} | staging_options(Staging(writer.staging, end, epoch))
+    """Add micro-batches up to the end of the log, or with `follow` until `stop` is set."""
     doing(describe_input(source))
-    frame = session.readStream.format(NAME).options(**options).load()
-    adding = threading.Lock()
     lag = lag_of(source)
-
-    def add(batch: DataFrame, number: int) -> None:
-        del number
-        began, before = time.monotonic(), writer.records
-        with adding:
-            writer.add(batch, lag)
-        took, added = time.monotonic() - began, writer.records - before
-        if added:
-            doing(f"up to offset {writer.manifest.end:,}, the last {added:,} records in {took:.1f} s")
-
-    stream = frame.writeStream.foreachBatch(add).option(
-        "checkpointLocation", str((writer.directory / CHECKPOINT).absolute())
-    )
-    stream = stream.trigger(processingTime=TRIGGER) if follow else stream.trigger(availableNow=True)
-    if not _ends_by_itself(stream.start(), adding, stop) and not follow:
+    options = {"maxOffsetsPerTrigger": str(OFFSETS_PER_MICRO_BATCH)} | dict(source)
+    log = MicroBatches(context, options, writer.manifest.end, writer.manifest.end_epoch)
+    with closing(log), _delayed_interrupts() as interrupts:
+        if not follow:
+            log.end_here()
+        while not interrupts and not stop.is_set():
+            began = time.monotonic()
+            staged = log.stage_next(writer.new_staging())
+            if staged is None and not follow:
+                return
+            if staged:
+                before = writer.records
+                writer.add_staged(staged, runner(context, staged), lag)
+                took, added = time.monotonic() - began, writer.records - before
+                doing(f"up to offset {writer.manifest.end:,}, the last {added:,} records in {took:.1f} s")
+            if follow:
+                stop.wait(max(0.0, began + FOLLOW_INTERVAL_S - time.monotonic()))
+    if not follow:
         raise KeyboardInterrupt
 
 
-def _ends_by_itself(query: StreamingQuery, adding: threading.Lock, stop: threading.Event) -> bool:
-    """Wait until the stream ends, or until a signal requests the end; the current micro-batch is completed.
+@contextmanager
+def _delayed_interrupts() -> Iterator[list[int]]:
+    """Collect SIGINT, which must not interrupt a call to Java; the current micro-batch is completed.
 
-    The signal only sets a flag, since it must not interrupt a call to Java. Raises KeyboardInterrupt if the signal
-    ended Java.
+    Raises KeyboardInterrupt if the signal ended Java.
     """
     signals: list[int] = []
-
-    def end(number: int, frame: FrameType | None) -> None:
-        del frame
-        signals.append(number)
-        stop.set()
-
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, end) if is_main else None
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
     try:
-        while query.isActive and not stop.wait(_LOOK_S):
-            pass
-        with adding:
-            query.stop()
-        # Raises the exception that failed the stream.
-        query.awaitTermination()
-        return not stop.is_set()
-    except (PySparkException, Py4JError, ConnectionError):
+        yield signals
+    except OF_SPARK:
         if signals:
             raise KeyboardInterrupt from None
         raise
     finally:
-        if is_main:
-            signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)

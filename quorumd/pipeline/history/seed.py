@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,12 +14,13 @@ from quorumd.errors import InputIncomplete
 from quorumd.log.snapshot_file import file_name
 from quorumd.output_files import replacing
 from quorumd.pipeline.copies.log_files import parse_directories, read_directories
+from quorumd.pipeline.tables.schemas import Row
 from quorumd.protocol.control_record import ControlType
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from quorumd.pipeline.live.observer import Observer
+
+HEADER_COLUMNS = "snapshot_offset", "snapshot_epoch", "control", "type", "data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Seed:
 
 
 def find_seed(
-    session: SparkSession, source: Mapping[str, str], known: int, copies: Path, report: Callable[[str], None]
+    source: Mapping[str, str], known: int, copies: Path, report: Callable[[str], None]
 ) -> tuple[Seed, dict[str, str]] | None:
     """Return the snapshot from which to continue after offset `known`, and the source that has it.
 
@@ -49,14 +50,30 @@ def find_seed(
         return None
     path, end = found
     source = {key: value for key, value in source.items() if key != "bootstrap"} | {"path": path}
-    frame = session.read.format("quorumd").options(**source, level="snapshot", lists="packed").load()
-    frame = frame.where(frame.snapshot_offset == end)
-    header = frame.where(frame.control & (frame.type == int(ControlType.SNAPSHOT_HEADER))).first()
+    header = _header(source, end)
     if header is None:
         return None
-    last_ms = json.loads(header.data)["lastContainedLogTimestamp"]
+    last_ms = json.loads(header["data"])["lastContainedLogTimestamp"]
     ts = datetime.fromtimestamp(last_ms / 1000, UTC)
-    return Seed(header.snapshot_offset, header.snapshot_epoch, ts), source
+    return Seed(end, header["snapshot_epoch"], ts), source
+
+
+def _header(source: Mapping[str, str], end: int) -> Row | None:
+    """Return the first record of the snapshot that ends at offset `end`; None if it no longer exists."""
+    from quorumd.pipeline.source.options import Interval, Selection, parse_options
+    from quorumd.pipeline.source.reader import Reader
+
+    options = parse_options(dict(source) | {"level": "snapshot"})
+    reader = Reader(options, options.table.select(HEADER_COLUMNS))
+    reader.pushed = Selection(offsets=Interval(0, 1))
+    rows: Iterator[Row] = (
+        row for task in reader.partitions() for batch in reader.rows(task) for row in batch.to_pylist()
+    )
+    for row in rows:
+        is_header = row["control"] and row["type"] == ControlType.SNAPSHOT_HEADER
+        if is_header and row["snapshot_offset"] == end:
+            return row
+    return None
 
 
 def _snapshot_of_directories(path: str, known: int, report: Callable[[str], None]) -> tuple[str, int] | None:

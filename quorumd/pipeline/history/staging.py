@@ -6,7 +6,6 @@ bucket, to another one, from which the fold of a bucket reads only its parts.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -80,17 +79,16 @@ class Staged:
 
 def stage(
     batches: Iterator[pa.RecordBatch], directory: Path, start: int, seed: Seed | None = None
-) -> Iterator[pa.RecordBatch]:
+) -> Staged | None:
     """Stage the records of `batches` (level records, packed) from offset `start` on.
 
-    With `seed`, `batches` are of that snapshot (level snapshot), and all records get its last offset. Yields one
-    RecordBatch with a pickled `Staged` in the column `staged`, or nothing without records. Raises InputIncomplete
-    for records of an unknown version that a history needs.
+    With `seed`, `batches` are of that snapshot (level snapshot), and all records get its last offset. Returns None
+    without records. Raises InputIncomplete for records of an unknown version that a history needs.
     """
     chunks = _chunks(batches, start) if seed is None else _chunks(_of_snapshot(batches, seed.end), 0)
     first = next(chunks, None)
     if first is None:
-        return
+        return None
     low = int(first["offset"][0].as_py())
     staged = Staged(low if seed is None else seed.end - 1, low, f"{low:020d}")
     events, partitions = staged.file(directory, "events"), staged.file(directory, "partitions")
@@ -113,7 +111,7 @@ def stage(
                 number += 1
             _summarize(first, staged)
             first = next(chunks, None)
-    yield pa.record_batch({"staged": pa.array([pickle.dumps(staged)], pa.binary())})
+    return staged
 
 
 @contextmanager

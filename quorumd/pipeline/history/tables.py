@@ -32,7 +32,6 @@ MANIFEST = "history.json"
 FORMAT = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STAGING = "staging"
-CHECKPOINT = "checkpoint"
 COPIED = "snapshot"
 """The directory with the copy of a live cluster's snapshot."""
 FLUSHES = 4

@@ -6,12 +6,12 @@ import pickle
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from quorumd.errors import InputIncomplete
 from quorumd.output_files import write_output
 from quorumd.pipeline.history.cluster_fold import ClusterState
-from quorumd.pipeline.history.jobs import CONTEXT, Done, EventsJob, FoldJob, MicroBatch, run_jobs
+from quorumd.pipeline.history.jobs import CONTEXT, Done, EventsJob, FoldJob, MicroBatch
 from quorumd.pipeline.history.lag import LagRows
 from quorumd.pipeline.history.merging import GROWING, merge_small
 from quorumd.pipeline.history.partition_rows import ReplicaContext
@@ -34,11 +34,6 @@ from quorumd.pipeline.history.tables import (
 from quorumd.pipeline.history.transactions import settle
 from quorumd.pipeline.tables.schemas import Row
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-TASKS_PER_CORE = 3
-SMALL = 50_000
 CLUSTER_TABLES = ("topics", "brokers", "epochs", "voters")
 
 Run = Callable[[Sequence[EventsJob | FoldJob]], Iterable[Done]]
@@ -69,26 +64,6 @@ class HistoryWriter:
         remove_leftovers(directory, manifest)
         self._state = _read_state(directory, manifest)
 
-    def add(self, frame: DataFrame, lag: LagRows = lambda ts, end: []) -> None:
-        """Add the new records of a micro-batch of `staging_source`.
-
-        `lag(timestamp of the last record, end offset)` returns the rows of the table lag. Raises InputIncomplete
-        if offsets are missing before the micro-batch.
-        """
-        self.new_staging()
-        staged = _read_staged(frame)
-        self.add_staged(staged, _runner(frame, staged), lag)
-        self.records += sum(part.records for part in staged)
-
-    def seed(self, frame: DataFrame, seed: Seed) -> None:
-        """Begin with a snapshot read by `staging_source`, or continue with it after a gap.
-
-        Raises InputIncomplete if the snapshot no longer exists.
-        """
-        self.new_staging()
-        staged = _read_staged(frame)
-        self.add_seed(staged, _runner(frame, staged), seed)
-
     def new_staging(self) -> Path:
         """Return the staging directory, emptied unless it has records of an open transaction."""
         if not self._waiting:
@@ -98,7 +73,9 @@ class HistoryWriter:
     def add_staged(self, staged: list[Staged], run: Run, lag: LagRows = lambda ts, end: []) -> None:
         """Add staged records, ordered by offset; `run` executes jobs.
 
-        Records that end within a transaction are kept until the next micro-batch.
+        Records that end within a transaction are kept until the next micro-batch. `lag(timestamp of the last record,
+        end offset)` returns the rows of the table lag. Raises InputIncomplete if offsets are missing before the
+        records.
         """
         staged = self._waiting + staged
         if not staged:
@@ -116,6 +93,7 @@ class HistoryWriter:
         done = list(run([*events, *folds]))
         end = End(last.high, last.epochs[-1].epoch, last.last_ts_us)
         self._publish(low, end, done, lag(as_time(end.ts_us), end.offset))
+        self.records += sum(part.records for part in staged)
         shutil.rmtree(self.staging)
 
     def add_seed(self, staged: list[Staged], run: Run, seed: Seed) -> None:
@@ -243,27 +221,6 @@ def _gap(before: Manifest, end: End) -> Row:
         "from_ts": before.end_ts_us,
         "to_ts": end.ts_us,
     }
-
-
-def _read_staged(frame: DataFrame) -> list[Staged]:
-    staged: list[Staged] = [pickle.loads(row.staged) for row in frame.collect()]
-    return sorted(staged, key=lambda part: part.name)
-
-
-def _runner(frame: DataFrame, staged: list[Staged]) -> Run:
-    """Return a function that runs jobs: small ones in this process, which is faster than starting tasks."""
-
-    def run(jobs: Sequence[EventsJob | FoldJob]) -> Iterable[Done]:
-        if sum(part.records for part in staged) <= SMALL:
-            return run_jobs(jobs)
-        context = frame.sparkSession.sparkContext
-        # A task costs as much as the work for some ten thousand records, so a task runs several jobs.
-        slices = min(len(jobs), TASKS_PER_CORE * context.defaultParallelism)
-        ordered = [job for first in range(slices) for job in jobs[first::slices]]
-        done: list[Done] = context.parallelize(ordered, slices).mapPartitions(run_jobs).collect()
-        return done
-
-    return run
 
 
 def _rows_of(state: ClusterState, table: str) -> list[Row]:

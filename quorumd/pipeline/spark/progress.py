@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from quorumd.pipeline.spark.session import SparkSession
+    from quorumd.pipeline.spark.session import SparkContext
 
 INTERVAL_S = 0.3
 _doing = ""
@@ -52,7 +52,7 @@ def progress_of(text: str, stages: Sequence[Stage]) -> Progress:
 
 
 @contextmanager
-def watch(session: SparkSession, show: Show, interval_s: float = INTERVAL_S) -> Iterator[None]:
+def watch(context: SparkContext, show: Show, interval_s: float = INTERVAL_S) -> Iterator[None]:
     """Call `show` every `interval_s` seconds, from another thread, while the block runs."""
     over = threading.Event()
 
@@ -62,9 +62,9 @@ def watch(session: SparkSession, show: Show, interval_s: float = INTERVAL_S) -> 
 
         while not over.wait(interval_s):
             try:
-                show(_poll(session))
+                show(_poll(context))
             except (Py4JError, PySparkException, OSError):
-                # The session is ending; its owner reports why.
+                # The context is ending; its owner reports why.
                 return
 
     watcher = threading.Thread(target=poll, name="spark-progress", daemon=True)
@@ -77,8 +77,8 @@ def watch(session: SparkSession, show: Show, interval_s: float = INTERVAL_S) -> 
         doing("")
 
 
-def _poll(session: SparkSession) -> Progress:
-    tracker = session.sparkContext.statusTracker()
+def _poll(context: SparkContext) -> Progress:
+    tracker = context.statusTracker()
     stages = []
     for number in tracker.getActiveStageIds():
         info = tracker.getStageInfo(number)

@@ -19,7 +19,8 @@ COLUMNS = "`offset` BIGINT, `partition` INT, `isr` ARRAY<INT>, `topic` STRING, `
 
 
 def rehearse(session: SparkSession, scratch: Path) -> None:
-    """Read, filter, join, fold and sort a few rows, write and read them as Parquet, and as a stream."""
+    """Run a job; read, filter, join, fold and sort a few rows, write and read them as Parquet, and as a stream."""
+    session.sparkContext.parallelize(range(4), 2).mapPartitions(list).collect()
     session.dataSource.register(RehearsalSource)
     rows = session.read.format("quorumd_rehearsal").load().filter("offset >= 0 and ts is not null")
     folded = rows.repartition(2, "partition").mapInArrow(_same, rows.schema)

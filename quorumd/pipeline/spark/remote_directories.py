@@ -21,7 +21,7 @@ from quorumd.pipeline.spark.progress import doing
 from quorumd.pipeline.spark.settings import stays_here
 
 if TYPE_CHECKING:
-    from quorumd.pipeline.spark.session import SparkSession
+    from quorumd.pipeline.spark.session import SparkContext
 
 
 class _HadoopPath(Protocol):
@@ -67,7 +67,7 @@ def local_directories(directories: Mapping[int, str]) -> dict[int, str]:
 
 @contextmanager
 def copied_directories(
-    session: SparkSession, directories: Mapping[int, str], master: str
+    context: SparkContext, directories: Mapping[int, str], master: str
 ) -> Iterator[dict[int, str]]:
     """Yield the directories, remote ones replaced by local copies, which are removed afterwards.
 
@@ -88,36 +88,36 @@ def copied_directories(
             doing(f"copying {directory}")
             target = Path(temporary) / f"node-{node}"
             target.mkdir()
-            _copy(session, node, directory, target)
+            _copy(context, node, directory, target)
             copies[node] = str(target)
         yield copies
 
 
-def _copy(session: SparkSession, node: int, directory: str, target: Path) -> None:
+def _copy(context: SparkContext, node: int, directory: str, target: Path) -> None:
     """Copy the files of a log directory and of the log in it, or of a directory of segments."""
     from py4j.protocol import Py4JJavaError
 
     try:
-        path = _path(session, directory)
-        files = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
-        _copy_files(session, files, path, target)
-        log = _path(session, path, PARTITION_DIRECTORY)
+        path = _path(context, directory)
+        files = path.getFileSystem(context._jsc.hadoopConfiguration())
+        _copy_files(context, files, path, target)
+        log = _path(context, path, PARTITION_DIRECTORY)
         if files.exists(log):
             (target / PARTITION_DIRECTORY).mkdir()
-            _copy_files(session, files, log, target / PARTITION_DIRECTORY)
+            _copy_files(context, files, log, target / PARTITION_DIRECTORY)
     except Py4JJavaError as error:
         cause = first_line(str(error.java_exception.toString()))
         raise InputIncomplete(f"{directory} of node {node} cannot be read: {cause}") from None
 
 
-def _copy_files(session: SparkSession, files: _FileSystem, path: _HadoopPath, target: Path) -> None:
+def _copy_files(context: SparkContext, files: _FileSystem, path: _HadoopPath, target: Path) -> None:
     from py4j.protocol import Py4JJavaError
 
     for status in files.listStatus(path):
         if not status.isFile():
             continue
         source = status.getPath()
-        local = _path(session, str(target / source.getName()))
+        local = _path(context, str(target / source.getName()))
         try:
             # Without the checksum files of Hadoop's LocalFileSystem.
             files.copyToLocalFile(False, source, local, True)
@@ -127,8 +127,8 @@ def _copy_files(session: SparkSession, files: _FileSystem, path: _HadoopPath, ta
                 raise
 
 
-def _path(session: SparkSession, *parts: object) -> _HadoopPath:
-    java = session.sparkContext._jvm
-    assert java is not None, "the session has ended"
+def _path(context: SparkContext, *parts: object) -> _HadoopPath:
+    java = context._jvm
+    assert java is not None, "the context has ended"
     made: _HadoopPath = java.org.apache.hadoop.fs.Path(*parts)
     return made

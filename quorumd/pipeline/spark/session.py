@@ -1,4 +1,4 @@
-"""A Spark session that is quiet, on loopback, quick to start, and leaves nothing behind."""
+"""A Spark context or session that is quiet, on loopback, quick to start, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from quorumd.pipeline.spark.settings import archive_options, environment, settin
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway, JavaObject, JVMView
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
+    from pyspark import SparkContext as SparkContext
     from pyspark.sql import SparkSession as SparkSession
 
 Handler = Callable[[int, FrameType | None], object] | int | None
@@ -54,15 +55,29 @@ def spark_session(
     log: Path | None = None,
     record_classes_to: Path | None = None,
 ) -> Iterator[SparkSession]:
-    """Run the block with a session; its Java process and Python workers end with it.
+    """Run the block with a session that has the source `quorumd`; see spark_context."""
+    with spark_context(master, profile, conf, log, record_classes_to) as context:
+        yield session_of(context)
 
+
+@contextmanager
+def spark_context(
+    master: str = "local[*]",
+    profile: Profile = "big",
+    conf: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    record_classes_to: Path | None = None,
+) -> Iterator[SparkContext]:
+    """Run the block with a context; its Java process and Python workers end with it.
+
+    Jobs of a context start in half the time of queries of a session, which need many more Java classes.
     `profile` selects settings (settings.settings): small for seconds of work, big for minutes, thin for minutes of
     Python workers. `conf` takes precedence. Output of Java and the workers goes to the file `log`; by default to a
     temporary file, kept only if a job fails. `record_classes_to` creates a class-data archive of the session (see
     warm); otherwise an existing archive is used. Spark's errors in the block are converted to errors of quorumd.
 
     Raises JobFailed if Java or a package is missing, Spark does not start, or a job fails, and the errors of the
-    pipeline in workers (InputIncomplete, ConfigError, ...). A process can have one session at a time.
+    pipeline in workers (InputIncomplete, ConfigError, ...). A process can have one context at a time.
     """
     need_extra()
     java = find_java(os.environ)
@@ -87,7 +102,7 @@ def spark_session(
             file.unlink(missing_ok=True)
 
 
-def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSession]:
+def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkContext]:
     from py4j.protocol import Py4JError
     from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
     from pyspark.errors import PySparkException
@@ -103,10 +118,10 @@ def _run(conf: Mapping[str, str], sink: int, file: Path) -> Iterator[SparkSessio
     try:
         with _delayed_interrupts(), _importing(WANTED_LATER):
             gateway = _start_java(conf, sink)
-        session = _start_session(gateway, conf)
+        context = _start_context(gateway, conf)
         # PySpark's handler calls Java, which may be ending as well.
         _handle_interrupts(interrupt)
-        yield session
+        yield context
     except (PySparkException, Py4JError, ConnectionError) as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             # PySpark's clean-up called Java, which the same signal may have ended.
@@ -174,14 +189,20 @@ def _importing(modules: tuple[str, ...]) -> Iterator[None]:
         ahead.join()
 
 
-def _start_session(gateway: JavaGateway, conf: Mapping[str, str]) -> SparkSession:
+def _start_context(gateway: JavaGateway, conf: Mapping[str, str]) -> SparkContext:
     from pyspark import SparkContext
+
+    return SparkContext(gateway=gateway, conf=_spark_conf(conf))
+
+
+def session_of(context: SparkContext) -> SparkSession:
+    """Create the session of a context, with the source `quorumd`."""
     from pyspark.sql import SparkSession
 
     from quorumd.pipeline.source.data_source import QuorumdSource
 
-    context = SparkContext(gateway=gateway, conf=_spark_conf(conf))
-    session = SparkSession(context, None if "spark.sql.extensions" in conf else _without_extensions(context))
+    has_own = context.getConf().contains("spark.sql.extensions")
+    session = SparkSession(context, None if has_own else _without_extensions(context))
     session.dataSource.register(QuorumdSource)
     return session
 
@@ -213,7 +234,7 @@ def _spark_conf(conf: Mapping[str, str]) -> SparkConf:
 
 
 def _stop(gateway: JavaGateway) -> None:
-    """End the session and its Java process, in any state."""
+    """End the context, its session if any, and its Java process, in any state."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -224,13 +245,13 @@ def _stop(gateway: JavaGateway) -> None:
     late.daemon = True
     late.start()
     try:
-        # The public method would call Java.
-        session = SparkSession._instantiatedSession
-        if session is not None:
+        # The public methods would call Java.
+        running = SparkSession._instantiatedSession or SparkContext._active_spark_context
+        if running is not None:
             with warnings.catch_warnings():
                 # Spark warns if Java is gone, which is reported as an error elsewhere.
                 warnings.simplefilter("ignore")
-                session.stop()
+                running.stop()
     except (Py4JError, OSError):
         # Java has already ended or does not respond.
         pass

@@ -21,19 +21,20 @@ from typing import Any, NoReturn
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from quorumd.pipeline.history import writer
 from quorumd.pipeline.history.build import build
 from quorumd.pipeline.history.history import open_history
-from quorumd.pipeline.history.tables import CHECKPOINT, STAGING, Manifest
+from quorumd.pipeline.history.tables import STAGING, Manifest
 from quorumd.pipeline.spark.session import spark_session
 
 FILES, EACH, HISTORY = "files", "each", "history"
 STAGES = {
     FILES: ("offsets", "part", "sink", "commits"),
     EACH: ("offsets", "begun", "written", "renamed", "commits"),
-    HISTORY: ("offsets", "staged", "written", "published", "commits"),
+    HISTORY: ("staged", "written", "published"),
 }
 """What has just happened at each stage.
 
@@ -97,7 +98,9 @@ def named(directory: Path, beginning: str = "") -> Callable[[], list[str]]:
 def run(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
     to = Path(options["to"])
     if options["sink"] == HISTORY:
-        return run_history(spark, options["log"], to, Fuse(options.get("stage"), options.get("after", 0)))
+        return run_history(
+            spark.sparkContext, options["log"], to, Fuse(options.get("stage"), options.get("after", 0))
+        )
     rows, checkpoint = to / "rows", to / "checkpoint"
     fuse = Fuse(options.get("stage"), options.get("after", 0))
     fuse.watch(
@@ -124,17 +127,9 @@ def run(spark: SparkSession, options: dict[str, Any]) -> dict[str, Any]:
     return counted(spark.read.parquet(str(rows)) if options["sink"] == FILES else None, rows)
 
 
-def run_history(spark: SparkSession, log: str, directory: Path, fuse: Fuse) -> dict[str, Any]:
-    checkpoint, publish = directory / CHECKPOINT, writer.write_manifest
-    # Left by a killed run: each run begins a new stream with the same file names.
-    shutil.rmtree(checkpoint, ignore_errors=True)
-    fuse.watch(
-        {
-            "offsets": named(checkpoint / "offsets"),
-            "staged": named(directory / STAGING),
-            "commits": named(checkpoint / "commits"),
-        }
-    )
+def run_history(context: SparkContext, log: str, directory: Path, fuse: Fuse) -> dict[str, Any]:
+    publish = writer.write_manifest
+    fuse.watch({"staged": named(directory / STAGING)})
 
     def passing(directory: Path, manifest: Manifest) -> None:
         fuse.passes("written")
@@ -142,7 +137,7 @@ def run_history(spark: SparkSession, log: str, directory: Path, fuse: Fuse) -> d
         fuse.passes("published")
 
     with patch.object(writer, "write_manifest", passing):
-        build(spark, {"path": log, "maxOffsetsPerTrigger": str(OFFSETS_A_BATCH)}, directory)
+        build(context, {"path": log, "maxOffsetsPerTrigger": str(OFFSETS_A_BATCH)}, directory)
     return summed(open_history(directory).read("events", ["offset"]).column("offset").to_pylist())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +12,7 @@ from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.image_records import snapshot_records
 from quorumd.pipeline.history.jobs import run_jobs
 from quorumd.pipeline.history.seed import Seed
-from quorumd.pipeline.history.staging import Staged, stage
+from quorumd.pipeline.history.staging import stage
 from quorumd.pipeline.history.tables import Manifest, as_time, read_manifest
 from quorumd.pipeline.history.writer import HistoryWriter, Run
 from tests.support.history.logs import history
@@ -31,9 +30,8 @@ def add(writer: HistoryWriter, log: list[Logged], tasks: int = 1, run: Run = run
     staging = writer.new_staging()
     bounds = [len(log) * i // tasks for i in range(tasks + 1)]
     parts = [log[low:high] for low, high in pairwise(bounds)]
-    summaries = [each for part in parts for each in stage(batches(part), staging, writer.manifest.end)]
-    staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in summaries]
-    writer.add_staged(staged, run)
+    staged = [stage(batches(part), staging, writer.manifest.end) for part in parts]
+    writer.add_staged([each for each in staged if each is not None], run)
 
 
 def write_seed(directory: Path, image: ClusterImage, last: Logged) -> None:
@@ -49,9 +47,9 @@ def write_seed(directory: Path, image: ClusterImage, last: Logged) -> None:
         batch.append_column("snapshot_offset", pa.array([seed.end] * len(batch)))
         for batch in batches(content)
     )
-    summaries = stage(of_snapshot, writer.new_staging(), 0, seed)
-    staged: list[Staged] = [pickle.loads(each.column(0)[0].as_py()) for each in summaries]
-    writer.add_seed(staged, run_jobs, seed)
+    staged = stage(of_snapshot, writer.new_staging(), 0, seed)
+    assert staged is not None
+    writer.add_seed([staged], run_jobs, seed)
 
 
 def write_with_wrong_clock(directory: Path, epoch: int, wrong_by: timedelta) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,8 +28,8 @@ CLEAN, FINDINGS, USAGE, JOB_FAILED, INCOMPLETE = 0, 1, 2, 7, 8
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def session(self: SparkOptions, profile: str = "big") -> Iterator[None]:
-        yield None
+    def session(self: SparkOptions, profile: str = "big") -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(sparkContext=None)
 
     monkeypatch.setattr(SparkOptions, "session", session)
     monkeypatch.setattr(

@@ -168,11 +168,11 @@ def test_build_limits_requests_to_the_cluster_by_timeout(
 ) -> None:
     sources = []
 
-    def build(session: object, source: dict[str, str], *_: object, **__: object) -> Summary:
+    def build(context: object, source: dict[str, str], *_: object, **__: object) -> Summary:
         sources.append(source)
         return Summary(0, 0.0, 0, 0, 0)
 
-    monkeypatch.setattr(SparkOptions, "session", lambda self, profile: nullcontext())
+    monkeypatch.setattr(SparkOptions, "context", lambda self, profile: nullcontext())
     monkeypatch.setattr("quorumd.pipeline.history.build.build", build)
     command = ["pipeline", "history", "build", "--bootstrap-server", "127.0.0.1:1", "--to", str(tmp_path)]
     assert root.run([*command, *given]) == 0

@@ -27,9 +27,9 @@ class Gateway:
 
 @pytest.fixture(autouse=True)
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark has one session per process, which other tests may have started: hide it meanwhile."""
+    """Spark has one context per process, which other tests may have started: hide it meanwhile."""
     monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
-    for name in ("_gateway", "_jvm"):
+    for name in ("_active_spark_context", "_gateway", "_jvm"):
         monkeypatch.setattr(SparkContext, name, None)
 
 
