@@ -29,9 +29,9 @@ def test_operators_succeed_and_fail() -> None:
     assert counters["features changed"] > 0
 
 
-def test_impolite_leaders_are_refused_in_every_version() -> None:
+def test_invalid_isr_changes_are_refused_in_every_version() -> None:
     counters: Counter[str] = Counter()
-    drawn = [draw_options(seed, "impolite leaders") for seed in range(1, 20)]
+    drawn = [draw_options(seed, "invalid ISR changes") for seed in range(1, 20)]
     assert {version for options in drawn for version in options.brokers.alter_partition_versions} == {
         0,
         1,
@@ -49,7 +49,7 @@ def test_impolite_leaders_are_refused_in_every_version() -> None:
         "INVALID_UPDATE_VERSION",
         "NOT_CONTROLLER",
     ):
-        assert counters[f"impolite leaders: AlterPartition: {error}"] > 0, counters
+        assert counters[f"invalid ISR changes: AlterPartition: {error}"] > 0, counters
     assert counters["joins of an ISR"] > 0
 
 

@@ -128,7 +128,9 @@ class Broker:
             broker_id, heap, process, self.isr_channel, self._controller, self._proposal_completed, self._name_of,
             random.choice(options.alter_partition_versions) if len(options.alter_partition_versions) > 1 else 3,
         )  # fmt: skip
-        self._is_impolite = options.impolite_leaders > 0 and random.random() < options.impolite_leaders
+        self._leaves_checks = (
+            options.ineligible_proposals > 0 and random.random() < options.ineligible_proposals
+        )
 
     def start(self, cluster_id: str, incarnation_id: KafkaUuid, features: Sequence[SupportedFeature]) -> None:
         """Start; the clean-shutdown file is removed before anything is appended."""
@@ -380,7 +382,7 @@ class Broker:
         return topic.name if topic is not None else ""
 
     def leaves_checks_to_controller(self) -> bool:
-        return self._is_impolite
+        return self._leaves_checks
 
     def propose(self, proposal: Proposal) -> bool:
         self._changes.broker_epoch = self.epoch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-OPERATOR_NAMES = ("topics", "configs", "elections", "impolite leaders", "unregistrations")
+OPERATOR_NAMES = ("topics", "configs", "elections", "invalid ISR changes", "unregistrations")
 """The operators in addition to the administrator, see `BrokerOptions.operators`."""
 
 
@@ -73,5 +73,5 @@ class BrokerOptions:
     """Mean time between two requests of each operator, by name."""
     alter_partition_versions: tuple[int, ...] = (3,)
     """The versions of AlterPartition, from which each incarnation of a broker draws one."""
-    impolite_leaders: float = 0.0
+    ineligible_proposals: float = 0.0
     """Share of incarnations whose leaders propose replicas that they know to be fenced or restarted."""

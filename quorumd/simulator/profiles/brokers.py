@@ -253,7 +253,7 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         elr_switches_ms=(100.0, 2000.0),
     ),
     Profile(
-        "impolite leaders",
+        "invalid ISR changes",
         "Leaders send AlterPartition in all versions, propose ineligible replicas, or send invalid requests.",
         faults=("isolated leader",),
         fault_share=(0.3, 1.0),
@@ -274,10 +274,10 @@ BROKER_PROFILES: tuple[Profile, ...] = (
         ),
         broker_session_ms=(300.0, 800.0),
         admin_ms=(300.0, 2000.0),
-        operators=("impolite leaders",),
+        operators=("invalid ISR changes",),
         operator_ms=(10.0, 100.0),
         alter_partition_versions=(0, 1, 2, 3),
-        impolite_leaders=0.9,
+        ineligible_proposals=0.9,
     ),
     Profile(
         "directories",

@@ -175,11 +175,11 @@ class _Sampler:
         drawn = [name for name in profile.operators if self._random.random() < share]
         operators = {name: self._log_uniform(*profile.operator_ms) for name in drawn}
         switches_ms = self._log_uniform_or_zero(profile.elr_switches_ms, share)
-        impolite = 0.0
+        ineligible = 0.0
         versions: tuple[int, ...] = (3,)
-        if self._random.random() < profile.impolite_leaders:
+        if self._random.random() < profile.ineligible_proposals:
             versions = self._random.choice(((3,), (2, 3), profile.alter_partition_versions))
-            impolite = self._random.choice((0.0, 0.5, 1.0))
+            ineligible = self._random.choice((0.0, 0.5, 1.0))
         rare = [name for name in profile.rare_broker_faults if self._random.random() < share]
         rare_faults = {name: self._log_uniform(1.0, 10.0) for name in rare}
         return replace(
@@ -189,7 +189,7 @@ class _Sampler:
                 options.brokers,
                 operators=operators,
                 alter_partition_versions=versions,
-                impolite_leaders=impolite,
+                ineligible_proposals=ineligible,
             ),
             features=FeatureOptions(changes_ms=switches_ms, changed=(ELR_VERSION,) if switches_ms else ()),
         )

@@ -63,7 +63,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "cordons": ("cordon_ms",),
     "directories": ("log_directories", "moves_ms", "moves_share"),
     "operators": ("operator_share", "operator_ms", "elr_switches_ms"),
-    "impolite leaders": ("alter_partition_versions", "impolite_leaders"),
+    "invalid ISR changes": ("alter_partition_versions", "ineligible_proposals"),
 }
 """Ranges that a mix takes from the same profile."""
 USUAL: Mapping[str, Any] = {field.name: field.default for field in fields(Profile)}

@@ -143,7 +143,7 @@ class Profile:
     """Mean time between two requests to switch ELR on or off; None for never."""
     alter_partition_versions: tuple[int, ...] = (3,)
     """The versions of AlterPartition that brokers may send."""
-    impolite_leaders: float = 0.0
-    """Share of seeds that draw the versions of AlterPartition and the share of brokers that are impolite leaders."""
+    ineligible_proposals: float = 0.0
+    """Share of seeds that draw the versions of AlterPartition, and `BrokerOptions.ineligible_proposals`."""
     rare_broker_faults: tuple[str, ...] = ()
     """The possible faults of brokers with several log directories."""

@@ -52,7 +52,7 @@ ALL = Profile(
     operator_share=0.5,
     elr_switches_ms=(300.0, 3000.0),
     alter_partition_versions=(0, 1, 2, 3),
-    impolite_leaders=0.5,
+    ineligible_proposals=0.5,
 )
 
 PROFILES: dict[str, Profile] = {

@@ -1,11 +1,11 @@
 """Operators in addition to the administrator: each sends valid and invalid requests about one subject.
 
-operator          sends the requests of a source, one at a time, to random nodes
-topics            topics with manual assignments, many per request, some invalid; deletion by name and by id
-configs           min.insync.replicas, unclean.leader.election.enable and retention.ms, set, deleted and replaced
-elections         preferred and unclean elections
-impolite_leaders  invalid AlterPartition requests
-unregistrations   unregistration of brokers
+operator             sends the requests of a source, one at a time, to random nodes
+topics               topics with manual assignments, many per request, some invalid; deletion by name and by id
+configs              min.insync.replicas, unclean.leader.election.enable and retention.ms, set, deleted and replaced
+elections            preferred and unclean elections
+invalid_isr_changes  invalid AlterPartition requests
+unregistrations      unregistration of brokers
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.simulator.brokers.operators.configs import ConfigRequests
 from quorumd.simulator.brokers.operators.elections import ElectionRequests
-from quorumd.simulator.brokers.operators.impolite_leaders import ImpoliteRequests
+from quorumd.simulator.brokers.operators.invalid_isr_changes import InvalidIsrChanges
 from quorumd.simulator.brokers.operators.operator import RequestSource
 from quorumd.simulator.brokers.operators.topics import TopicRequests
 from quorumd.simulator.brokers.operators.unregistrations import UnregistrationRequests
@@ -28,7 +28,7 @@ SourceFactory = Callable[[Random, Callable[[], ClusterImage], Sequence[int]], Re
 SOURCES: Final[Mapping[str, SourceFactory]] = dict(
     zip(
         OPERATOR_NAMES,
-        (TopicRequests, ConfigRequests, ElectionRequests, ImpoliteRequests, UnregistrationRequests),
+        (TopicRequests, ConfigRequests, ElectionRequests, InvalidIsrChanges, UnregistrationRequests),
         strict=True,
     )
 )

@@ -19,7 +19,7 @@ class Around:
         self.epochs = {1: 10, 2: 20, 3: 30}
         self.barred: set[int] = set()
         self.accepts = True
-        self.is_impolite = False
+        self.leaves_checks = False
         self.proposals: list[Proposal] = []
         self.outcomes: list[tuple[int, Outcome]] = []
         self.removed: list[Record] = []
@@ -34,7 +34,7 @@ class Around:
         return broker_id in self.epochs and broker_id not in self.barred
 
     def leaves_checks_to_controller(self) -> bool:
-        return self.is_impolite
+        return self.leaves_checks
 
     def propose(self, proposal: Proposal) -> bool:
         self.proposals.append(proposal)
@@ -186,10 +186,10 @@ def test_r9_a_fenced_follower_fetches_and_is_not_proposed() -> None:
     assert around.proposals == []
 
 
-def test_r9_an_impolite_leader_proposes_a_fenced_follower() -> None:
+def test_r9_a_leader_without_checks_proposes_a_fenced_follower() -> None:
     replica, around = leader()
     around.barred.add(3)
-    around.is_impolite = True
+    around.leaves_checks = True
     assert fetch(replica, 3, 0) is ErrorCode.NONE
     assert [each.members for each in around.proposals] == [(1, 2, 3)]
 

@@ -20,7 +20,7 @@ TOPIC_IDS_SINCE: Final = 2
 NO_TOPIC: Final = "no-such-topic"
 
 
-class ImpoliteRequests:
+class InvalidIsrChanges:
     """Builds invalid requests from the committed metadata, which `image()` returns."""
 
     def __init__(self, random: Random, image: Callable[[], ClusterImage], broker_ids: Sequence[int]) -> None:
