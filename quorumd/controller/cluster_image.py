@@ -359,8 +359,8 @@ class ClusterImage:
         tp = PartitionId(topic.id, number)
         assign(topic.partitions, number, partition, changes)
         self.index.update(tp, before, partition, changes)
-        old_row = partition_row(tp, before) if before is not None else 0
-        new_row = partition_row(tp, partition)
+        old_row = before.row if before is not None else 0
+        new_row = partition.row = partition_row(tp, partition)
         self._replace_row(old_row, new_row, changes)
         self._replace_topic_row(topic.id, old_row, new_row, changes)
 

@@ -46,6 +46,7 @@ class Partition:
         "recovery",
         "removing",
         "replicas",
+        "row",
     )
 
     def __init__(
@@ -82,6 +83,8 @@ class Partition:
         self.recovery = recovery
         self.directories = directories
         """The directory id of each replica."""
+        self.row = 0
+        """Its hash, which depends on its topic and number; set when an image gets it (`image_hash.partition_row`)."""
 
     @property
     def is_reassigning(self) -> bool:

@@ -16,8 +16,12 @@ from quorumd.controller.image_hash import (
     text_row,
 )
 from quorumd.controller.partition import Partition, PartitionId
+from quorumd.controller.undo_log import UndoEntry
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
+from quorumd.protocol.messages.partition_record import PartitionRecord
 from quorumd.protocol.messages.producer_ids_record import ProducerIdsRecord
+from quorumd.protocol.messages.topic_record import TopicRecord
 
 TOPIC, OTHER = KafkaUuid(bytes(16)), KafkaUuid(bytes(15) + b"\x01")
 FIELDS: dict[str, Any] = {
@@ -64,6 +68,25 @@ def test_every_partition_field_changes_its_row() -> None:
     rows = [partition_row(tp, partition) for tp in places for partition in partitions]
     assert len(set(rows)) == len(rows)
     assert all(0 < row < 1 << HASH_BITS for row in rows)
+
+
+def test_rows_of_many_replicas() -> None:
+    tp = PartitionId(TOPIC, 0)
+    rows = set()
+    for count in range(1, 100):
+        replicas = tuple(range(count))
+        rows |= {partition_row(tp, Partition(replicas, isr, 0)) for isr in (replicas, replicas[::-1])}
+    assert len(rows) == 2 * 99 - 1
+
+
+def test_image_remembers_the_rows_of_its_partitions() -> None:
+    image, changes = ClusterImage(), list[UndoEntry]()
+    image.apply(TopicRecord("t", TOPIC), changes)
+    for number in range(2):
+        image.apply(PartitionRecord(number, TOPIC, [1, 2], [1, 2], leader=1), changes)
+    image.apply(PartitionChangeRecord(1, TOPIC, isr=[1]), changes)
+    for number, partition in image.topics[TOPIC].partitions.items():
+        assert partition.row == partition_row(PartitionId(TOPIC, number), partition)
 
 
 def test_every_broker_field_changes_its_row() -> None:
