@@ -68,7 +68,6 @@ class PartitionRules:
     can_complete: CompletionRule = can_complete
 
 
-@dataclass(slots=True)
 class PartitionChange:
     """A requested change; None leaves a field unchanged.
 
@@ -77,16 +76,42 @@ class PartitionChange:
     `directories`: new directories of replicas, by broker id (KIP-858).
     """
 
-    isr: Replicas | None = None
-    replicas: Replicas | None = None
-    adding: Replicas | None = None
-    removing: Replicas | None = None
-    original: Replicas | None = None
-    recovery: int | None = None
-    unclean: Collection[int] = ()
-    ineligible: Collection[int] = ()
-    directories: Mapping[int, KafkaUuid] | None = None
-    election: Election = Election.ORDINARY
+    __slots__ = (
+        "adding",
+        "directories",
+        "election",
+        "ineligible",
+        "isr",
+        "original",
+        "recovery",
+        "removing",
+        "replicas",
+        "unclean",
+    )
+
+    def __init__(
+        self,
+        isr: Replicas | None = None,
+        replicas: Replicas | None = None,
+        adding: Replicas | None = None,
+        removing: Replicas | None = None,
+        original: Replicas | None = None,
+        recovery: int | None = None,
+        unclean: Collection[int] = (),
+        ineligible: Collection[int] = (),
+        directories: Mapping[int, KafkaUuid] | None = None,
+        election: Election = Election.ORDINARY,
+    ) -> None:
+        self.isr = isr
+        self.replicas = replicas
+        self.adding = adding
+        self.removing = removing
+        self.original = original
+        self.recovery = recovery
+        self.unclean = unclean
+        self.ineligible = ineligible
+        self.directories = directories
+        self.election = election
 
 
 def build_partition_change(
@@ -269,4 +294,4 @@ def exclude(replicas: Replicas, removed: Collection[int]) -> Replicas:
 
 def _same_members(left: Replicas, right: Replicas) -> bool:
     """Whether two ISRs are equal as sets."""
-    return left == right or sorted(left) == sorted(right)
+    return left == right or (len(left) == len(right) and sorted(left) == sorted(right))
