@@ -11,11 +11,8 @@ from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.protocol import messages
 from quorumd.protocol.apis import record_class
 from quorumd.protocol.batch_header import BatchHeader
-from quorumd.protocol.metadata_record import FRAME_VERSION, decode_frame
+from quorumd.protocol.metadata_record import FRAME_VERSION, HEAD_SIZE, decode_frame
 from quorumd.protocol.record_batch import values
-
-_HEAD_SIZE = 3
-"""Number of bytes of frame version, record type and version, each a varint of one byte in every known record."""
 
 
 @cache
@@ -37,7 +34,7 @@ def check_known(data: bytes, header: BatchHeader) -> None:
     offset = header.base_offset
     try:
         for value in values(data, header):
-            if value[:_HEAD_SIZE] not in known:
+            if value[:HEAD_SIZE] not in known:
                 decode_frame(value)
             offset += 1
     except UnsupportedVersion as error:

@@ -8,6 +8,7 @@ A stock reader halts on an unknown frame version, key or version, and on bytes a
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
 from quorumd.errors import MalformedMessage
 from quorumd.protocol.apis import record_class
@@ -16,6 +17,11 @@ from quorumd.protocol.primitives import read_uvarint, write_uvarint
 from quorumd.protocol.wire import Message
 
 FRAME_VERSION = 1
+
+HEAD_SIZE = 3
+"""Number of bytes of frame version, API key and version, each a varint of one byte in every known record."""
+_DECODED: Final[dict[bytes, tuple[type[Message], int]]] = {}
+"""Class and version of the records decoded so far, by head: the three varints are read once for each kind."""
 
 
 @cache
@@ -43,7 +49,14 @@ def decode_record(value: bytes) -> Message:
 
     Raises UnsupportedVersion for an unknown record or version, MalformedMessage for bytes that are not a frame.
     """
-    return decode_frame(value)[0]
+    head = value[:HEAD_SIZE]
+    known = _DECODED.get(head)
+    if known is not None:
+        return decode(known[0], known[1], value, HEAD_SIZE)
+    record, version = decode_frame(value)
+    if max(head) < 0x80:
+        _DECODED[head] = type(record), version
+    return record
 
 
 def decode_frame(value: bytes) -> tuple[Message, int]:

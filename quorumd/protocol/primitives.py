@@ -10,7 +10,8 @@ remaining bytes is an error, and the memory of the array elements of a message i
 
 from __future__ import annotations
 
-from struct import Struct
+from collections.abc import Sequence
+from struct import Struct, pack, unpack_from
 from typing import Final
 
 from quorumd.errors import MalformedMessage, MessageTooLarge, UnsupportedVersion
@@ -27,6 +28,10 @@ _MEMORY_PER_RESPONSE_BYTE: Final = 24
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _MASK_64: Final = 0xFFFF_FFFF_FFFF_FFFF
+_PACK_COMPACT_INT32S: Final = [Struct(f">B{count}i").pack for count in range(16)]
+"""By the count of a compact array: the formats of short ones need not be built for each."""
+_UNPACK_INT32S: Final = [Struct(f">{count}i").unpack_from for count in range(16)]
+"""By the count of an array."""
 
 
 def not_carried(field: str) -> UnsupportedVersion:
@@ -143,6 +148,24 @@ def read_compact_nullable_count(buf: bytes, pos: int, element_size: int) -> tupl
     if buf[pos] == 0:
         return -1, pos + 1
     return read_compact_count(buf, pos, element_size)
+
+
+def compact_int32s(values: Sequence[int]) -> bytes:
+    """Encode a compact array of int32."""
+    count = len(values)
+    if count < len(_PACK_COMPACT_INT32S):
+        return _PACK_COMPACT_INT32S[count](count + 1, *values)
+    out = bytearray()
+    write_uvarint(out, count + 1)
+    out += pack(f">{count}i", *values)
+    return bytes(out)
+
+
+def read_int32s(buf: bytes, pos: int, count: int) -> list[int]:
+    """Read the elements of an array of int32, whose count has been read."""
+    if count < len(_UNPACK_INT32S):
+        return list(_UNPACK_INT32S[count](buf, pos))
+    return list(unpack_from(f">{count}i", buf, pos))
 
 
 def check_memory(buf: bytes, memory: int) -> None:

@@ -173,6 +173,11 @@ class Decoder:
         with self._source.block(f"if memory > {self._needs.from_primitives('ALWAYS_ALLOWED_MEMORY')}:"):
             self._source.line(f"{self._needs.from_primitives(check)}(buf, memory)")
         if kind in FIXED_CODES and kind != "uuid":
+            if kind == "int32":
+                read = self._needs.from_primitives("read_int32s")
+                self._source.line(f"{name} = {read}(buf, pos, count)")
+                self._source.line("pos += 4 * count")
+                return
             unpack = self._needs.from_struct("unpack_from")
             self._source.line(f'{name} = list({unpack}(f">{{count}}{FIXED_CODES[kind]}", buf, pos))')
             self._source.line(f"pos += {_times(FIXED_SIZES[kind])}")

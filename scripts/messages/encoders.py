@@ -113,6 +113,9 @@ class Encoder:
             self._elements(field, value, out)
 
     def _elements(self, field: FieldSchema, value: str, out: str) -> None:
+        if self._flexible and field.element_type == "int32":
+            self._source.line(f"{out} += {self._needs.from_primitives('compact_int32s')}({value})")
+            return
         if self._flexible:
             self._source.line(f"{self._needs.from_primitives('write_uvarint')}({out}, len({value}) + 1)")
         else:
@@ -153,14 +156,13 @@ class Encoder:
             return
         tags = "tags" if owner == "message" else f"{owner.rpartition('.')[2]}_tags"
         self._source.line(f"{tags} = 0")
-        for condition in conditions:
+        self._source.line(f"{tags}_position = len({out})")
+        self._source.line(f"{out}.append(0)")
+        for field, condition in zip(tagged, conditions, strict=True):
             with self._source.block(f"if {condition}:"):
                 self._source.line(f"{tags} += 1")
-        self._source.line(f"{out}.append({tags})")
-        with self._source.block(f"if {tags}:"):
-            for field, condition in zip(tagged, conditions, strict=True):
-                with self._source.block(f"if {condition}:"):
-                    self._tagged_value(field, owner, out)
+                self._tagged_value(field, owner, out)
+        self._source.line(f"{out}[{tags}_position] = {tags}")
 
     def _tagged_value(self, field: FieldSchema, owner: str, out: str) -> None:
         value = f"{owner}.{snake_case(field.name)}"
@@ -168,6 +170,11 @@ class Encoder:
         if not field.is_array and field.type in FIXED_CODES:
             pack = self._needs.pack([FIXED_CODES[field.type]])
             self._source.line(f"{write_tag}({out}, {field.tag}, {pack}({value}))")
+            return
+        if field.is_array and field.element_type == "int32" and literal(field) == "None":
+            # Null is the default, so the field is written only if it is not null.
+            array = self._needs.from_primitives("compact_int32s")
+            self._source.line(f"{write_tag}({out}, {field.tag}, {array}({value}))")
             return
         payload = f"{snake_case(field.name)}_payload"
         self._source.line(f"{payload} = bytearray()")

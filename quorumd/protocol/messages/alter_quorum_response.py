@@ -106,22 +106,20 @@ def encode_v0(message: AlterQuorumResponse, out: bytearray) -> None:
                 partition_data.error_code,
             )
             partition_data_tags = 0
+            partition_data_tags_position = len(out)
+            out.append(0)
             if partition_data.leader_id != -1:
                 partition_data_tags += 1
+                write_tag(out, 10000, PACK_i(partition_data.leader_id))
             if partition_data.leader_epoch != -1:
                 partition_data_tags += 1
+                write_tag(out, 10001, PACK_i(partition_data.leader_epoch))
             if partition_data.error_message is not None:
                 partition_data_tags += 1
-            out.append(partition_data_tags)
-            if partition_data_tags:
-                if partition_data.leader_id != -1:
-                    write_tag(out, 10000, PACK_i(partition_data.leader_id))
-                if partition_data.leader_epoch != -1:
-                    write_tag(out, 10001, PACK_i(partition_data.leader_epoch))
-                if partition_data.error_message is not None:
-                    error_message_payload = bytearray()
-                    write_compact_string(error_message_payload, partition_data.error_message)
-                    write_tag(out, 10002, error_message_payload)
+                error_message_payload = bytearray()
+                write_compact_string(error_message_payload, partition_data.error_message)
+                write_tag(out, 10002, error_message_payload)
+            out[partition_data_tags_position] = partition_data_tags
         out.append(0)
     out.append(0)
 

@@ -194,42 +194,39 @@ def encode_v3(message: ApiVersionsResponse, out: bytearray) -> None:
         out.append(0)
     out += PACK_i(message.throttle_time_ms)
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.supported_features:
         tags += 1
+        supported_features_payload = bytearray()
+        write_uvarint(supported_features_payload, len(message.supported_features) + 1)
+        for supported_feature_key in message.supported_features:
+            write_compact_string(supported_features_payload, supported_feature_key.name)
+            supported_features_payload += PACK_hh(
+                supported_feature_key.min_version,
+                supported_feature_key.max_version,
+            )
+            supported_features_payload.append(0)
+        write_tag(out, 0, supported_features_payload)
     if message.finalized_features_epoch != -1:
         tags += 1
+        write_tag(out, 1, PACK_q(message.finalized_features_epoch))
     if message.finalized_features:
         tags += 1
+        finalized_features_payload = bytearray()
+        write_uvarint(finalized_features_payload, len(message.finalized_features) + 1)
+        for finalized_feature_key in message.finalized_features:
+            write_compact_string(finalized_features_payload, finalized_feature_key.name)
+            finalized_features_payload += PACK_hh(
+                finalized_feature_key.max_version_level,
+                finalized_feature_key.min_version_level,
+            )
+            finalized_features_payload.append(0)
+        write_tag(out, 2, finalized_features_payload)
     if message.zk_migration_ready:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.supported_features:
-            supported_features_payload = bytearray()
-            write_uvarint(supported_features_payload, len(message.supported_features) + 1)
-            for supported_feature_key in message.supported_features:
-                write_compact_string(supported_features_payload, supported_feature_key.name)
-                supported_features_payload += PACK_hh(
-                    supported_feature_key.min_version,
-                    supported_feature_key.max_version,
-                )
-                supported_features_payload.append(0)
-            write_tag(out, 0, supported_features_payload)
-        if message.finalized_features_epoch != -1:
-            write_tag(out, 1, PACK_q(message.finalized_features_epoch))
-        if message.finalized_features:
-            finalized_features_payload = bytearray()
-            write_uvarint(finalized_features_payload, len(message.finalized_features) + 1)
-            for finalized_feature_key in message.finalized_features:
-                write_compact_string(finalized_features_payload, finalized_feature_key.name)
-                finalized_features_payload += PACK_hh(
-                    finalized_feature_key.max_version_level,
-                    finalized_feature_key.min_version_level,
-                )
-                finalized_features_payload.append(0)
-            write_tag(out, 2, finalized_features_payload)
-        if message.zk_migration_ready:
-            write_tag(out, 3, PACK_t(message.zk_migration_ready))
+        write_tag(out, 3, PACK_t(message.zk_migration_ready))
+    out[tags_position] = tags
 
 
 encode_v4 = encode_v3

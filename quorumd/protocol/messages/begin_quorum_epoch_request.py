@@ -188,16 +188,15 @@ def encode_v1(message: BeginQuorumEpochRequest, out: bytearray) -> None:
         out += PACK_H(leader_endpoint.port)
         out.append(0)
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.boot_timestamp:
         tags += 1
+        write_tag(out, 10000, PACK_q(message.boot_timestamp))
     if message.epoch_token:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.boot_timestamp:
-            write_tag(out, 10000, PACK_q(message.boot_timestamp))
-        if message.epoch_token:
-            write_tag(out, 10001, PACK_q(message.epoch_token))
+        write_tag(out, 10001, PACK_q(message.epoch_token))
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int, int]:

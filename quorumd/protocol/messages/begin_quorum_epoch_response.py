@@ -169,23 +169,22 @@ def encode_v1(message: BeginQuorumEpochResponse, out: bytearray) -> None:
             out.append(0)
         out.append(0)
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.node_endpoints:
         tags += 1
+        node_endpoints_payload = bytearray()
+        write_uvarint(node_endpoints_payload, len(message.node_endpoints) + 1)
+        for node_endpoint in message.node_endpoints:
+            node_endpoints_payload += PACK_i(node_endpoint.node_id)
+            write_compact_string(node_endpoints_payload, node_endpoint.host)
+            node_endpoints_payload += PACK_H(node_endpoint.port)
+            node_endpoints_payload.append(0)
+        write_tag(out, 0, node_endpoints_payload)
     if message.knows_tokens:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.node_endpoints:
-            node_endpoints_payload = bytearray()
-            write_uvarint(node_endpoints_payload, len(message.node_endpoints) + 1)
-            for node_endpoint in message.node_endpoints:
-                node_endpoints_payload += PACK_i(node_endpoint.node_id)
-                write_compact_string(node_endpoints_payload, node_endpoint.host)
-                node_endpoints_payload += PACK_H(node_endpoint.port)
-                node_endpoints_payload.append(0)
-            write_tag(out, 0, node_endpoints_payload)
-        if message.knows_tokens:
-            write_tag(out, 10000, PACK_t(message.knows_tokens))
+        write_tag(out, 10000, PACK_t(message.knows_tokens))
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochResponse, int, int]:

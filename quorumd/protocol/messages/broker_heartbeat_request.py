@@ -118,24 +118,23 @@ def encode_v2(message: BrokerHeartbeatRequest, out: bytearray) -> None:
         message.want_shut_down,
     )
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.offline_log_dirs:
         tags += 1
+        offline_log_dirs_payload = bytearray()
+        write_uvarint(offline_log_dirs_payload, len(message.offline_log_dirs) + 1)
+        for offline_log_dirs_element in message.offline_log_dirs:
+            offline_log_dirs_payload += PACK_16s(offline_log_dirs_element)
+        write_tag(out, 0, offline_log_dirs_payload)
     if message.cordoned_log_dirs is not None:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.offline_log_dirs:
-            offline_log_dirs_payload = bytearray()
-            write_uvarint(offline_log_dirs_payload, len(message.offline_log_dirs) + 1)
-            for offline_log_dirs_element in message.offline_log_dirs:
-                offline_log_dirs_payload += PACK_16s(offline_log_dirs_element)
-            write_tag(out, 0, offline_log_dirs_payload)
-        if message.cordoned_log_dirs is not None:
-            cordoned_log_dirs_payload = bytearray()
-            write_uvarint(cordoned_log_dirs_payload, len(message.cordoned_log_dirs) + 1)
-            for cordoned_log_dirs_element in message.cordoned_log_dirs:
-                cordoned_log_dirs_payload += PACK_16s(cordoned_log_dirs_element)
-            write_tag(out, 1, cordoned_log_dirs_payload)
+        cordoned_log_dirs_payload = bytearray()
+        write_uvarint(cordoned_log_dirs_payload, len(message.cordoned_log_dirs) + 1)
+        for cordoned_log_dirs_element in message.cordoned_log_dirs:
+            cordoned_log_dirs_payload += PACK_16s(cordoned_log_dirs_element)
+        write_tag(out, 1, cordoned_log_dirs_payload)
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int, int]:

@@ -97,16 +97,15 @@ def encode_v1(message: BrokerRegistrationChangeRecord, out: bytearray) -> None:
         message.broker_epoch,
     )
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.fenced:
         tags += 1
+        write_tag(out, 0, PACK_b(message.fenced))
     if message.in_controlled_shutdown:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.fenced:
-            write_tag(out, 0, PACK_b(message.fenced))
-        if message.in_controlled_shutdown:
-            write_tag(out, 1, PACK_b(message.in_controlled_shutdown))
+        write_tag(out, 1, PACK_b(message.in_controlled_shutdown))
+    out[tags_position] = tags
 
 
 def encode_v2(message: BrokerRegistrationChangeRecord, out: bytearray) -> None:
@@ -117,24 +116,22 @@ def encode_v2(message: BrokerRegistrationChangeRecord, out: bytearray) -> None:
         message.broker_epoch,
     )
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.fenced:
         tags += 1
+        write_tag(out, 0, PACK_b(message.fenced))
     if message.in_controlled_shutdown:
         tags += 1
+        write_tag(out, 1, PACK_b(message.in_controlled_shutdown))
     if message.log_dirs:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.fenced:
-            write_tag(out, 0, PACK_b(message.fenced))
-        if message.in_controlled_shutdown:
-            write_tag(out, 1, PACK_b(message.in_controlled_shutdown))
-        if message.log_dirs:
-            log_dirs_payload = bytearray()
-            write_uvarint(log_dirs_payload, len(message.log_dirs) + 1)
-            for log_dirs_element in message.log_dirs:
-                log_dirs_payload += PACK_16s(log_dirs_element)
-            write_tag(out, 2, log_dirs_payload)
+        log_dirs_payload = bytearray()
+        write_uvarint(log_dirs_payload, len(message.log_dirs) + 1)
+        for log_dirs_element in message.log_dirs:
+            log_dirs_payload += PACK_16s(log_dirs_element)
+        write_tag(out, 2, log_dirs_payload)
+    out[tags_position] = tags
 
 
 def encode_v3(message: BrokerRegistrationChangeRecord, out: bytearray) -> None:
@@ -143,32 +140,29 @@ def encode_v3(message: BrokerRegistrationChangeRecord, out: bytearray) -> None:
         message.broker_epoch,
     )
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.fenced:
         tags += 1
+        write_tag(out, 0, PACK_b(message.fenced))
     if message.in_controlled_shutdown:
         tags += 1
+        write_tag(out, 1, PACK_b(message.in_controlled_shutdown))
     if message.log_dirs:
         tags += 1
+        log_dirs_payload = bytearray()
+        write_uvarint(log_dirs_payload, len(message.log_dirs) + 1)
+        for log_dirs_element in message.log_dirs:
+            log_dirs_payload += PACK_16s(log_dirs_element)
+        write_tag(out, 2, log_dirs_payload)
     if message.cordoned_log_dirs is not None:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.fenced:
-            write_tag(out, 0, PACK_b(message.fenced))
-        if message.in_controlled_shutdown:
-            write_tag(out, 1, PACK_b(message.in_controlled_shutdown))
-        if message.log_dirs:
-            log_dirs_payload = bytearray()
-            write_uvarint(log_dirs_payload, len(message.log_dirs) + 1)
-            for log_dirs_element in message.log_dirs:
-                log_dirs_payload += PACK_16s(log_dirs_element)
-            write_tag(out, 2, log_dirs_payload)
-        if message.cordoned_log_dirs is not None:
-            cordoned_log_dirs_payload = bytearray()
-            write_uvarint(cordoned_log_dirs_payload, len(message.cordoned_log_dirs) + 1)
-            for cordoned_log_dirs_element in message.cordoned_log_dirs:
-                cordoned_log_dirs_payload += PACK_16s(cordoned_log_dirs_element)
-            write_tag(out, 3, cordoned_log_dirs_payload)
+        cordoned_log_dirs_payload = bytearray()
+        write_uvarint(cordoned_log_dirs_payload, len(message.cordoned_log_dirs) + 1)
+        for cordoned_log_dirs_element in message.cordoned_log_dirs:
+            cordoned_log_dirs_payload += PACK_16s(cordoned_log_dirs_element)
+        write_tag(out, 3, cordoned_log_dirs_payload)
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationChangeRecord, int, int]:

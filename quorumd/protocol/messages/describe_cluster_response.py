@@ -179,34 +179,31 @@ def encode_v0(message: DescribeClusterResponse, out: bytearray) -> None:
         out += PACK_i(describe_cluster_broker.port)
         write_compact_nullable_string(out, describe_cluster_broker.rack)
         describe_cluster_broker_tags = 0
+        describe_cluster_broker_tags_position = len(out)
+        out.append(0)
         if describe_cluster_broker.broker_epoch != -1:
             describe_cluster_broker_tags += 1
+            write_tag(out, 10000, PACK_q(describe_cluster_broker.broker_epoch))
         if describe_cluster_broker.in_controlled_shutdown:
             describe_cluster_broker_tags += 1
+            write_tag(out, 10001, PACK_t(describe_cluster_broker.in_controlled_shutdown))
         if describe_cluster_broker.leader_count:
             describe_cluster_broker_tags += 1
+            write_tag(out, 10002, PACK_i(describe_cluster_broker.leader_count))
         if describe_cluster_broker.listeners:
             describe_cluster_broker_tags += 1
-        out.append(describe_cluster_broker_tags)
-        if describe_cluster_broker_tags:
-            if describe_cluster_broker.broker_epoch != -1:
-                write_tag(out, 10000, PACK_q(describe_cluster_broker.broker_epoch))
-            if describe_cluster_broker.in_controlled_shutdown:
-                write_tag(out, 10001, PACK_t(describe_cluster_broker.in_controlled_shutdown))
-            if describe_cluster_broker.leader_count:
-                write_tag(out, 10002, PACK_i(describe_cluster_broker.leader_count))
-            if describe_cluster_broker.listeners:
-                listeners_payload = bytearray()
-                write_uvarint(listeners_payload, len(describe_cluster_broker.listeners) + 1)
-                for listener in describe_cluster_broker.listeners:
-                    write_compact_string(listeners_payload, listener.name)
-                    write_compact_string(listeners_payload, listener.host)
-                    listeners_payload += PACK_Hh(
-                        listener.port,
-                        listener.security_protocol,
-                    )
-                    listeners_payload.append(0)
-                write_tag(out, 10003, listeners_payload)
+            listeners_payload = bytearray()
+            write_uvarint(listeners_payload, len(describe_cluster_broker.listeners) + 1)
+            for listener in describe_cluster_broker.listeners:
+                write_compact_string(listeners_payload, listener.name)
+                write_compact_string(listeners_payload, listener.host)
+                listeners_payload += PACK_Hh(
+                    listener.port,
+                    listener.security_protocol,
+                )
+                listeners_payload.append(0)
+            write_tag(out, 10003, listeners_payload)
+        out[describe_cluster_broker_tags_position] = describe_cluster_broker_tags
     out += PACK_i(message.cluster_authorized_operations)
     out.append(0)
 
@@ -229,34 +226,31 @@ def encode_v1(message: DescribeClusterResponse, out: bytearray) -> None:
         out += PACK_i(describe_cluster_broker.port)
         write_compact_nullable_string(out, describe_cluster_broker.rack)
         describe_cluster_broker_tags = 0
+        describe_cluster_broker_tags_position = len(out)
+        out.append(0)
         if describe_cluster_broker.broker_epoch != -1:
             describe_cluster_broker_tags += 1
+            write_tag(out, 10000, PACK_q(describe_cluster_broker.broker_epoch))
         if describe_cluster_broker.in_controlled_shutdown:
             describe_cluster_broker_tags += 1
+            write_tag(out, 10001, PACK_t(describe_cluster_broker.in_controlled_shutdown))
         if describe_cluster_broker.leader_count:
             describe_cluster_broker_tags += 1
+            write_tag(out, 10002, PACK_i(describe_cluster_broker.leader_count))
         if describe_cluster_broker.listeners:
             describe_cluster_broker_tags += 1
-        out.append(describe_cluster_broker_tags)
-        if describe_cluster_broker_tags:
-            if describe_cluster_broker.broker_epoch != -1:
-                write_tag(out, 10000, PACK_q(describe_cluster_broker.broker_epoch))
-            if describe_cluster_broker.in_controlled_shutdown:
-                write_tag(out, 10001, PACK_t(describe_cluster_broker.in_controlled_shutdown))
-            if describe_cluster_broker.leader_count:
-                write_tag(out, 10002, PACK_i(describe_cluster_broker.leader_count))
-            if describe_cluster_broker.listeners:
-                listeners_payload = bytearray()
-                write_uvarint(listeners_payload, len(describe_cluster_broker.listeners) + 1)
-                for listener in describe_cluster_broker.listeners:
-                    write_compact_string(listeners_payload, listener.name)
-                    write_compact_string(listeners_payload, listener.host)
-                    listeners_payload += PACK_Hh(
-                        listener.port,
-                        listener.security_protocol,
-                    )
-                    listeners_payload.append(0)
-                write_tag(out, 10003, listeners_payload)
+            listeners_payload = bytearray()
+            write_uvarint(listeners_payload, len(describe_cluster_broker.listeners) + 1)
+            for listener in describe_cluster_broker.listeners:
+                write_compact_string(listeners_payload, listener.name)
+                write_compact_string(listeners_payload, listener.host)
+                listeners_payload += PACK_Hh(
+                    listener.port,
+                    listener.security_protocol,
+                )
+                listeners_payload.append(0)
+            write_tag(out, 10003, listeners_payload)
+        out[describe_cluster_broker_tags_position] = describe_cluster_broker_tags
     out += PACK_i(message.cluster_authorized_operations)
     out.append(0)
 
@@ -278,34 +272,31 @@ def encode_v2(message: DescribeClusterResponse, out: bytearray) -> None:
         write_compact_nullable_string(out, describe_cluster_broker.rack)
         out += PACK_t(describe_cluster_broker.is_fenced)
         describe_cluster_broker_tags = 0
+        describe_cluster_broker_tags_position = len(out)
+        out.append(0)
         if describe_cluster_broker.broker_epoch != -1:
             describe_cluster_broker_tags += 1
+            write_tag(out, 10000, PACK_q(describe_cluster_broker.broker_epoch))
         if describe_cluster_broker.in_controlled_shutdown:
             describe_cluster_broker_tags += 1
+            write_tag(out, 10001, PACK_t(describe_cluster_broker.in_controlled_shutdown))
         if describe_cluster_broker.leader_count:
             describe_cluster_broker_tags += 1
+            write_tag(out, 10002, PACK_i(describe_cluster_broker.leader_count))
         if describe_cluster_broker.listeners:
             describe_cluster_broker_tags += 1
-        out.append(describe_cluster_broker_tags)
-        if describe_cluster_broker_tags:
-            if describe_cluster_broker.broker_epoch != -1:
-                write_tag(out, 10000, PACK_q(describe_cluster_broker.broker_epoch))
-            if describe_cluster_broker.in_controlled_shutdown:
-                write_tag(out, 10001, PACK_t(describe_cluster_broker.in_controlled_shutdown))
-            if describe_cluster_broker.leader_count:
-                write_tag(out, 10002, PACK_i(describe_cluster_broker.leader_count))
-            if describe_cluster_broker.listeners:
-                listeners_payload = bytearray()
-                write_uvarint(listeners_payload, len(describe_cluster_broker.listeners) + 1)
-                for listener in describe_cluster_broker.listeners:
-                    write_compact_string(listeners_payload, listener.name)
-                    write_compact_string(listeners_payload, listener.host)
-                    listeners_payload += PACK_Hh(
-                        listener.port,
-                        listener.security_protocol,
-                    )
-                    listeners_payload.append(0)
-                write_tag(out, 10003, listeners_payload)
+            listeners_payload = bytearray()
+            write_uvarint(listeners_payload, len(describe_cluster_broker.listeners) + 1)
+            for listener in describe_cluster_broker.listeners:
+                write_compact_string(listeners_payload, listener.name)
+                write_compact_string(listeners_payload, listener.host)
+                listeners_payload += PACK_Hh(
+                    listener.port,
+                    listener.security_protocol,
+                )
+                listeners_payload.append(0)
+            write_tag(out, 10003, listeners_payload)
+        out[describe_cluster_broker_tags_position] = describe_cluster_broker_tags
     out += PACK_i(message.cluster_authorized_operations)
     out.append(0)
 

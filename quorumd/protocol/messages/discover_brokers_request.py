@@ -105,23 +105,22 @@ def encode_v0(message: DiscoverBrokersRequest, out: bytearray) -> None:
     write_compact_string(out, message.host)
     out += PACK_i(message.port)
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.replica_directory_id != ZERO_UUID:
         tags += 1
+        write_tag(out, 10000, PACK_16s(message.replica_directory_id))
     if message.listeners:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.replica_directory_id != ZERO_UUID:
-            write_tag(out, 10000, PACK_16s(message.replica_directory_id))
-        if message.listeners:
-            listeners_payload = bytearray()
-            write_uvarint(listeners_payload, len(message.listeners) + 1)
-            for listener in message.listeners:
-                write_compact_string(listeners_payload, listener.name)
-                write_compact_string(listeners_payload, listener.host)
-                listeners_payload += PACK_i(listener.port)
-                listeners_payload.append(0)
-            write_tag(out, 10001, listeners_payload)
+        listeners_payload = bytearray()
+        write_uvarint(listeners_payload, len(message.listeners) + 1)
+        for listener in message.listeners:
+            write_compact_string(listeners_payload, listener.name)
+            write_compact_string(listeners_payload, listener.host)
+            listeners_payload += PACK_i(listener.port)
+            listeners_payload.append(0)
+        write_tag(out, 10001, listeners_payload)
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersRequest, int, int]:

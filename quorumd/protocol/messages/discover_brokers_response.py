@@ -161,40 +161,36 @@ def encode_v0(message: DiscoverBrokersResponse, out: bytearray) -> None:
         else:
             out.append(0)
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.replica_id != -1:
         tags += 1
+        write_tag(out, 10000, PACK_i(message.replica_id))
     if message.replica_directory_id != ZERO_UUID:
         tags += 1
+        write_tag(out, 10001, PACK_16s(message.replica_directory_id))
     if message.standing:
         tags += 1
+        write_tag(out, 10002, PACK_b(message.standing))
     if message.founders:
         tags += 1
+        founders_payload = bytearray()
+        write_uvarint(founders_payload, len(message.founders) + 1)
+        for founder in message.founders:
+            founders_payload += PACK_i16s(
+                founder.voter_id,
+                founder.directory_id,
+            )
+            write_compact_string(founders_payload, founder.host)
+            founders_payload += PACK_i(founder.port)
+            founders_payload.append(0)
+        write_tag(out, 10003, founders_payload)
     if message.listener_name:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.replica_id != -1:
-            write_tag(out, 10000, PACK_i(message.replica_id))
-        if message.replica_directory_id != ZERO_UUID:
-            write_tag(out, 10001, PACK_16s(message.replica_directory_id))
-        if message.standing:
-            write_tag(out, 10002, PACK_b(message.standing))
-        if message.founders:
-            founders_payload = bytearray()
-            write_uvarint(founders_payload, len(message.founders) + 1)
-            for founder in message.founders:
-                founders_payload += PACK_i16s(
-                    founder.voter_id,
-                    founder.directory_id,
-                )
-                write_compact_string(founders_payload, founder.host)
-                founders_payload += PACK_i(founder.port)
-                founders_payload.append(0)
-            write_tag(out, 10003, founders_payload)
-        if message.listener_name:
-            listener_name_payload = bytearray()
-            write_compact_string(listener_name_payload, message.listener_name)
-            write_tag(out, 10004, listener_name_payload)
+        listener_name_payload = bytearray()
+        write_compact_string(listener_name_payload, message.listener_name)
+        write_tag(out, 10004, listener_name_payload)
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersResponse, int, int]:

@@ -156,29 +156,28 @@ def encode_v0(message: FetchQuorumRecordsResponse, out: bytearray) -> None:
     )
     write_compact_nullable_bytes(out, message.records)
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.node_endpoints:
         tags += 1
+        node_endpoints_payload = bytearray()
+        write_uvarint(node_endpoints_payload, len(message.node_endpoints) + 1)
+        for node_endpoint in message.node_endpoints:
+            node_endpoints_payload += PACK_i(node_endpoint.node_id)
+            write_compact_string(node_endpoints_payload, node_endpoint.host)
+            node_endpoints_payload += PACK_H(node_endpoint.port)
+            node_endpoints_payload.append(0)
+        write_tag(out, 0, node_endpoints_payload)
     if message.snapshot_id.end_offset != -1 or message.snapshot_id.epoch != -1:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.node_endpoints:
-            node_endpoints_payload = bytearray()
-            write_uvarint(node_endpoints_payload, len(message.node_endpoints) + 1)
-            for node_endpoint in message.node_endpoints:
-                node_endpoints_payload += PACK_i(node_endpoint.node_id)
-                write_compact_string(node_endpoints_payload, node_endpoint.host)
-                node_endpoints_payload += PACK_H(node_endpoint.port)
-                node_endpoints_payload.append(0)
-            write_tag(out, 0, node_endpoints_payload)
-        if message.snapshot_id.end_offset != -1 or message.snapshot_id.epoch != -1:
-            snapshot_id_payload = bytearray()
-            snapshot_id_payload += PACK_qi(
-                message.snapshot_id.end_offset,
-                message.snapshot_id.epoch,
-            )
-            snapshot_id_payload.append(0)
-            write_tag(out, 1, snapshot_id_payload)
+        snapshot_id_payload = bytearray()
+        snapshot_id_payload += PACK_qi(
+            message.snapshot_id.end_offset,
+            message.snapshot_id.epoch,
+        )
+        snapshot_id_payload.append(0)
+        write_tag(out, 1, snapshot_id_payload)
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchQuorumRecordsResponse, int, int]:

@@ -470,38 +470,36 @@ def encode_v12(message: FetchResponse, out: bytearray) -> None:
             out += PACK_i(partition_data.preferred_read_replica)
             write_compact_nullable_bytes(out, partition_data.records)
             partition_data_tags = 0
+            partition_data_tags_position = len(out)
+            out.append(0)
             if partition_data.diverging_epoch.epoch != -1 or partition_data.diverging_epoch.end_offset != -1:
                 partition_data_tags += 1
+                diverging_epoch_payload = bytearray()
+                diverging_epoch_payload += PACK_iq(
+                    partition_data.diverging_epoch.epoch,
+                    partition_data.diverging_epoch.end_offset,
+                )
+                diverging_epoch_payload.append(0)
+                write_tag(out, 0, diverging_epoch_payload)
             if partition_data.current_leader.leader_id != -1 or partition_data.current_leader.leader_epoch != -1:
                 partition_data_tags += 1
+                current_leader_payload = bytearray()
+                current_leader_payload += PACK_ii(
+                    partition_data.current_leader.leader_id,
+                    partition_data.current_leader.leader_epoch,
+                )
+                current_leader_payload.append(0)
+                write_tag(out, 1, current_leader_payload)
             if partition_data.snapshot_id.end_offset != -1 or partition_data.snapshot_id.epoch != -1:
                 partition_data_tags += 1
-            out.append(partition_data_tags)
-            if partition_data_tags:
-                if partition_data.diverging_epoch.epoch != -1 or partition_data.diverging_epoch.end_offset != -1:
-                    diverging_epoch_payload = bytearray()
-                    diverging_epoch_payload += PACK_iq(
-                        partition_data.diverging_epoch.epoch,
-                        partition_data.diverging_epoch.end_offset,
-                    )
-                    diverging_epoch_payload.append(0)
-                    write_tag(out, 0, diverging_epoch_payload)
-                if partition_data.current_leader.leader_id != -1 or partition_data.current_leader.leader_epoch != -1:
-                    current_leader_payload = bytearray()
-                    current_leader_payload += PACK_ii(
-                        partition_data.current_leader.leader_id,
-                        partition_data.current_leader.leader_epoch,
-                    )
-                    current_leader_payload.append(0)
-                    write_tag(out, 1, current_leader_payload)
-                if partition_data.snapshot_id.end_offset != -1 or partition_data.snapshot_id.epoch != -1:
-                    snapshot_id_payload = bytearray()
-                    snapshot_id_payload += PACK_qi(
-                        partition_data.snapshot_id.end_offset,
-                        partition_data.snapshot_id.epoch,
-                    )
-                    snapshot_id_payload.append(0)
-                    write_tag(out, 2, snapshot_id_payload)
+                snapshot_id_payload = bytearray()
+                snapshot_id_payload += PACK_qi(
+                    partition_data.snapshot_id.end_offset,
+                    partition_data.snapshot_id.epoch,
+                )
+                snapshot_id_payload.append(0)
+                write_tag(out, 2, snapshot_id_payload)
+            out[partition_data_tags_position] = partition_data_tags
         out.append(0)
     out.append(0)
 
@@ -539,38 +537,36 @@ def encode_v13(message: FetchResponse, out: bytearray) -> None:
             out += PACK_i(partition_data.preferred_read_replica)
             write_compact_nullable_bytes(out, partition_data.records)
             partition_data_tags = 0
+            partition_data_tags_position = len(out)
+            out.append(0)
             if partition_data.diverging_epoch.epoch != -1 or partition_data.diverging_epoch.end_offset != -1:
                 partition_data_tags += 1
+                diverging_epoch_payload = bytearray()
+                diverging_epoch_payload += PACK_iq(
+                    partition_data.diverging_epoch.epoch,
+                    partition_data.diverging_epoch.end_offset,
+                )
+                diverging_epoch_payload.append(0)
+                write_tag(out, 0, diverging_epoch_payload)
             if partition_data.current_leader.leader_id != -1 or partition_data.current_leader.leader_epoch != -1:
                 partition_data_tags += 1
+                current_leader_payload = bytearray()
+                current_leader_payload += PACK_ii(
+                    partition_data.current_leader.leader_id,
+                    partition_data.current_leader.leader_epoch,
+                )
+                current_leader_payload.append(0)
+                write_tag(out, 1, current_leader_payload)
             if partition_data.snapshot_id.end_offset != -1 or partition_data.snapshot_id.epoch != -1:
                 partition_data_tags += 1
-            out.append(partition_data_tags)
-            if partition_data_tags:
-                if partition_data.diverging_epoch.epoch != -1 or partition_data.diverging_epoch.end_offset != -1:
-                    diverging_epoch_payload = bytearray()
-                    diverging_epoch_payload += PACK_iq(
-                        partition_data.diverging_epoch.epoch,
-                        partition_data.diverging_epoch.end_offset,
-                    )
-                    diverging_epoch_payload.append(0)
-                    write_tag(out, 0, diverging_epoch_payload)
-                if partition_data.current_leader.leader_id != -1 or partition_data.current_leader.leader_epoch != -1:
-                    current_leader_payload = bytearray()
-                    current_leader_payload += PACK_ii(
-                        partition_data.current_leader.leader_id,
-                        partition_data.current_leader.leader_epoch,
-                    )
-                    current_leader_payload.append(0)
-                    write_tag(out, 1, current_leader_payload)
-                if partition_data.snapshot_id.end_offset != -1 or partition_data.snapshot_id.epoch != -1:
-                    snapshot_id_payload = bytearray()
-                    snapshot_id_payload += PACK_qi(
-                        partition_data.snapshot_id.end_offset,
-                        partition_data.snapshot_id.epoch,
-                    )
-                    snapshot_id_payload.append(0)
-                    write_tag(out, 2, snapshot_id_payload)
+                snapshot_id_payload = bytearray()
+                snapshot_id_payload += PACK_qi(
+                    partition_data.snapshot_id.end_offset,
+                    partition_data.snapshot_id.epoch,
+                )
+                snapshot_id_payload.append(0)
+                write_tag(out, 2, snapshot_id_payload)
+            out[partition_data_tags_position] = partition_data_tags
         out.append(0)
     out.append(0)
 
@@ -612,38 +608,36 @@ def encode_v16(message: FetchResponse, out: bytearray) -> None:
             out += PACK_i(partition_data.preferred_read_replica)
             write_compact_nullable_bytes(out, partition_data.records)
             partition_data_tags = 0
+            partition_data_tags_position = len(out)
+            out.append(0)
             if partition_data.diverging_epoch.epoch != -1 or partition_data.diverging_epoch.end_offset != -1:
                 partition_data_tags += 1
+                diverging_epoch_payload = bytearray()
+                diverging_epoch_payload += PACK_iq(
+                    partition_data.diverging_epoch.epoch,
+                    partition_data.diverging_epoch.end_offset,
+                )
+                diverging_epoch_payload.append(0)
+                write_tag(out, 0, diverging_epoch_payload)
             if partition_data.current_leader.leader_id != -1 or partition_data.current_leader.leader_epoch != -1:
                 partition_data_tags += 1
+                current_leader_payload = bytearray()
+                current_leader_payload += PACK_ii(
+                    partition_data.current_leader.leader_id,
+                    partition_data.current_leader.leader_epoch,
+                )
+                current_leader_payload.append(0)
+                write_tag(out, 1, current_leader_payload)
             if partition_data.snapshot_id.end_offset != -1 or partition_data.snapshot_id.epoch != -1:
                 partition_data_tags += 1
-            out.append(partition_data_tags)
-            if partition_data_tags:
-                if partition_data.diverging_epoch.epoch != -1 or partition_data.diverging_epoch.end_offset != -1:
-                    diverging_epoch_payload = bytearray()
-                    diverging_epoch_payload += PACK_iq(
-                        partition_data.diverging_epoch.epoch,
-                        partition_data.diverging_epoch.end_offset,
-                    )
-                    diverging_epoch_payload.append(0)
-                    write_tag(out, 0, diverging_epoch_payload)
-                if partition_data.current_leader.leader_id != -1 or partition_data.current_leader.leader_epoch != -1:
-                    current_leader_payload = bytearray()
-                    current_leader_payload += PACK_ii(
-                        partition_data.current_leader.leader_id,
-                        partition_data.current_leader.leader_epoch,
-                    )
-                    current_leader_payload.append(0)
-                    write_tag(out, 1, current_leader_payload)
-                if partition_data.snapshot_id.end_offset != -1 or partition_data.snapshot_id.epoch != -1:
-                    snapshot_id_payload = bytearray()
-                    snapshot_id_payload += PACK_qi(
-                        partition_data.snapshot_id.end_offset,
-                        partition_data.snapshot_id.epoch,
-                    )
-                    snapshot_id_payload.append(0)
-                    write_tag(out, 2, snapshot_id_payload)
+                snapshot_id_payload = bytearray()
+                snapshot_id_payload += PACK_qi(
+                    partition_data.snapshot_id.end_offset,
+                    partition_data.snapshot_id.epoch,
+                )
+                snapshot_id_payload.append(0)
+                write_tag(out, 2, snapshot_id_payload)
+            out[partition_data_tags_position] = partition_data_tags
         out.append(0)
     if message.node_endpoints:
         out.append(1)

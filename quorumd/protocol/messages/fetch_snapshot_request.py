@@ -159,18 +159,17 @@ def encode_v0(message: FetchSnapshotRequest, out: bytearray) -> None:
             out.append(0)
         out.append(0)
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.cluster_id is not None:
         tags += 1
+        cluster_id_payload = bytearray()
+        write_compact_string(cluster_id_payload, message.cluster_id)
+        write_tag(out, 0, cluster_id_payload)
     if message.epoch_token:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.cluster_id is not None:
-            cluster_id_payload = bytearray()
-            write_compact_string(cluster_id_payload, message.cluster_id)
-            write_tag(out, 0, cluster_id_payload)
-        if message.epoch_token:
-            write_tag(out, 10000, PACK_q(message.epoch_token))
+        write_tag(out, 10000, PACK_q(message.epoch_token))
+    out[tags_position] = tags
 
 
 def encode_v1(message: FetchSnapshotRequest, out: bytearray) -> None:
@@ -200,18 +199,17 @@ def encode_v1(message: FetchSnapshotRequest, out: bytearray) -> None:
                 out.append(0)
         out.append(0)
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.cluster_id is not None:
         tags += 1
+        cluster_id_payload = bytearray()
+        write_compact_string(cluster_id_payload, message.cluster_id)
+        write_tag(out, 0, cluster_id_payload)
     if message.epoch_token:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.cluster_id is not None:
-            cluster_id_payload = bytearray()
-            write_compact_string(cluster_id_payload, message.cluster_id)
-            write_tag(out, 0, cluster_id_payload)
-        if message.epoch_token:
-            write_tag(out, 10000, PACK_q(message.epoch_token))
+        write_tag(out, 10000, PACK_q(message.epoch_token))
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int, int]:

@@ -329,24 +329,23 @@ def encode_v4(message: RegisterBrokerRecord, out: bytearray) -> None:
         message.in_controlled_shutdown,
     )
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.log_dirs:
         tags += 1
+        log_dirs_payload = bytearray()
+        write_uvarint(log_dirs_payload, len(message.log_dirs) + 1)
+        for log_dirs_element in message.log_dirs:
+            log_dirs_payload += PACK_16s(log_dirs_element)
+        write_tag(out, 0, log_dirs_payload)
     if message.cordoned_log_dirs is not None:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.log_dirs:
-            log_dirs_payload = bytearray()
-            write_uvarint(log_dirs_payload, len(message.log_dirs) + 1)
-            for log_dirs_element in message.log_dirs:
-                log_dirs_payload += PACK_16s(log_dirs_element)
-            write_tag(out, 0, log_dirs_payload)
-        if message.cordoned_log_dirs is not None:
-            cordoned_log_dirs_payload = bytearray()
-            write_uvarint(cordoned_log_dirs_payload, len(message.cordoned_log_dirs) + 1)
-            for cordoned_log_dirs_element in message.cordoned_log_dirs:
-                cordoned_log_dirs_payload += PACK_16s(cordoned_log_dirs_element)
-            write_tag(out, 1, cordoned_log_dirs_payload)
+        cordoned_log_dirs_payload = bytearray()
+        write_uvarint(cordoned_log_dirs_payload, len(message.cordoned_log_dirs) + 1)
+        for cordoned_log_dirs_element in message.cordoned_log_dirs:
+            cordoned_log_dirs_payload += PACK_16s(cordoned_log_dirs_element)
+        write_tag(out, 1, cordoned_log_dirs_payload)
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[RegisterBrokerRecord, int, int]:

@@ -176,23 +176,22 @@ def encode_v0(message: VotersRecord, out: bytearray) -> None:
         out.append(0)
         out.append(0)
     tags = 0
+    tags_position = len(out)
+    out.append(0)
     if message.cluster_id is not None:
         tags += 1
+        cluster_id_payload = bytearray()
+        write_compact_string(cluster_id_payload, message.cluster_id)
+        write_tag(out, 10000, cluster_id_payload)
     if message.target_voters is not None:
         tags += 1
-    out.append(tags)
-    if tags:
-        if message.cluster_id is not None:
-            cluster_id_payload = bytearray()
-            write_compact_string(cluster_id_payload, message.cluster_id)
-            write_tag(out, 10000, cluster_id_payload)
-        if message.target_voters is not None:
-            target_voters_payload = bytearray()
-            write_uvarint(target_voters_payload, len(message.target_voters) + 1)
-            for target_voter in message.target_voters:
-                target_voters_payload += PACK_i(target_voter.voter_id)
-                target_voters_payload.append(0)
-            write_tag(out, 10001, target_voters_payload)
+        target_voters_payload = bytearray()
+        write_uvarint(target_voters_payload, len(message.target_voters) + 1)
+        for target_voter in message.target_voters:
+            target_voters_payload += PACK_i(target_voter.voter_id)
+            target_voters_payload.append(0)
+        write_tag(out, 10001, target_voters_payload)
+    out[tags_position] = tags
 
 
 def decode_v0(buf: bytes, pos: int) -> tuple[VotersRecord, int, int]:

@@ -25,6 +25,18 @@ def test_golden_bytes() -> None:
     assert decode_frame(FEATURE_LEVEL) == (record, 0)
 
 
+def test_longer_varints_in_the_head() -> None:
+    """The head of a frame that has been decoded is known by its first three bytes only if it ends there."""
+    record = FeatureLevelRecord("metadata.version", 25)
+    frames = [
+        bytes.fromhex(head) + FEATURE_LEVEL[3:] for head in ("010c00", "018c0000", "010c8000", "81000c00")
+    ]
+    for frame in (*frames, *reversed(frames)):
+        assert decode_record(frame) == record
+    with pytest.raises(MalformedMessage):
+        decode_record(bytes.fromhex("018c00"))
+
+
 def test_config_record_with_a_deleted_value() -> None:
     record = ConfigRecord(4, "1", "log.retention.ms", None)
     frame = encode_record(record, 0)

@@ -194,3 +194,14 @@ def test_structs_compare_and_print_by_their_fields() -> None:
 def test_null_string_with_a_long_encoding_of_its_length_is_malformed() -> None:
     with pytest.raises(MalformedMessage, match="null"):
         primitives.read_compact_string(bytes.fromhex("8000"), 0)
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 126, 127, 300])
+def test_int32_arrays_of_any_length(count: int) -> None:
+    values = [position - 100 for position in range(count)]
+    array = primitives.compact_int32s(values)
+    expected = bytearray()
+    primitives.write_uvarint(expected, count + 1)
+    assert array == expected + struct.pack(f">{count}i", *values)
+    read_count, start = primitives.read_compact_count(array, 0, 4)
+    assert primitives.read_int32s(array, start, read_count) == values
