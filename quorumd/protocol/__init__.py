@@ -7,6 +7,7 @@
                           MalformedMessage that names message, version and offset
     apis                  the known APIs: keys, names, version ranges, which are forwardable
     routes                the handler of each API, the origin of a request and the session that it responds through
+    stepped_task          runs the steps of a generator in slices
     response_errors       the error codes in a response; responses with nothing but an error
     throttle_time         the throttle time in an encoded response
     config_resource_type  the types of resources that have configs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 from quorumd.broker.coordinator.topic_regexes import EvaluatedRegexes, RegexCompiler, RegexEvaluation
@@ -11,6 +11,7 @@ from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.errors import RequestError
 from quorumd.ports import Clock
 from quorumd.protocol.routes import SlicedTask
+from quorumd.protocol.stepped_task import SteppedTask
 
 logger = logging.getLogger("quorumd.broker")
 
@@ -40,63 +41,49 @@ class RegexEvaluator:
 
         def begin() -> None:
             names = list(self._metadata.image.topic_ids)
-            self._begin(RegexTask(evaluation, names, self._metadata.offset, self.compile, done))
+            self._begin(regex_task(evaluation, names, self._metadata.offset, self.compile, done))
 
         self._clock.call_soon(begin)
 
 
-class RegexTask:
-    """A `SlicedTask` whose unit is the time for a few instructions of an expression on one name.
+def regex_task(
+    evaluation: RegexEvaluation,
+    names: Sequence[str],
+    version: int,
+    compile_regex: RegexCompiler,
+    done: Callable[[EvaluatedRegexes], None],
+) -> SteppedTask[dict[str, frozenset[str]]]:
+    """Return a task whose unit is the time for a few instructions of an expression on one name."""
+    return SteppedTask(
+        _matches(evaluation, names, compile_regex),
+        lambda found: done(EvaluatedRegexes(evaluation.group, found, version)),
+    )
+
+
+def _matches(
+    evaluation: RegexEvaluation, names: Sequence[str], compile_regex: RegexCompiler
+) -> Generator[int, None, dict[str, frozenset[str]]]:
+    """Return the names that each expression matches; yields the units of each step.
 
     An expression that does not compile has no result, so its group keeps the topics that were recorded by the broker
     that accepted it.
     """
-
-    def __init__(
-        self,
-        evaluation: RegexEvaluation,
-        names: Sequence[str],
-        version: int,
-        compile_regex: RegexCompiler,
-        done: Callable[[EvaluatedRegexes], None],
-    ) -> None:
-        self.is_done = False
-        self._evaluation = evaluation
-        self._names = names
-        self._version = version
-        self._compile = compile_regex
-        self._done = done
-        self._found: dict[str, frozenset[str]] = {}
-        self._steps = self._run()
-
-    def advance(self, budget: int) -> int:
-        """See `SlicedTask`."""
-        units = 0
-        while units < budget:
-            step = next(self._steps, None)
-            if step is None:
-                self.is_done = True
-                self._done(EvaluatedRegexes(self._evaluation.group, self._found, self._version))
-                break
-            units += step
-        return units
-
-    def _run(self) -> Iterator[int]:
-        """Iterate over the units of each step."""
-        for pattern in self._evaluation.patterns:
-            try:
-                regex = self._compile(pattern)
-            except RequestError as error:
-                logger.warning("group %s: %s", self._evaluation.group, error)
-                continue
-            units = 1 + regex.size // SIZE_PER_UNIT
+    matched: dict[str, frozenset[str]] = {}
+    for pattern in evaluation.patterns:
+        try:
+            regex = compile_regex(pattern)
+        except RequestError as error:
+            logger.warning("group %s: %s", evaluation.group, error)
+            continue
+        units = 1 + regex.size // SIZE_PER_UNIT
+        yield units
+        found = []
+        for name in names:
+            is_match = regex.matches(name)
             yield units
-            found = []
-            for name in self._names:
-                is_match = regex.matches(name)
-                yield units
-                if is_match:
-                    yield AUTHORIZATION_UNITS
-                    if self._evaluation.may_describe(name):
-                        found.append(name)
-            self._found[pattern] = frozenset(found)
+            if is_match:
+                yield AUTHORIZATION_UNITS
+                if evaluation.may_describe(name):
+                    found.append(name)
+        matched[pattern] = frozenset(found)
+    return matched

@@ -9,7 +9,7 @@ from quorumd.broker.coordinator.consumer_membership import Regexes
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.records import LoadedMarker, LoadedRecord, decode_records
-from quorumd.broker.coordinator.regex_evaluator import RegexTask
+from quorumd.broker.coordinator.regex_evaluator import regex_task
 from quorumd.broker.coordinator.shards import Shard, Shards, StateMachine
 from quorumd.broker.coordinator.topic_regexes import EvaluatedRegexes, RegexCompiler, RegexEvaluation
 from quorumd.broker.settings.coordinator_settings import GroupSettings
@@ -155,7 +155,7 @@ class Evaluations:
         """Run all evaluations, and deliver the results to the coordinator."""
         results: list[EvaluatedRegexes] = []
         for evaluation in self.begun:
-            task = RegexTask(
+            task = regex_task(
                 evaluation, list(self.topics.counts), self.topics.offset, self.compile, results.append
             )
             while not task.is_done:

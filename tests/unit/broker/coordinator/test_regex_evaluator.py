@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from quorumd.broker.coordinator.regex_evaluator import AUTHORIZATION_UNITS, SIZE_PER_UNIT, RegexTask
+from quorumd.broker.coordinator.regex_evaluator import AUTHORIZATION_UNITS, SIZE_PER_UNIT, regex_task
 from quorumd.broker.coordinator.topic_regexes import EvaluatedRegexes, RegexEvaluation
+from quorumd.protocol.routes import SlicedTask
 
 NAMES = [f"orders-{number}" for number in range(1_000)]
 BUDGET = 400
@@ -28,8 +29,8 @@ class Suffix:
 
 def evaluation(
     regex: Suffix, done: Callable[[EvaluatedRegexes], None], may_describe: Callable[[str], bool]
-) -> RegexTask:
-    return RegexTask(RegexEvaluation("g", ["pattern"], may_describe), NAMES, 7, lambda pattern: regex, done)
+) -> SlicedTask:
+    return regex_task(RegexEvaluation("g", ["pattern"], may_describe), NAMES, 7, lambda pattern: regex, done)
 
 
 @pytest.mark.parametrize("size", [10, 400, 100_000])

@@ -1,4 +1,4 @@
-"""Runs work in steps before a response is begun, such as sorting the names in a large request."""
+"""Runs the steps of a generator in slices: sorting the names in a large request, matching regular expressions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class SteppedTask(Generic[T]):
-    """A `SlicedTask` that takes one step per unit, and then calls `on_done` with the result."""
+    """A `SlicedTask` whose steps yield their units of work; it calls `on_done` with the result of the steps."""
 
-    def __init__(self, steps: Generator[None, None, T], on_done: Callable[[T], None]) -> None:
+    def __init__(self, steps: Generator[int, None, T], on_done: Callable[[T], None]) -> None:
         self.is_done = False
         self._steps = steps
         self._on_done = on_done
@@ -22,13 +22,12 @@ class SteppedTask(Generic[T]):
         self._steps.close()
 
     def advance(self, budget: int) -> int:
-        if self.is_done:
-            return 0
-        for taken in range(budget):
+        """See `SlicedTask`."""
+        units = 0
+        while units < budget and not self.is_done:
             try:
-                next(self._steps)
+                units += next(self._steps)
             except StopIteration as end:
                 self.is_done = True
                 self._on_done(end.value)
-                return taken + 1
-        return budget
+        return units
