@@ -6,6 +6,7 @@ import json
 import zipfile
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from quorumd.pipeline.history.build import build
@@ -24,19 +25,25 @@ def history_of(spark: SparkSession, archive: str, nodes: tuple[int, ...], direct
     with zipfile.ZipFile(DATA / archive) as files:
         files.extractall(directory)
     source = {"path": ",".join(f"{node}={directory / str(node)}" for node in nodes)}
-    build(spark, source, directory / "history")
+    build(spark.sparkContext, source, directory / "history")
     return open_history(directory / "history")
 
 
-def test_history_has_each_record_and_state_and_the_cluster_id(spark: SparkSession, tmp_path: Path) -> None:
-    built = history_of(spark, "stock_kafka_4.1.0.zip", (1, 2, 3), tmp_path)
+@pytest.mark.parametrize(
+    ("archive", "complete", "end"), [("stock_kafka_4.1.0.zip", 1, 1623), ("kafka_4.3.1_history.zip", 2, 825)]
+)
+def test_history_has_each_record_and_state_and_the_cluster_id(
+    spark: SparkSession, archive: str, complete: int, end: int, tmp_path: Path
+) -> None:
+    """Node 1 of 4.3.1 is behind, and its last record was not committed."""
+    built = history_of(spark, archive, (1, 2, 3), tmp_path)
     naive = NaiveHistory()
-    naive.apply(read_log(str(tmp_path / "1")))
+    naive.apply(read_log(str(tmp_path / str(complete))))
     assert naive.closed
     assert by(plain_states(built.read("partition_states")), *KEY) == by(naive.closed, *KEY)
     assert by(plain_states(built.read("partition_current")), *KEY) == by([*naive.open.values()], *KEY)
     events = built.read("events")
-    assert sorted(events["offset"].to_pylist()) == list(range(1623))
+    assert sorted(events["offset"].to_pylist()) == list(range(end))
     # A stock log does not have the cluster id.
     written = (tmp_path / "1" / "meta.properties").read_text().splitlines()
     assert f"cluster.id={built.manifest.cluster_id}" in written

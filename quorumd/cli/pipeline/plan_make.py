@@ -139,11 +139,12 @@ def make(
 ) -> None:
     """Compute a plan and write it to a directory; the cluster is not changed.
 
-    All brokers get the same number of replicas and of preferred leaders, within one. The replicas of a
-    partition stay in different racks; if racks differ in size, the brokers of a rack that would need two replicas of
-    a partition get fewer. With --sizes and --live-sizes, brokers get the same bytes, within the tolerance; the sizes
-    are written to DIR/sizes.parquet, so that --sizes makes the same plan again. The printed bound is the number of
-    moves that every plan with this balance needs.
+    All brokers get the same number of replicas, within one, and preferred leaders as evenly as these replicas
+    allow: the only replica of a partition leads it wherever it is. The replicas of a partition stay in different
+    racks; if racks differ in size, the brokers of a rack that would need two replicas of a partition get fewer. With
+    --sizes and --live-sizes, brokers get the same bytes, within the tolerance; the sizes are written to
+    DIR/sizes.parquet, so that --sizes makes the same plan again. The printed bound is the number of moves that every
+    plan with this balance needs.
 
     \b
     Examples:
