@@ -9,7 +9,7 @@ only to its own directories, and changes a cluster only through the admin client
     copies/     the files of a node: segments and snapshots, opened read-only
     live/       the blocking client that reads a live cluster as an observer
     source/     the Spark data source `quorumd`, batch and streaming, over files or a live cluster
-    spark/      sessions, settings, Java, progress, and the class-data archive that halves the start of a session
+    spark/      contexts, settings, Java, progress, and the class-data archive that halves the start of a session
     history/    the tables of a cluster's history in Parquet: writing and querying them
     audit/      compares all replicas and locates their differences
     plan/       partition reassignments with the fewest moves

@@ -1,6 +1,6 @@
 """Start, configure and observe Spark.
 
-session             a session: quiet, on loopback, quick to start
+session             a context or session: quiet, on loopback, quick to start
 settings            its settings
 java                finds a Java that Spark supports, or reports what is missing
 failures            converts exceptions of Spark to one-line errors of quorumd
