@@ -18,7 +18,7 @@ from quorumd.broker.api.transactions import TransactionApis
 from quorumd.broker.channels.broker_client import BrokerClient
 from quorumd.broker.controller_requests.producer_ids import ProducerIds
 from quorumd.broker.controller_requests.topic_creation import TopicCreation
-from quorumd.broker.coordinator.consumer_membership import Regexes
+from quorumd.broker.coordinator.consumer_rebalance import Regexes
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.hosted_log import CoordinatorPartitions
 from quorumd.broker.coordinator.internal_topics import InternalTopics, offsets_topic, transactions_topic

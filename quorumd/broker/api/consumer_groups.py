@@ -33,12 +33,13 @@ from quorumd.security.acls import Operation, ResourceType
 
 CLIENT_IDS_SINCE = 1
 """The first version in which clients choose their member ids (KIP-1082)."""
+CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 """The MemberType of members that use the consumer protocol."""
 
 
 class MetadataTopics:
-    """The `consumer_membership.Topics` of the broker's metadata."""
+    """The `coordinator.topics.Topics` of the broker's metadata."""
 
     def __init__(self, metadata: BrokerMetadata) -> None:
         self.created_offset = -1
@@ -53,6 +54,11 @@ class MetadataTopics:
         image = self._metadata.image
         topic_id = image.topic_ids.get(name)
         return None if topic_id is None else (topic_id, len(image.topics[topic_id].partitions))
+
+    def name(self, topic_id: KafkaUuid) -> str | None:
+        """See `Topics`."""
+        topic = self._metadata.image.topics.get(topic_id)
+        return None if topic is None else topic.name
 
 
 class ConsumerGroupApis:
@@ -174,7 +180,7 @@ class ConsumerGroupApis:
             member.regex,
             self._assignment(member.assigned),
             self._assignment(group.targets.get(member.id, EMPTY_ASSIGNMENT)),
-            CONSUMER_MEMBER,
+            CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
         )
 
     def _assignment(self, assignment: Assignment) -> described.Assignment:

@@ -19,7 +19,11 @@ from quorumd.protocol.messages.consumer_group_current_member_assignment_key impo
     ConsumerGroupCurrentMemberAssignmentKey,
 )
 from quorumd.protocol.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
-from quorumd.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from quorumd.protocol.messages.consumer_group_member_metadata_value import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+)
 from quorumd.protocol.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from quorumd.protocol.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from quorumd.protocol.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
@@ -56,6 +60,15 @@ class MemberState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class ClassicProtocols:
+    """The session timeout and the protocols in the JoinGroup request of a member that uses the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    """(name, metadata) pairs; the first is the one in responses to the member."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerMember:
     """A member: its subscription and its current assignment."""
 
@@ -69,6 +82,8 @@ class ConsumerMember:
     regex: str = ""
     """A regular expression that matches topics, "" for none."""
     assignor: str | None = None
+    classic: ClassicProtocols | None = None
+    """Set if the member uses the classic protocol."""
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
@@ -198,6 +213,10 @@ class ConsumerGroup:
 
 def member_record(group: str, member: ConsumerMember) -> CoordinatorRecord:
     """Return the record of a member's subscription."""
+    classic = None
+    if member.classic is not None:
+        protocols = [ClassicProtocol(*each) for each in member.classic.protocols]
+        classic = ClassicMemberMetadata(member.classic.session_timeout_ms, protocols)
     value = ConsumerGroupMemberMetadataValue(
         member.instance_id,
         member.rack_id,
@@ -207,7 +226,7 @@ def member_record(group: str, member: ConsumerMember) -> CoordinatorRecord:
         member.regex,
         member.rebalance_timeout_ms,
         member.assignor,
-        None,
+        classic,
     )
     return CoordinatorRecord(ConsumerGroupMemberMetadataKey(group, member.id), value)
 
@@ -285,6 +304,13 @@ def _partitions(topics: Iterable[tuple[KafkaUuid, Iterable[int]]]) -> Assignment
     return frozenset((topic_id, number) for topic_id, numbers in topics for number in numbers)
 
 
+def _classic_protocols(metadata: ClassicMemberMetadata | None) -> ClassicProtocols | None:
+    if metadata is None:
+        return None
+    protocols = tuple((each.name, each.metadata) for each in metadata.supported_protocols)
+    return ClassicProtocols(metadata.session_timeout_ms, protocols)
+
+
 class ConsumerGroups:
     """The consumer groups of one partition of __consumer_offsets, replayed from their records."""
 
@@ -352,6 +378,7 @@ class ConsumerGroups:
                 topics=frozenset(value.subscribed_topic_names),
                 regex=value.subscribed_topic_regex or "",
                 assignor=value.server_assignor,
+                classic=_classic_protocols(value.classic_member_metadata),
             )
         )
 

@@ -2,64 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from hashlib import blake2b
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple
 
-from quorumd.broker.coordinator.assignors import ASSIGNORS
-from quorumd.broker.coordinator.classic_membership import append_error
-from quorumd.broker.coordinator.classic_rebalance import DeadlineKey
 from quorumd.broker.coordinator.consumer_group import (
-    EMPTY_ASSIGNMENT,
     JOINING,
     LEAVING,
     LEAVING_STATIC,
     Assignment,
     ConsumerGroup,
-    ConsumerGroups,
     ConsumerMember,
-    MemberState,
-    ResolvedRegex,
-    current_record,
-    epoch_record,
-    member_record,
-    member_tombstones,
-    reconcile,
-    regex_record,
-    regex_tombstone,
-    target_epoch_record,
-    target_record,
 )
-from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.consumer_rebalance import ConsumerRebalances, MemberChange
+from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.records import CoordinatorRecord
-from quorumd.broker.coordinator.topic_regexes import (
-    EvaluatedRegexes,
-    RegexCompiler,
-    RegexEvaluation,
-    RegexSchedule,
-)
+from quorumd.broker.coordinator.topic_regexes import RegexCompiler
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode, RequestError
-from quorumd.ids import KafkaUuid
-
-CONSUMER_SESSION: Final = "consumer session"
-REVOCATION: Final = "revocation"
-
-
-class Topics(Protocol):
-    """The topics in the metadata of the broker."""
-
-    @property
-    def offset(self) -> int:
-        """The offset of the metadata, which increases with every change."""
-
-    def partitions(self, name: str) -> tuple[KafkaUuid, int] | None:
-        """Return the id and the number of partitions of a topic, None if it does not exist."""
-
-    @property
-    def created_offset(self) -> int:
-        """The offset of the metadata at which a topic was last created."""
 
 
 def _may_describe_all(topic: str) -> bool:
@@ -99,34 +59,15 @@ class HeartbeatResult(NamedTuple):
 HeartbeatResponder = Callable[[HeartbeatResult], None]
 
 
-class Regexes(NamedTuple):
-    """Compiles regular expressions, and begins evaluations, after which `regexes_evaluated` is called."""
-
-    compile: RegexCompiler
-    evaluate: Callable[[RegexEvaluation], None]
-
-
 class ConsumerMembership:
-    """Handles the heartbeats of the consumer groups in `state`. A response is sent once its records are committed."""
+    """Handles ConsumerGroupHeartbeat requests."""
 
     def __init__(
-        self,
-        state: ConsumerGroups,
-        settings: GroupSettings,
-        deadlines: Deadlines[DeadlineKey],
-        outbox: Outbox,
-        topics: Topics,
-        regexes: Regexes,
+        self, rebalances: ConsumerRebalances, settings: GroupSettings, compile_regex: RegexCompiler
     ) -> None:
-        self._state = state
+        self._rebalances = rebalances
         self._settings = settings
-        self._deadlines = deadlines
-        self._outbox = outbox
-        self._topics = topics
-        self._checked: dict[str, int] = {}
-        """Group -> the offset of the metadata at which its topics were last hashed."""
-        self._regexes = regexes
-        self._schedule = RegexSchedule(settings)
+        self._compile_regex = compile_regex
 
     def heartbeat(
         self,
@@ -138,7 +79,7 @@ class ConsumerMembership:
         """Handle a heartbeat. `tombstones` delete a classic group with the same id in the same write."""
         try:
             self._check(heartbeat)
-            group = self._state.groups.get(heartbeat.group)
+            group = self._rebalances.state.groups.get(heartbeat.group)
             if group is None and heartbeat.epoch != JOINING:
                 raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {heartbeat.group} does not exist")
             if heartbeat.epoch in (LEAVING, LEAVING_STATIC):
@@ -184,43 +125,26 @@ class ConsumerMembership:
         tombstones: Sequence[CoordinatorRecord],
     ) -> None:
         known, replaced = self._find_member(group, heartbeat)
-        records = list(tombstones)
-        source = known or replaced or ConsumerMember(heartbeat.member_id)
-        member = self._updated(source, heartbeat)
+        member = self._updated(known or replaced or ConsumerMember(heartbeat.member_id), heartbeat)
         if member.regex and member.regex not in group.regex_subscribers:
-            self._regexes.compile(member.regex)
-        if replaced is not None:
-            records += member_tombstones(group.id, replaced.id)
-            member = replace(member, epoch=JOINING, previous_epoch=-1)
-        if known is None or _subscription(known) != _subscription(member):
-            records.append(member_record(group.id, member))
-        is_same = known is not None and not records and self._checked.get(group.id) == self._topics.offset
-        after = group if is_same else _with_member(group, member, None if replaced is None else replaced.id)
-        if after is not group:
-            records += [regex_tombstone(group.id, unused) for unused in after.drop_unused_regexes()]
-        changed = not group.epoch or after.topics_of(member) != group.topics_of(source)
-        changed = changed or (known or member).assignor != member.assignor
-        self._maybe_bump_epoch(after, changed, records)
-        if group.epoch > group.target_epoch and after is group:
-            after = _with_member(group, member, None)
-        self._maybe_assign(after, times, records)
-        target = after.targets.get(member.id, EMPTY_ASSIGNMENT)
-        member = reconcile(member, after.target_epoch, target, after.owners, heartbeat.owned)
-        if known is None or _current_assignment(known) != _current_assignment(member):
-            records.append(current_record(group.id, member))
+            self._compile_regex(member.regex)
         is_full = heartbeat.epoch == JOINING or (
             heartbeat.rebalance_timeout_ms >= 0
             and (heartbeat.topics is not None or heartbeat.regex is not None)
             and heartbeat.owned is not None
         )
-        is_assignment_changed = known is None or known.assigned != member.assigned
-        assignment = member.assigned if is_full or is_assignment_changed else None
-        result = HeartbeatResult(ErrorCode.NONE, None, member.id, member.epoch, assignment)
-        self._write(group.id, records, result, respond)
-        self._set_deadlines(group.id, known, member, times)
-        if replaced is not None:
-            self._cancel_deadlines(group.id, replaced.id)
-        self._evaluate_regexes(after, heartbeat.may_describe, times)
+
+        def completed(error: ErrorCode, member: ConsumerMember) -> None:
+            if error is not ErrorCode.NONE:
+                respond(HeartbeatResult(error))
+                return
+            is_assignment_changed = known is None or known.assigned != member.assigned
+            assignment = member.assigned if is_full or is_assignment_changed else None
+            respond(HeartbeatResult(ErrorCode.NONE, None, member.id, member.epoch, assignment))
+
+        change = MemberChange(member, known, replaced, heartbeat.owned)
+        after = self._rebalances.update(group, change, times, completed, tombstones)
+        self._rebalances.evaluate_regexes(after, heartbeat.may_describe, times)
 
     def _find_member(
         self, group: ConsumerGroup, heartbeat: Heartbeat
@@ -273,76 +197,8 @@ class ConsumerMembership:
             topics=topics,
             regex=source.regex if heartbeat.regex is None else heartbeat.regex,
             assignor=source.assignor if heartbeat.assignor is None else heartbeat.assignor,
+            classic=None,
         )
-
-    # Group epoch and target assignment
-
-    def _maybe_bump_epoch(
-        self, group: ConsumerGroup, changed: bool, records: list[CoordinatorRecord]
-    ) -> None:
-        if not changed and self._checked.get(group.id) == self._topics.offset:
-            return
-        self._checked[group.id] = self._topics.offset
-        metadata_hash = self._hash(group.subscribed_topics())
-        if changed or metadata_hash != group.metadata_hash:
-            group.epoch += 1
-            group.metadata_hash = metadata_hash
-            records.append(epoch_record(group.id, group.epoch, metadata_hash))
-
-    def _hash(self, topics: Iterable[str]) -> int:
-        """Return a hash of the existing topics and their partition counts, 0 if none exists."""
-        found = [
-            f"{name} {self._topics.partitions(name)}\n"
-            for name in sorted(topics)
-            if self._topics.partitions(name)
-        ]
-        digest = blake2b("".join(found).encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big", signed=True) if found else 0
-
-    def _maybe_assign(self, group: ConsumerGroup, times: Times, records: list[CoordinatorRecord]) -> None:
-        if group.epoch <= group.target_epoch:
-            return
-        known = {
-            name: found for name in group.subscribed_topics() if (found := self._topics.partitions(name))
-        }
-        members = sorted(group.members.values(), key=lambda each: (each.instance_id or each.id, each.id))
-        subscriptions = {
-            member.id: frozenset(known[name][0] for name in group.topics_of(member) if name in known)
-            for member in members
-        }
-        assign = ASSIGNORS[group.assignor(self._settings.consumer_assignors[0])]
-        targets = assign(subscriptions, dict(known.values()), group.targets)
-        for member_id, target in targets.items():
-            if group.targets.get(member_id) != target:
-                records.append(target_record(group.id, member_id, target))
-        group.targets = targets
-        group.target_epoch = group.epoch
-        records.append(target_epoch_record(group.id, group.epoch, times.wall_ms))
-
-    # Regular expressions
-
-    def _evaluate_regexes(
-        self, group: ConsumerGroup, may_describe: Callable[[str], bool], times: Times
-    ) -> None:
-        patterns = self._schedule.begin(group, self._topics.created_offset, times)
-        if patterns:
-            self._regexes.evaluate(RegexEvaluation(group.id, patterns, may_describe))
-
-    def regexes_evaluated(self, evaluated: EvaluatedRegexes, times: Times) -> None:
-        """Record the topics that the expressions of a group match; if they have changed, bump the group epoch."""
-        group = self._state.groups.get(evaluated.group)
-        if not self._schedule.end(evaluated.group, evaluated.version, times) or group is None:
-            return
-        after = group.copy()
-        records: list[CoordinatorRecord] = []
-        changed = False
-        for pattern, topics in evaluated.topics.items():
-            if pattern in group.regex_subscribers:
-                after.regexes[pattern] = ResolvedRegex(topics, evaluated.version, times.wall_ms)
-                records.append(regex_record(group.id, pattern, after.regexes[pattern]))
-                changed = changed or topics != group.matched_topics(pattern)
-        self._maybe_bump_epoch(after, changed, records)
-        self._write(group.id, records, HeartbeatResult(ErrorCode.NONE), lambda result: None)
 
     # Leaving
 
@@ -361,113 +217,12 @@ class ConsumerMembership:
         member = group.members.get(member_id)
         if member is None:
             raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in group {group.id}")
-        result = HeartbeatResult(ErrorCode.NONE, None, member_id, heartbeat.epoch)
+
+        def completed(error: ErrorCode) -> None:
+            left = HeartbeatResult(ErrorCode.NONE, None, member_id, heartbeat.epoch)
+            respond(left if error is ErrorCode.NONE else HeartbeatResult(error))
+
         if heartbeat.epoch == LEAVING_STATIC:
-            left = replace(
-                member,
-                epoch=LEAVING_STATIC,
-                previous_epoch=member.epoch,
-                state=MemberState.STABLE,
-                revoking=EMPTY_ASSIGNMENT,
-            )
-            self._write(group.id, [current_record(group.id, left)], result, respond)
-            self._deadlines.cancel(DeadlineKey(REVOCATION, group.id, member_id))
-            self.extend_session(group.id, member_id, times)
+            self._rebalances.leave_temporarily(group, member, times, completed)
         else:
-            self.remove(group, member_id, times, lambda error: respond(result._replace(error=error)))
-
-    def remove(
-        self,
-        group: ConsumerGroup,
-        member_id: str,
-        times: Times,
-        respond: Callable[[ErrorCode], None] = lambda error: None,
-    ) -> None:
-        """Remove a member, which releases its partitions, and bump the group epoch."""
-        del times
-        after = group.copy()
-        after.remove(member_id)
-        records = [
-            *member_tombstones(group.id, member_id),
-            *(regex_tombstone(group.id, unused) for unused in after.drop_unused_regexes()),
-            epoch_record(group.id, group.epoch + 1, group.metadata_hash),
-        ]
-        if not after.regex_subscribers:
-            self._schedule.forget(group.id)
-        self._write(group.id, records, HeartbeatResult(ErrorCode.NONE), lambda result: respond(result.error))
-        self._cancel_deadlines(group.id, member_id)
-
-    # Writes and deadlines
-
-    def _write(
-        self,
-        group_id: str,
-        records: Sequence[CoordinatorRecord],
-        result: HeartbeatResult,
-        respond: HeartbeatResponder,
-    ) -> None:
-        def appended(end_offset: int) -> None:
-            del end_offset
-            self._state.apply(records)
-
-        def completed(error: ErrorCode, times: Times) -> None:
-            del times
-            if error is ErrorCode.NONE:
-                respond(result)
-            else:
-                self._checked.pop(group_id, None)
-                self._schedule.forget(group_id)
-                respond(HeartbeatResult(append_error(error)))
-
-        self._outbox.add(Write(records, appended, completed))
-
-    def extend_session(self, group_id: str, member_id: str, times: Times) -> None:
-        """Restart the session timeout of a member."""
-        key = DeadlineKey(CONSUMER_SESSION, group_id, member_id)
-        self._deadlines.set(key, times.now_ms + self._settings.consumer_session_timeout_ms)
-
-    def _set_deadlines(
-        self, group_id: str, known: ConsumerMember | None, member: ConsumerMember, times: Times
-    ) -> None:
-        self.extend_session(group_id, member.id, times)
-        key = DeadlineKey(REVOCATION, group_id, member.id)
-        if member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._deadlines.cancel(key)
-        elif key not in self._deadlines or known is None or known.revoking != member.revoking:
-            self._deadlines.set(key, times.now_ms + member.rebalance_timeout_ms)
-
-    def _cancel_deadlines(self, group_id: str, member_id: str) -> None:
-        for kind in (CONSUMER_SESSION, REVOCATION):
-            self._deadlines.cancel(DeadlineKey(kind, group_id, member_id))
-
-    def loaded(self, times: Times) -> None:
-        """Start the session and revocation timeouts of all members."""
-        for group in self._state.groups.values():
-            for member in group.members.values():
-                self._set_deadlines(group.id, None, member, times)
-
-    def expire(self, key: DeadlineKey, times: Times) -> None:
-        """Remove a member whose session or revocation timed out."""
-        group = self._state.groups.get(key.group)
-        if group is not None and key.member in group.members:
-            self.remove(group, key.member, times)
-
-
-def _subscription(member: ConsumerMember) -> tuple[object, ...]:
-    return (member.instance_id, member.rack_id, member.client_id, member.client_host,
-            member.rebalance_timeout_ms, member.topics, member.regex, member.assignor)  # fmt: skip
-
-
-def _current_assignment(member: ConsumerMember) -> tuple[object, ...]:
-    return member.epoch, member.previous_epoch, member.state, member.assigned, member.revoking
-
-
-def _with_member(group: ConsumerGroup, member: ConsumerMember, replaced: str | None) -> ConsumerGroup:
-    """Return a copy of the group with this member, and without the member `replaced` by it."""
-    after = group.copy()
-    if replaced is not None:
-        target = after.targets.pop(replaced, EMPTY_ASSIGNMENT)
-        after.remove(replaced)
-        after.targets[member.id] = target
-    after.put(member)
-    return after
+            self._rebalances.remove(group, [member_id], times, completed)

@@ -24,15 +24,12 @@ from quorumd.broker.coordinator.classic_membership import (
 from quorumd.broker.coordinator.classic_rebalance import ClassicRebalances, DeadlineKey
 from quorumd.broker.coordinator.consumer_group import ConsumerGroup, ConsumerGroups, group_tombstones
 from quorumd.broker.coordinator.consumer_membership import (
-    CONSUMER_SESSION,
-    REVOCATION,
     ConsumerMembership,
     Heartbeat,
     HeartbeatResponder,
     HeartbeatResult,
-    Regexes,
-    Topics,
 )
+from quorumd.broker.coordinator.consumer_rebalance import CONSUMER_DEADLINES, ConsumerRebalances, Regexes
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
 from quorumd.broker.coordinator.offset_requests import (
     CommitResponder,
@@ -43,6 +40,7 @@ from quorumd.broker.coordinator.offset_requests import (
 from quorumd.broker.coordinator.offset_store import OffsetStore, TopicPartition
 from quorumd.broker.coordinator.records import NO_PRODUCER, LoadedMarker, LoadedRecord
 from quorumd.broker.coordinator.topic_regexes import EvaluatedRegexes
+from quorumd.broker.coordinator.topics import Topics
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.group_metadata_key import GroupMetadataKey
@@ -96,9 +94,10 @@ class GroupCoordinator:
         self._membership = ClassicMembership(
             self._rebalances, settings, self._deadlines, self.outbox, new_member_id
         )
-        self._consumer_membership = ConsumerMembership(
+        self._consumer_rebalances = ConsumerRebalances(
             self.consumers, settings, self._deadlines, self.outbox, topics, regexes
         )
+        self._consumer_membership = ConsumerMembership(self._consumer_rebalances, settings, regexes.compile)
         self._requests = OffsetRequests(self.offsets, settings, self.outbox)
 
     # Loading and unloading
@@ -123,7 +122,7 @@ class GroupCoordinator:
         for group in self.classic.values():
             for member in group.members.values():
                 self._rebalances.extend_session(group, member, times)
-        self._consumer_membership.loaded(times)
+        self._consumer_rebalances.loaded(times)
         self._deadlines.set(EXPIRY, times.now_ms + self._settings.offsets_retention_check_interval_ms)
 
     def unload(self) -> None:
@@ -138,8 +137,8 @@ class GroupCoordinator:
         if key == EXPIRY:
             self._deadlines.set(EXPIRY, times.now_ms + self._settings.offsets_retention_check_interval_ms)
             self.delete_expired(times)
-        elif key.kind in (CONSUMER_SESSION, REVOCATION):
-            self._consumer_membership.expire(key, times)
+        elif key.kind in CONSUMER_DEADLINES:
+            self._consumer_rebalances.expire(key, times)
         else:
             self._rebalances.expire(key, times)
         return True
@@ -203,7 +202,7 @@ class GroupCoordinator:
 
     def regexes_evaluated(self, evaluated: EvaluatedRegexes, times: Times) -> None:
         """Record the topics that the regular expressions of a group match."""
-        self._consumer_membership.regexes_evaluated(evaluated, times)
+        self._consumer_rebalances.regexes_evaluated(evaluated, times)
 
     def _delete_consumer_group(self, group: ConsumerGroup) -> None:
         records = list(group_tombstones(group))

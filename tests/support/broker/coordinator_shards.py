@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from quorumd.broker.coordinator.consumer_membership import Regexes
+from quorumd.broker.coordinator.consumer_rebalance import Regexes
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.records import LoadedMarker, LoadedRecord, decode_records
@@ -136,6 +136,10 @@ class FixedTopics:
         """Return the id of a topic, which is derived from its name, and its number of partitions."""
         count = self.counts.get(name)
         return None if count is None else (topic_id(name), count)
+
+    def name(self, wanted: KafkaUuid) -> str | None:
+        """Return the name of a topic."""
+        return next((name for name in self.counts if topic_id(name) == wanted), None)
 
 
 def topic_id(name: str) -> KafkaUuid:

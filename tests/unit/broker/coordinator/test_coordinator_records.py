@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.broker.coordinator.consumer_group import (
+    ClassicProtocols,
+    ConsumerGroups,
+    ConsumerMember,
+    member_record,
+)
 from quorumd.broker.coordinator.offset_store import (
     OffsetStore,
     StoredOffset,
@@ -46,6 +52,18 @@ def test_records_are_read_as_they_were_written() -> None:
     assert (first.offset, first.key, first.producer_id) == (0, OffsetCommitKey("g", "topic", 0), 9)
     assert (second.offset, second.key, second.value) == (1, OffsetCommitKey("g", "topic", 1), None)
     assert (end_offset_of(data), end_offset_of(b"")) == (2, 0)
+
+
+@pytest.mark.parametrize("classic", [None, ClassicProtocols(9_000, (("range", b"r"), ("sticky", b"s")))])
+def test_protocols_of_classic_members_are_kept(classic: ClassicProtocols | None) -> None:
+    member = ConsumerMember(
+        "m", client_id="c", topics=frozenset("a"), rebalance_timeout_ms=1, classic=classic
+    )
+    (loaded,) = decode_records("group", encode_records([member_record("g", member)], 1000))
+    assert isinstance(loaded, LoadedRecord)
+    groups = ConsumerGroups()
+    assert groups.replay(loaded)
+    assert groups.groups["g"].members == {"m": member}
 
 
 def test_marker_ends_a_transaction() -> None:
