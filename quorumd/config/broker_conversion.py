@@ -11,7 +11,12 @@ from quorumd.broker.settings.broker_settings import (
     HousekeepingSettings,
     ReplicaFetchSettings,
 )
-from quorumd.broker.settings.coordinator_settings import MINUTE_MS, GroupSettings, TransactionSettings
+from quorumd.broker.settings.coordinator_settings import (
+    MINUTE_MS,
+    GroupSettings,
+    MigrationPolicy,
+    TransactionSettings,
+)
 from quorumd.config.broker_fields import RACK_AWARE_SELECTOR, BrokerFields
 from quorumd.controller.broker import BrokerEndpoint
 
@@ -82,6 +87,7 @@ def _group_settings(fields: BrokerFields) -> GroupSettings:
         consumer_heartbeat_interval_ms=fields.group_consumer_heartbeat_interval_ms,
         consumer_regex_refresh_interval_ms=fields.group_consumer_regex_refresh_interval_ms,
         consumer_max_size=fields.group_consumer_max_size,
+        consumer_migration_policy=MigrationPolicy(fields.group_consumer_migration_policy),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from quorumd.config.setting import setting
 from quorumd.config.topic_default_fields import TopicDefaultFields
-from quorumd.config.values import duration, integer, size
+from quorumd.config.values import choice, duration, integer, size
 
 
 class CoordinatorFields(TopicDefaultFields):
@@ -49,6 +49,14 @@ class CoordinatorFields(TopicDefaultFields):
         "group.consumer.max.size",
         default="2147483647",
         about="Maximum number of members of a consumer group (KIP-848).",
+    )
+    group_consumer_migration_policy: Annotated[
+        str, choice("bidirectional", "upgrade", "downgrade", "disabled")
+    ] = setting(
+        "group.consumer.migration.policy",
+        default="bidirectional",
+        about="Whether a group with members becomes a consumer group when a member joins with the consumer protocol "
+        "(upgrade), and a classic group when the last such member leaves (downgrade).",
     )
 
     offsets_topic_partitions: Annotated[int, integer(1, 10_000)] = setting(

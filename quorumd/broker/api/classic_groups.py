@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from quorumd.broker.api.coordinator_lookup import GroupLookup
@@ -114,20 +114,25 @@ class ClassicGroupApis:
         leaving: list[tuple[str, str | None]] = [(message.member_id, None)]
         if request.api_version >= LEAVE_SEVERAL_SINCE:
             leaving = [(member.member_id, member.group_instance_id) for member in message.members]
-        results = self._groups.get(
-            message.group_id, lambda machine, times: machine.leave(message.group_id, leaving, times)
+
+        def respond(failure: ErrorCode, results: Sequence[tuple[str, ErrorCode]]) -> None:
+            if failure is not ErrorCode.NONE:
+                response = LeaveGroupResponse(0, failure)
+            elif request.api_version >= LEAVE_SEVERAL_SINCE:
+                members = [
+                    MemberResponse(member_id, instance_id, error)
+                    for (member_id, instance_id), (_, error) in zip(leaving, results, strict=True)
+                ]
+                response = LeaveGroupResponse(0, 0, members)
+            else:
+                response = LeaveGroupResponse(0, results[0][1])
+            session.respond(request, response)
+
+        self._groups.run(
+            message.group_id,
+            lambda machine, times: machine.leave(message.group_id, leaving, times, respond),
+            lambda error: respond(error, []),
         )
-        if isinstance(results, ErrorCode):
-            response = LeaveGroupResponse(0, results)
-        elif request.api_version >= LEAVE_SEVERAL_SINCE:
-            members = [
-                MemberResponse(member_id, instance_id, error)
-                for (member_id, instance_id), (_, error) in zip(leaving, results, strict=True)
-            ]
-            response = LeaveGroupResponse(0, 0, members)
-        else:
-            response = LeaveGroupResponse(0, results[0][1])
-        session.respond(request, response)
 
 
 def client_host(session: Session) -> str:

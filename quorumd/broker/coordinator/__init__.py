@@ -8,6 +8,9 @@ __transaction_state that this broker leads.
     internal_topics      creates the internal topics; the partition of a group id or transactional id
     classic_*            groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
     consumer_*           groups of the consumer protocol: ConsumerGroupHeartbeat (KIP-848)
+    mixed_membership     the requests of members of consumer groups that use the classic protocol
+    migration            from classic groups to consumer groups and back, while they have members
+    embedded_protocol    the subscriptions and assignments of consumers in JoinGroup and SyncGroup
     topics               the topics of the metadata, as the coordinators see them
     topic_regexes        the regular expressions of consumer groups, and when they are evaluated
     regex_evaluator      matches the regular expressions against the names of all topics, in slices

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
+from quorumd.broker.coordinator.embedded_protocol import decode_subscription
 from quorumd.broker.coordinator.records import CoordinatorRecord
 from quorumd.errors import ErrorCode, QuorumdError
-from quorumd.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from quorumd.protocol.messages.group_metadata_key import GroupMetadataKey
 from quorumd.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 
@@ -236,15 +236,10 @@ class ClassicGroup:
             return frozenset()
         topics: set[str] = set()
         for member in self.members.values():
-            metadata = member.metadata(self.protocol)
-            if len(metadata) < 2:
-                return None
-            version = min(int.from_bytes(metadata[:2], "big"), ConsumerProtocolSubscription.MAX_VERSION)
             try:
-                subscription, _, _ = ConsumerProtocolSubscription.DECODE[version](metadata, 2)
-            except (QuorumdError, IndexError):
+                topics.update(decode_subscription(member.metadata(self.protocol)).topics)
+            except QuorumdError:
                 return None
-            topics.update(subscription.topics)
         return frozenset(topics)
 
     # Records

@@ -44,6 +44,10 @@ class Join(NamedTuple):
     """Whether the client supports a static leader that rejoins without computing an assignment (KIP-814)."""
 
 
+LeaveResponder = Callable[[ErrorCode, Sequence[tuple[str, ErrorCode]]], None]
+"""Responds to LeaveGroup with an error of the request, and the (member id, error) of each member."""
+
+
 class Sync(NamedTuple):
     """A SyncGroup request. `protocol_type` and `protocol` are None in versions without them."""
 
@@ -97,11 +101,6 @@ class ClassicMembership:
 
     def join(self, join: Join, times: Times, respond: JoinResponder) -> None:
         """Handle JoinGroup for a classic or a new group."""
-        settings = self._settings
-        timeout_ms = join.session_timeout_ms
-        if not settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms:
-            respond(JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, join.member_id))
-            return
         group = self._rebalances.groups.get(join.group)
         if group is None:
             if join.member_id:
@@ -112,7 +111,7 @@ class ClassicMembership:
         is_known = join.member_id in group.members or join.member_id in group.pending
         is_known = is_known or (join.instance_id is not None and join.instance_id in group.static_members)
         error = ErrorCode.NONE
-        if not is_known and group.size >= settings.max_size:
+        if not is_known and group.size >= self._settings.max_size:
             error = ErrorCode.GROUP_MAX_SIZE_REACHED
         elif not group.supports(join.protocol_type, join.protocols):
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -217,6 +217,31 @@ class ClassicRebalances:
                 self.extend_session(group, member, times)
                 member.respond_sync(SyncResult(error))
 
+    # Migration
+
+    def adopt(self, group: ClassicGroup, times: Times) -> None:
+        """Manage a stable group whose members were in a consumer group."""
+        self.groups[group.id] = group
+        for member in group.members.values():
+            self.extend_session(group, member, times)
+
+    def hand_over(self, group_id: str) -> None:
+        """Stop managing a group, if there is one, whose members are now in a consumer group: they must join again."""
+        group = self.groups.pop(group_id, None)
+        if group is None:
+            return
+        group.state = GroupState.DEAD
+        for kind in (JOIN, SYNC):
+            self._deadlines.cancel(DeadlineKey(kind, group_id))
+        for member_id in group.pending:
+            self._deadlines.cancel(DeadlineKey(PENDING, group_id, member_id))
+        for member in group.members.values():
+            self.end_session(group, member.id)
+            member.respond_join(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
+            member.respond_sync(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+
+    # Unloading
+
     def unload(self) -> None:
         """Respond to every pending request with NOT_COORDINATOR."""
         for group in self.groups.values():

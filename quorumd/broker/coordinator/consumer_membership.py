@@ -16,7 +16,6 @@ from quorumd.broker.coordinator.consumer_group import (
 )
 from quorumd.broker.coordinator.consumer_rebalance import ConsumerRebalances, MemberChange
 from quorumd.broker.coordinator.effects import Times
-from quorumd.broker.coordinator.records import CoordinatorRecord
 from quorumd.broker.coordinator.topic_regexes import RegexCompiler
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode, RequestError
@@ -74,19 +73,15 @@ class ConsumerMembership:
         heartbeat: Heartbeat,
         times: Times,
         respond: HeartbeatResponder,
-        tombstones: Sequence[CoordinatorRecord] = (),
     ) -> None:
-        """Handle a heartbeat. `tombstones` delete a classic group with the same id in the same write."""
+        """Handle a heartbeat: respond once its records are committed."""
         try:
             self._check(heartbeat)
-            group = self._rebalances.state.groups.get(heartbeat.group)
-            if group is None and heartbeat.epoch != JOINING:
-                raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {heartbeat.group} does not exist")
+            group = self._rebalances.find(heartbeat.group, creates=heartbeat.epoch == JOINING)
             if heartbeat.epoch in (LEAVING, LEAVING_STATIC):
-                assert group is not None
                 self._leave(group, heartbeat, times, respond)
             else:
-                self._update(group or ConsumerGroup(heartbeat.group), heartbeat, times, respond, tombstones)
+                self._update(group, heartbeat, times, respond)
         except RequestError as refused:
             respond(HeartbeatResult(refused.error, str(refused)))
 
@@ -122,7 +117,6 @@ class ConsumerMembership:
         heartbeat: Heartbeat,
         times: Times,
         respond: HeartbeatResponder,
-        tombstones: Sequence[CoordinatorRecord],
     ) -> None:
         known, replaced = self._find_member(group, heartbeat)
         member = self._updated(known or replaced or ConsumerMember(heartbeat.member_id), heartbeat)
@@ -143,7 +137,7 @@ class ConsumerMembership:
             respond(HeartbeatResult(ErrorCode.NONE, None, member.id, member.epoch, assignment))
 
         change = MemberChange(member, known, replaced, heartbeat.owned)
-        after = self._rebalances.update(group, change, times, completed, tombstones)
+        after = self._rebalances.update(group, change, times, completed)
         self._rebalances.evaluate_regexes(after, heartbeat.may_describe, times)
 
     def _find_member(
@@ -156,7 +150,8 @@ class ConsumerMembership:
         if heartbeat.epoch == JOINING:
             if known is None and holder is not None:
                 replaced = group.members[holder]
-                if replaced.epoch != LEAVING_STATIC:
+                # A member that restarts with the other protocol has not left: a classic static member never does.
+                if replaced.epoch != LEAVING_STATIC and replaced.classic is None:
                     text = f"instance id {instance_id} is in use by member {holder}"
                     raise RequestError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
                 return None, replaced

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from quorumd.broker.coordinator.assignors import ASSIGNORS
 from quorumd.broker.coordinator.classic_membership import append_error
-from quorumd.broker.coordinator.classic_rebalance import DeadlineKey
+from quorumd.broker.coordinator.classic_rebalance import ClassicRebalances, DeadlineKey
 from quorumd.broker.coordinator.consumer_group import (
     EMPTY_ASSIGNMENT,
     JOINING,
@@ -31,6 +31,13 @@ from quorumd.broker.coordinator.consumer_group import (
     target_record,
 )
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.migration import (
+    downgrade,
+    downgrade_records,
+    is_downgraded,
+    upgrade,
+    upgrade_records,
+)
 from quorumd.broker.coordinator.records import CoordinatorRecord
 from quorumd.broker.coordinator.topic_regexes import (
     EvaluatedRegexes,
@@ -40,11 +47,15 @@ from quorumd.broker.coordinator.topic_regexes import (
 )
 from quorumd.broker.coordinator.topics import Topics
 from quorumd.broker.settings.coordinator_settings import GroupSettings
-from quorumd.errors import ErrorCode
+from quorumd.errors import ErrorCode, RequestError
 
 CONSUMER_SESSION: Final = "consumer session"
 REVOCATION: Final = "revocation"
-CONSUMER_DEADLINES: Final = (CONSUMER_SESSION, REVOCATION)
+REJOIN: Final = "rejoin"
+"""A classic member that must join again has not done so."""
+MEMBER_SYNC: Final = "member sync"
+"""A classic member that has joined has not sent SyncGroup."""
+CONSUMER_DEADLINES: Final = (CONSUMER_SESSION, REVOCATION, REJOIN, MEMBER_SYNC)
 
 
 class Regexes(NamedTuple):
@@ -72,6 +83,7 @@ class ConsumerRebalances:
     def __init__(
         self,
         state: ConsumerGroups,
+        classic: ClassicRebalances,
         settings: GroupSettings,
         deadlines: Deadlines[DeadlineKey],
         outbox: Outbox,
@@ -79,6 +91,7 @@ class ConsumerRebalances:
         regexes: Regexes,
     ) -> None:
         self.state = state
+        self._classic = classic
         self._settings = settings
         self._deadlines = deadlines
         self._outbox = outbox
@@ -90,24 +103,39 @@ class ConsumerRebalances:
 
     # Members
 
+    def find(self, group_id: str, creates: bool) -> ConsumerGroup:
+        """Return a consumer group or, if `creates`, a new one or the upgrade of a classic group, for `update`.
+
+        Raises RequestError with GROUP_ID_NOT_FOUND.
+        """
+        group = self.state.groups.get(group_id)
+        classic = self._classic.groups.get(group_id)
+        if group is None and creates:
+            if classic is None:
+                return ConsumerGroup(group_id)
+            return upgrade(classic, self._settings, self._topics)
+        if group is None:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"{group_id} is not a consumer group")
+        return group
+
     def update(
         self,
         group: ConsumerGroup,
         change: MemberChange,
         times: Times,
         respond: Callable[[ErrorCode, ConsumerMember], None],
-        tombstones: Sequence[CoordinatorRecord] = (),
     ) -> ConsumerGroup:
         """Add or change a member: bump the group epoch and compute the target assignment if they are out of date, and
-        move the member towards its target. Respond with the member; return the group as it will be.
-
-        `tombstones` delete a classic group with the same id in the same write.
-        """
+        move the member towards its target. Respond with the member; return the group as it will be."""
         known, replaced, member = change.known, change.replaced, change.member
         source = known or replaced or ConsumerMember(member.id)
-        records = list(tombstones)
+        is_new = group.id not in self.state.groups
+        records = upgrade_records(group) if group.id in self._classic.groups else []
         if replaced is not None:
             records += member_tombstones(group.id, replaced.id)
+            records.append(
+                target_record(group.id, member.id, group.targets.get(replaced.id, EMPTY_ASSIGNMENT))
+            )
             member = replace(member, epoch=JOINING, previous_epoch=-1)
         if known is None or _subscription(known) != _subscription(member):
             records.append(member_record(group.id, member))
@@ -115,7 +143,7 @@ class ConsumerRebalances:
         after = group if is_same else _with_member(group, member, None if replaced is None else replaced.id)
         if after is not group:
             records += [regex_tombstone(group.id, unused) for unused in after.drop_unused_regexes()]
-        changed = not group.epoch or after.topics_of(member) != group.topics_of(source)
+        changed = is_new or after.topics_of(member) != group.topics_of(source)
         changed = changed or (known or member).assignor != member.assignor
         self._maybe_bump_epoch(after, changed, records)
         if group.epoch > group.target_epoch and after is group:
@@ -125,10 +153,20 @@ class ConsumerRebalances:
         member = reconcile(member, after.target_epoch, target, after.owners, change.owned)
         if known is None or _current_assignment(known) != _current_assignment(member):
             records.append(current_record(group.id, member))
+        if member.classic is not None:
+            joined = _with_member(after, member, None)
+            if is_downgraded(joined, self._settings):
+                must_rebalance = joined.epoch > group.epoch or joined.state != "Stable"
+                self._downgrade(group, joined, must_rebalance, times, lambda error: respond(error, member))
+                return joined
         self._write(group.id, records, lambda error: respond(error, member))
-        self._set_deadlines(group.id, known, member, times)
+        for each in group.members.values() if is_new else ():
+            self.extend_session(group.id, each, times)
         if replaced is not None:
             self._cancel_deadlines(group.id, replaced.id)
+        self._set_deadlines(group.id, known, member, times)
+        if member.classic is not None:
+            self._await_sync(group.id, member, times)
         return after
 
     def leave_temporarily(
@@ -157,11 +195,14 @@ class ConsumerRebalances:
         times: Times,
         respond: Callable[[ErrorCode], None] = lambda error: None,
     ) -> None:
-        """Remove members, which releases their partitions, and bump the group epoch."""
-        del times
+        """Remove members, which releases their partitions, and bump the group epoch. If only classic members are
+        left, the group is downgraded."""
         after = group.copy()
         for member_id in member_ids:
             after.remove(member_id)
+        if is_downgraded(after, self._settings):
+            self._downgrade(group, after, True, times, respond)
+            return
         records = [record for each in member_ids for record in member_tombstones(group.id, each)]
         records += [regex_tombstone(group.id, unused) for unused in after.drop_unused_regexes()]
         records.append(epoch_record(group.id, group.epoch + 1, group.metadata_hash))
@@ -170,6 +211,51 @@ class ConsumerRebalances:
         self._write(group.id, records, respond)
         for member_id in member_ids:
             self._cancel_deadlines(group.id, member_id)
+
+    def _downgrade(
+        self,
+        group: ConsumerGroup,
+        after: ConsumerGroup,
+        must_rebalance: bool,
+        times: Times,
+        respond: Callable[[ErrorCode], None],
+    ) -> None:
+        """Replace a group by the classic group with the members of `after`, at the generation that they know."""
+        downgraded = downgrade(after, group.epoch, self._topics, times.wall_ms)
+        records = downgrade_records(group, downgraded, must_rebalance, times.wall_ms)
+
+        def appended(end_offset: int) -> None:
+            del end_offset
+            self.state.apply(records)
+            self._schedule.forget(group.id)
+            for member_id in group.members:
+                self._cancel_deadlines(group.id, member_id)
+            self._classic.adopt(downgraded, times)
+            if must_rebalance:
+                self._classic.prepare(downgraded, "the group was downgraded", times)
+
+        self._outbox.add(Write(records, appended, lambda error, times: respond(append_error(error))))
+
+    # Classic members
+
+    def await_rejoin(self, group_id: str, member: ConsumerMember, times: Times) -> None:
+        """Give a classic member that has to join again its rebalance timeout to do so."""
+        key = DeadlineKey(REJOIN, group_id, member.id)
+        if key not in self._deadlines:
+            self._deadlines.set(key, times.now_ms + member.rebalance_timeout_ms)
+
+    def _await_sync(self, group_id: str, member: ConsumerMember, times: Times) -> None:
+        self._deadlines.cancel(DeadlineKey(REJOIN, group_id, member.id))
+        sync_ms = times.now_ms + member.rebalance_timeout_ms
+        self._deadlines.set(DeadlineKey(MEMBER_SYNC, group_id, member.id), sync_ms)
+
+    def synced(
+        self, group_id: str, member: ConsumerMember, times: Times, respond: Callable[[ErrorCode], None]
+    ) -> None:
+        """Record that a classic member has sent SyncGroup; respond once its assignment is committed."""
+        self._deadlines.cancel(DeadlineKey(MEMBER_SYNC, group_id, member.id))
+        self.extend_session(group_id, member, times)
+        self._outbox.add(Write([], completed=lambda error, times: respond(append_error(error))))
 
     # Group epoch and target assignment
 
@@ -249,6 +335,7 @@ class ConsumerRebalances:
         def appended(end_offset: int) -> None:
             del end_offset
             self.state.apply(records)
+            self._classic.hand_over(group_id)
 
         def completed(error: ErrorCode, times: Times) -> None:
             del times
@@ -261,8 +348,10 @@ class ConsumerRebalances:
 
     def extend_session(self, group_id: str, member: ConsumerMember, times: Times) -> None:
         """Restart the session timeout of a member."""
-        key = DeadlineKey(CONSUMER_SESSION, group_id, member.id)
-        self._deadlines.set(key, times.now_ms + self._settings.consumer_session_timeout_ms)
+        timeout_ms = self._settings.consumer_session_timeout_ms
+        if member.classic is not None:
+            timeout_ms = member.classic.session_timeout_ms
+        self._deadlines.set(DeadlineKey(CONSUMER_SESSION, group_id, member.id), times.now_ms + timeout_ms)
 
     def _set_deadlines(
         self, group_id: str, known: ConsumerMember | None, member: ConsumerMember, times: Times

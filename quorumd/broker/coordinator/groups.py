@@ -18,6 +18,7 @@ from quorumd.broker.coordinator.classic_group import (
 from quorumd.broker.coordinator.classic_membership import (
     ClassicMembership,
     Join,
+    LeaveResponder,
     Sync,
     append_error,
 )
@@ -27,10 +28,10 @@ from quorumd.broker.coordinator.consumer_membership import (
     ConsumerMembership,
     Heartbeat,
     HeartbeatResponder,
-    HeartbeatResult,
 )
 from quorumd.broker.coordinator.consumer_rebalance import CONSUMER_DEADLINES, ConsumerRebalances, Regexes
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.mixed_membership import MixedMembership
 from quorumd.broker.coordinator.offset_requests import (
     CommitResponder,
     CommittedOffset,
@@ -95,9 +96,10 @@ class GroupCoordinator:
             self._rebalances, settings, self._deadlines, self.outbox, new_member_id
         )
         self._consumer_rebalances = ConsumerRebalances(
-            self.consumers, settings, self._deadlines, self.outbox, topics, regexes
+            self.consumers, self._rebalances, settings, self._deadlines, self.outbox, topics, regexes
         )
         self._consumer_membership = ConsumerMembership(self._consumer_rebalances, settings, regexes.compile)
+        self._mixed = MixedMembership(self._consumer_rebalances, settings, topics, new_member_id)
         self._requests = OffsetRequests(self.offsets, settings, self.outbox)
 
     # Loading and unloading
@@ -147,58 +149,61 @@ class GroupCoordinator:
         """Return the earliest deadline, None if there is none."""
         return self._deadlines.next()
 
-    # Members of classic groups
+    # Members of the classic protocol
 
     def join(self, join: Join, times: Times, respond: JoinResponder) -> None:
-        """Handle JoinGroup."""
+        """Handle JoinGroup. An empty consumer group is converted to a classic group."""
+        minimum_ms, maximum_ms = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
+        consumers = self.consumers.groups.get(join.group)
         if not join.group:
             respond(JoinResult(ErrorCode.INVALID_GROUP_ID, join.member_id))
-            return
-        consumers = self.consumers.groups.get(join.group)
-        if consumers is not None and consumers.members:
-            respond(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, join.member_id))
-            return
-        if consumers is not None:
-            self._delete_consumer_group(consumers)
-        self._membership.join(join, times, respond)
+        elif not minimum_ms <= join.session_timeout_ms <= maximum_ms:
+            respond(JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, join.member_id))
+        elif consumers is not None and consumers.members:
+            self._mixed.join(consumers, join, times, respond)
+        else:
+            if consumers is not None:
+                self._delete_consumer_group(consumers)
+            self._membership.join(join, times, respond)
 
     def sync(self, sync: Sync, times: Times, respond: SyncResponder) -> None:
         """Handle SyncGroup."""
-        self._membership.sync(sync, times, respond)
+        consumers = self.consumers.groups.get(sync.group)
+        if consumers is not None:
+            self._mixed.sync(consumers, sync, times, respond)
+        else:
+            self._membership.sync(sync, times, respond)
 
     def heartbeat(self, member: GroupClient, times: Times) -> ErrorCode:
         """Handle Heartbeat."""
+        consumers = self.consumers.groups.get(member.group)
+        if consumers is not None:
+            return self._mixed.heartbeat(
+                consumers, member.member_id, member.instance_id, member.generation, times
+            )
         return self._membership.heartbeat(
             member.group, member.member_id, member.instance_id, member.generation, times
         )
 
     def leave(
-        self, group: str, leaving: Sequence[tuple[str, str | None]], times: Times
-    ) -> list[tuple[str, ErrorCode]]:
-        """Handle LeaveGroup; return the (member id, error) of each."""
-        return self._membership.leave(group, leaving, times)
+        self,
+        group: str,
+        leaving: Sequence[tuple[str, str | None]],
+        times: Times,
+        respond: LeaveResponder,
+    ) -> None:
+        """Handle LeaveGroup."""
+        consumers = self.consumers.groups.get(group)
+        if consumers is not None:
+            self._mixed.leave(consumers, leaving, times, respond)
+        else:
+            respond(ErrorCode.NONE, self._membership.leave(group, leaving, times))
 
-    # Members of consumer groups
+    # Members of the consumer protocol
 
     def consumer_heartbeat(self, heartbeat: Heartbeat, times: Times, respond: HeartbeatResponder) -> None:
-        """Handle ConsumerGroupHeartbeat. An empty classic group is converted to a consumer group."""
-        classic = self.classic.get(heartbeat.group)
-        tombstones = []
-        if classic is not None:
-            if classic.state is not GroupState.EMPTY or classic.size:
-                text = f"group {heartbeat.group} is a classic group with members"
-                respond(HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text))
-                return
-            tombstones = [tombstone(heartbeat.group)]
-
-        def responded(result: HeartbeatResult) -> None:
-            if result.error is ErrorCode.NONE:
-                self.classic.pop(heartbeat.group, None)
-            respond(result)
-
-        self._consumer_membership.heartbeat(
-            heartbeat, times, responded if tombstones else respond, tombstones
-        )
+        """Handle ConsumerGroupHeartbeat. A classic group is upgraded when a member joins."""
+        self._consumer_membership.heartbeat(heartbeat, times, respond)
 
     def regexes_evaluated(self, evaluated: EvaluatedRegexes, times: Times) -> None:
         """Record the topics that the regular expressions of a group match."""
@@ -385,4 +390,6 @@ def _check_member_epoch(group: ConsumerGroup, client: GroupClient, without_membe
     member = group.members.get(client.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if client.generation == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+    if client.generation == member.epoch:
+        return ErrorCode.NONE
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION

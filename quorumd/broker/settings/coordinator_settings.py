@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 MINUTE_MS = 60_000
+
+
+class MigrationPolicy(Enum):
+    """The values of `group.consumer.migration.policy`: in which direction groups with members may change between the
+    classic and the consumer protocol."""
+
+    DISABLED = "disabled"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        """Whether a classic group with members may become a consumer group."""
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        """Whether a consumer group with members may become a classic group."""
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +69,8 @@ class GroupSettings:
     """The minimum time between evaluations of the regular expressions of one group; a constant in Kafka."""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     """`group.consumer.assignors`; the first is the default."""
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    """`group.consumer.migration.policy`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quorumd.broker.coordinator.classic_group import JoinResult, SyncResult
 from quorumd.broker.coordinator.classic_membership import Join, Sync
 from quorumd.broker.coordinator.groups import GroupClient, GroupCoordinator
@@ -87,9 +89,7 @@ class ClassicClient:
     def leave(self) -> ErrorCode:
         """Send LeaveGroup."""
         leaving = [(self.member_id, self.instance_id)]
-        results = self.groups.run(lambda machine, times: machine.leave(self.group, leaving, times))
-        error = results[0][1]
-        assert isinstance(error, ErrorCode)
+        (error,) = leave(self.groups, self.group, leaving)
         return error
 
     def group_client(self) -> GroupClient:
@@ -100,6 +100,18 @@ class ClassicClient:
     def leads(self) -> bool:
         """Whether the client is the leader of its generation."""
         return self.joined is not None and self.joined.leader == self.member_id
+
+
+def leave(groups: Groups, group: str, leaving: list[tuple[str, str | None]]) -> list[ErrorCode]:
+    """Send LeaveGroup, and return the error of each member."""
+    responses: list[list[ErrorCode]] = []
+
+    def respond(failure: ErrorCode, results: Sequence[tuple[str, ErrorCode]]) -> None:
+        responses.append([failure or error for _, error in results])
+
+    groups.run(lambda machine, times: machine.leave(group, leaving, times, respond))
+    (errors,) = responses
+    return errors
 
 
 def stable_group(groups: Groups, count: int = 2, **options: object) -> list[ClassicClient]:

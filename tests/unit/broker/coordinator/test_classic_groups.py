@@ -8,7 +8,7 @@ from quorumd.broker.coordinator.classic_group import GroupState
 from quorumd.broker.coordinator.classic_membership import Sync
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
-from tests.support.broker.classic_members import ClassicClient, Groups, assign, stable_group
+from tests.support.broker.classic_members import ClassicClient, Groups, assign, leave, stable_group
 from tests.support.broker.coordinator_shards import group_shard
 
 
@@ -362,9 +362,8 @@ def test_group_id_of_a_member_must_not_be_empty(groups: Groups) -> None:
 def test_leaving_member_is_checked(groups: Groups) -> None:
     client = ClassicClient(groups, instance_id="i")
     client.join()
-    leaving = (("x", None), ("x", "i"), ("", "j"), (client.member_id, "i"))
-    results = groups.run(lambda machine, times: machine.leave("g", leaving, times))
-    assert [error for _, error in results] == [
+    leaving = [("x", None), ("x", "i"), ("", "j"), (client.member_id, "i")]
+    assert leave(groups, "g", leaving) == [
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
