@@ -97,7 +97,10 @@ def _title(message: MessageSchema) -> str:
 
 
 def _functions(message: MessageSchema, needs: Needs) -> list[str]:
-    """Emit every encode_vN and decode_vN; a function equal to one of an earlier version is an alias."""
+    """Emit every encode_vN and decode_vN; a function equal to one of an earlier version is an alias.
+
+    Versions whose arrays are absent or read at once have no decoder in steps.
+    """
     parts = []
     decoded = f"tuple[{message.name}, int, int]"
     emitters: list[tuple[str, str, str, Callable[[MessageSchema, int, Needs], Encoder | Decoder]]] = [
@@ -113,22 +116,25 @@ def _functions(message: MessageSchema, needs: Needs) -> list[str]:
         parameters = f"message: {message.name}, out: bytearray"
         encoder = partial(Encoder, in_steps=True)
         emitters.append(("encode_in_steps", parameters, "Generator[None, None, None]", encoder))
-    tables = []
+    tables = {}
     for verb, parameters, result, emitter in emitters:
         first_with: dict[str, str] = {}
+        entries = ""
         for version in message.versions:
             name = f"{verb}_v{version}"
             body = emitter(message, version, needs).body()
+            if verb == "decode_in_steps" and "yield" not in body:
+                continue
             earlier = first_with.setdefault(body, name)
             if earlier == name:
                 parts.append(f"def {name}({parameters}) -> {result}:\n{body}")
             else:
                 parts.append(f"{name} = {earlier}\n")
-        entries = "".join(f"    {version}: {verb}_v{version},\n" for version in message.versions)
-        tables.append(f"{verb.upper()} = {{\n{entries}}}\n")
-    verbs = [verb.upper() for verb, *_ in emitters]
-    assigned = "".join(f"{message.name}.{verb} = {verb}\n" for verb in verbs)
-    return [*parts, "\n".join([*tables, assigned])]
+            entries += f"    {version}: {name},\n"
+        if entries:
+            tables[verb.upper()] = f"{verb.upper()} = {{\n{entries}}}\n"
+    assigned = "".join(f"{message.name}.{verb} = {verb}\n" for verb in tables)
+    return [*parts, "\n".join([*tables.values(), assigned])]
 
 
 def _imports(text: str, needs: Needs) -> str:

@@ -132,8 +132,6 @@ class MessageSchema(_Model):
     about: str = ""
     valid_versions: Range
     flexible_versions: RangeOrNone
-    decoded_in_steps: bool = False
-    """Also emit a decoder in steps, for messages that may have tens of thousands of array elements."""
     encoded_in_steps: bool = False
     """Also emit an encoder in steps."""
     common_structs: list[CommonStruct] = []
@@ -144,6 +142,11 @@ class MessageSchema(_Model):
         """All versions. `rules` ensures that the range is closed."""
         assert self.valid_versions.last is not None
         return range(self.valid_versions.first, self.valid_versions.last + 1)
+
+    @property
+    def decoded_in_steps(self) -> bool:
+        """Whether to emit a decoder in steps too: any client may send requests with 100,000 array elements."""
+        return self.type == "request" and any(field.type.startswith("[]") for field in self.fields)
 
     def flexible_in(self, version: int) -> bool:
         return self.flexible_versions is not None and version in self.flexible_versions

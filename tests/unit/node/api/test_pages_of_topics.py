@@ -93,6 +93,15 @@ def test_names_beyond_the_page_are_not_checked() -> None:
     assert harness.authorizer.counters.denied_total == 21
 
 
+def test_all_topics_beyond_the_page_are_not_checked() -> None:
+    harness = restricted("a", "b", "c")
+    assert harness.page(limit=3) == ([("a", [0, 1, 2])], ("b", 0))
+    assert harness.authorizer is not None
+    before = harness.authorizer.counters.allowed_total
+    harness.describe(limit=1)
+    assert harness.authorizer.counters.allowed_total == before + 2
+
+
 def test_described_topics_have_the_operations_of_the_client() -> None:
     (topic,) = restricted("a").describe("a").topics
     assert topic.topic_authorized_operations == 1 << Operation.DESCRIBE
