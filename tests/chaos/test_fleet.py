@@ -80,7 +80,7 @@ class TestCopies:
         copies, image = Copies(Random(1)), image_of((1, 2, 3))
         copies.advance(image, 0.0, falls_behind=1.0)
         (shrunk,) = copies.proposals(image, 1, 0.1)
-        assert (shrunk.where, shrunk.leader_epoch, shrunk.partition_epoch) == (WHERE, 3, 7)
+        assert (shrunk.partition, shrunk.leader_epoch, shrunk.partition_epoch) == (WHERE, 3, 7)
         assert shrunk.isr == ((1, 10),)
         image = image_of((1,))
         copies.advance(image, 0.2, falls_behind=1.0)

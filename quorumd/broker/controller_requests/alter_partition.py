@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from quorumd.broker.channels.controller_channel import ControllerChannel
@@ -74,41 +74,53 @@ class AlterPartitionChannel:
         self._requests.stop()
 
     def _build(self, proposals: list[IsrProposal], version: int) -> AlterPartitionRequest:
-        return AlterPartitionRequest(self._broker_id, self._broker_epoch(), _topics(proposals, version))
+        return build_request(self._broker_id, self._broker_epoch(), proposals, version)
 
     def _handle_response(self, sent: list[IsrProposal], response: AlterPartitionResponse) -> float | None:
-        results = {
-            PartitionId(topic.topic_id, result.partition_index): result
-            for topic in response.topics
-            for result in topic.partitions
-        }
+        results = decode_response(response)
         for proposal in sent:
-            result = results.get(proposal.partition)
-            if result is not None:
-                self._complete(proposal, result)
+            if proposal.partition in results:
+                self._complete(proposal, *results[proposal.partition])
         if not self._waiting:
             return None
         is_retried = any(self._waiting.get(proposal.partition) is proposal for proposal in sent)
         return RETRY_MS if is_retried else 0.0
 
-    def _complete(self, proposal: IsrProposal, result: PartitionResult) -> None:
-        try:
-            error = ErrorCode(result.error_code)
-        except ValueError:
-            error = ErrorCode.UNKNOWN_SERVER_ERROR
+    def _complete(self, proposal: IsrProposal, error: ErrorCode, committed: CommittedIsr | None) -> None:
         if error not in FINAL:
             logger.info("%s will be retried: %s", proposal, error.name)
             return
         del self._waiting[proposal.partition]
-        committed = None
-        if error is ErrorCode.NONE:
-            committed = CommittedIsr(
-                result.leader_id, result.leader_epoch, tuple(result.isr), result.partition_epoch
-            )
         self._on_final(proposal, error, committed)
 
 
-def _topics(proposals: list[IsrProposal], version: int) -> list[TopicData]:
+def decode_response(
+    response: AlterPartitionResponse,
+) -> dict[PartitionId, tuple[ErrorCode, CommittedIsr | None]]:
+    """Return the error of each partition, or NONE and its state."""
+    return {
+        PartitionId(topic.topic_id, result.partition_index): _decode(result)
+        for topic in response.topics
+        for result in topic.partitions
+    }
+
+
+def _decode(result: PartitionResult) -> tuple[ErrorCode, CommittedIsr | None]:
+    try:
+        error = ErrorCode(result.error_code)
+    except ValueError:
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+    if error is not ErrorCode.NONE:
+        return error, None
+    return error, CommittedIsr(
+        result.leader_id, result.leader_epoch, tuple(result.isr), result.partition_epoch
+    )
+
+
+def build_request(
+    broker_id: int, broker_epoch: int, proposals: Iterable[IsrProposal], version: int = BROKER_EPOCHS_SINCE
+) -> AlterPartitionRequest:
+    """Build the request of the broker that leads these partitions."""
     topics: dict[KafkaUuid, TopicData] = {}
     for proposal in proposals:
         topic = topics.setdefault(
@@ -125,4 +137,4 @@ def _topics(proposals: list[IsrProposal], version: int) -> list[TopicData]:
         else:
             data.new_isr = list(proposal.members)
         topic.partitions.append(data)
-    return list(topics.values())
+    return AlterPartitionRequest(broker_id, broker_epoch, list(topics.values()))

@@ -1,20 +1,20 @@
 """Brokers under the simulated controller: nodes with the broker role (`nodes/`), and models of brokers, which can
 also misbehave in ways that quorumd's brokers do not.
 
-Models send the quorum the requests that a real broker sends, in the same bytes: registration, heartbeats,
-AlterPartition, fetches of the metadata log. They replicate from each other with Fetch requests whose responses have
-records of the model.
+Models run the shipping replica, leader epoch cache and sender of AlterPartition (`quorumd.broker`) on logs in memory,
+whose records have the format of the model, and over connections that faults can disturb. Registration, heartbeats and
+the fetches of the metadata log are the models' own, in the same bytes as a real broker's. Leaders can also send old
+versions of AlterPartition, and propose replicas that the metadata has as fenced.
 
     options            number and behaviour of brokers
     broker_disk        log directories, and which of them are cordoned
-    data_log           the log of one replica, and differences between two logs
-    replica            one replica, pure: leader and follower
+    data_log           the log of one replica
     fetch_codec        Fetch requests and responses between brokers
     fetch_server       Fetch on a leader, with delayed responses
     replica_fetcher    Fetch on a follower
     metadata           the metadata log, fetched as an observer
     lifecycle          registration, heartbeats, controlled shutdown
-    isr_changes        AlterPartition, with retries
+    isr_channel        AlterPartition requests of one version
     directories        AssignReplicasToDirs, after a broker got another disk or chose a directory
     request_channel    a connection for one purpose
     broker             one incarnation of a broker

@@ -7,8 +7,12 @@ from functools import partial
 from random import Random
 from typing import Final, Protocol
 
+from quorumd.broker.controller_requests.alter_partition import AlterPartitionChannel
+from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
+from quorumd.broker.replication.replica import FetchResult, Replica, Transition
+from quorumd.broker.replication.replica_fetch import ReplicaFetch
 from quorumd.controller.metadata_versions import SupportedFeature
-from quorumd.controller.partition import RECOVERING, Partition, PartitionId
+from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.ports import Network
@@ -18,15 +22,16 @@ from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers import directories
 from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.data_log import DataLog, Record
-from quorumd.simulator.brokers.fetch_codec import FetchPartitions
+from quorumd.simulator.brokers.fetch_codec import FetchPartitions, ReceivedPartition
 from quorumd.simulator.brokers.fetch_server import FetchServer
-from quorumd.simulator.brokers.isr_changes import IsrChanges
+from quorumd.simulator.brokers.isr_channel import IsrChannel
 from quorumd.simulator.brokers.lifecycle import Lifecycle, State, registration_of
 from quorumd.simulator.brokers.metadata import MetadataBatch, MetadataObserver
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.brokers.replica import Fetch, Fetched, Outcome, Proposal, Replica
+from quorumd.simulator.brokers.partition_history import Outcome
 from quorumd.simulator.brokers.replica_fetcher import ReplicaFetcher
 from quorumd.simulator.brokers.request_channel import Address, Channel
+from quorumd.simulator.environment.clock import SimulatedClock
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 from quorumd.simulator.environment.network import Host
 
@@ -36,6 +41,10 @@ WRITE_SWEEP_MS: Final = 250.0
 DIRECTORIES_MS: Final = 200.0
 PRODUCER_IDS_MS: Final = 1500.0
 DATA_PORT: Final = 9092
+ALL_REPLICAS: Final = -1
+"""acks=all"""
+
+DataReplica = Replica[DataLog]
 
 
 class Watcher(Protocol):
@@ -46,18 +55,21 @@ class Watcher(Protocol):
 
     def metadata_applied(self, broker: Broker, batch: MetadataBatch) -> None: ...
 
-    def high_watermark_moved(self, broker: Broker, replica: Replica, before: int) -> None: ...
+    def high_watermark_moved(self, broker: Broker, replica: DataReplica, before: int) -> None: ...
 
-    def truncated(self, broker: Broker, replica: Replica, removed: Sequence[Record]) -> None: ...
+    def truncated(self, broker: Broker, replica: DataReplica, removed: int) -> None:
+        """The log of a follower lost this number of records."""
 
-    def leads(self, broker: Broker, replica: Replica) -> None: ...
+    def leads(self, broker: Broker, replica: DataReplica) -> None:
+        """The replica became leader in a new epoch."""
 
-    def settled(self, broker: Broker, replica: Replica, value: int, outcome: Outcome) -> None: ...
+    def settled(self, where: PartitionId, value: int, outcome: Outcome) -> None:
+        """A write has an outcome."""
 
-    def proposed(self, broker: Broker, proposal: Proposal) -> None: ...
+    def proposed(self, broker: Broker, proposal: IsrProposal) -> None: ...
 
     def proposal_completed(
-        self, broker: Broker, proposal: Proposal, error: ErrorCode, partition: Partition | None
+        self, broker: Broker, proposal: IsrProposal, error: ErrorCode, committed: CommittedIsr | None
     ) -> None: ...
 
     def registered(self, broker: Broker) -> None: ...
@@ -102,9 +114,8 @@ class Broker:
         self.is_published = False
         """Whether it has caught up and acts on the metadata."""
         self.needs_producer_ids = True
-        self.replicas: dict[PartitionId, Replica] = {
-            # The log may have been truncated after the checkpoint of its high watermark.
-            where: Replica(where, broker_id, self, log, min(high_watermark, log.end_offset))
+        self.replicas: dict[PartitionId, DataReplica] = {
+            where: Replica(where, broker_id, log, self, high_watermark, options.longest_lag_ms)
             for where, (log, high_watermark) in disk.logs.items()
         }
         self.fetchers: dict[int, ReplicaFetcher] = {}
@@ -124,10 +135,9 @@ class Broker:
         self.isr_channel = Channel(
             f"broker-{broker_id}-isr", heap, isr_network, process, options.controller_timeout_ms
         )
-        self._changes = IsrChanges(
-            broker_id, heap, process, self.isr_channel, self._controller, self._proposal_completed, self._name_of,
-            random.choice(options.alter_partition_versions) if len(options.alter_partition_versions) > 1 else 3,
-        )  # fmt: skip
+        versions = options.alter_partition_versions
+        self.alter_partition_version = random.choice(versions) if len(versions) > 1 else versions[0]
+        self._changes = self._alter_partition_channel()
         self._leaves_checks = (
             options.ineligible_proposals > 0 and random.random() < options.ineligible_proposals
         )
@@ -175,18 +185,38 @@ class Broker:
         """Request a controlled shutdown."""
         self.lifecycle.shut_down()
 
-    def led(self) -> list[Replica]:
+    def led(self) -> list[DataReplica]:
         return [replica for replica in self.replicas.values() if replica.leadership is not None]
 
     def write(self, where: PartitionId, value: int) -> None:
         """Write a producer's record with acks=all; refused if this broker does not lead the partition."""
         replica = self.replicas.get(where)
         if replica is not None and replica.leadership is not None:
-            replica.append(value, self._heap.now_ms + self._options.write_timeout_ms)
+            self._append(replica, value)
             self._touched(where)
+
+    def _append(self, replica: DataReplica, value: int) -> None:
+        if replica.check_produce(ALL_REPLICAS) is not ErrorCode.NONE:
+            self._watcher.settled(replica.partition, value, Outcome.REFUSED)
+            return
+        now_ms, log = self._heap.now_ms, replica.log
+        log.append([Record(replica.leader_epoch, value)])
+        replica.handle_append(now_ms)
+        completed = partial(self._write_completed, replica.partition, value)
+        replica.await_replication(log.end_offset, now_ms + self._options.write_timeout_ms, completed)
+
+    def _write_completed(self, where: PartitionId, value: int, error: ErrorCode) -> None:
+        outcome = Outcome.ACKNOWLEDGED if error is ErrorCode.NONE else Outcome.UNKNOWN
+        self._watcher.settled(where, value, outcome)
 
     def _channel(self, purpose: str, timeout_ms: float) -> Channel:
         return Channel(f"broker-{self.id}-{purpose}", self._heap, self._network, self.process, timeout_ms)
+
+    def _alter_partition_channel(self) -> AlterPartitionChannel:
+        heap, process, version = self._heap, self.process, self.alter_partition_version
+        channel = IsrChannel(heap, process, self.isr_channel, self._controller, self._name_of, version)
+        clock = SimulatedClock(heap, process)
+        return AlterPartitionChannel(clock, channel, self.id, lambda: self.epoch, self._proposal_completed)
 
     def _repeat(self, every_ms: float, what: Callable[[], None]) -> None:
         def again() -> None:
@@ -255,25 +285,26 @@ class Broker:
         if replica is None:
             if where in self.disk.lost_places:
                 return
-            replica = self.replicas[where] = Replica(where, self.id, self)
+            replica = Replica(where, self.id, DataLog(), self, max_lag_ms=self._options.longest_lag_ms)
+            self.replicas[where] = replica
             self.disk.place(where)
             self.disk.logs[where] = (replica.log, 0)
-        replica.apply(partition, self._heap.now_ms)
-        if replica.leadership is not None and partition.recovery == RECOVERING:
-            replica.recovered()
+        if replica.apply(partition, self._heap.now_ms) is Transition.LEADS:
+            self._watcher.leads(self, replica)
+        replica.report_recovery()
         self._watcher.changed(self, where)
 
     # Replication
 
-    def _replica_in_use(self, where: PartitionId) -> Replica | None:
+    def _replica_in_use(self, where: PartitionId) -> DataReplica | None:
         return self.replicas.get(where) if self.is_published else None
 
     def _follow(self) -> None:
         """Start a fetcher for every leader that a replica follows."""
         for replica in self.replicas.values():
-            if replica.known is None or replica.leadership is not None:
+            if replica.metadata is None or replica.leadership is not None:
                 continue
-            leader_id = replica.known.leader
+            leader_id = replica.metadata.leader
             if leader_id >= 0 and leader_id not in self.fetchers:
                 fetcher = self.fetchers[leader_id] = ReplicaFetcher(
                     leader_id, self._heap, self.process,
@@ -289,18 +320,22 @@ class Broker:
         return [
             (where, replica.next_fetch(self.epoch))
             for where, replica in self.replicas.items()
-            if replica.known is not None and replica.leadership is None and replica.known.leader == leader_id
+            if replica.metadata is not None
+            and replica.leadership is None
+            and replica.metadata.leader == leader_id
         ]
 
     def address_of(self, broker_id: int) -> Address | None:
         broker = self.metadata.image.brokers.get(broker_id)
         return (broker.endpoints[0].host, broker.endpoints[0].port) if broker is not None else None
 
-    def fetched(self, where: PartitionId, fetch: Fetch, result: Fetched) -> None:
-        replica = self.replicas.get(where)
+    def fetched(self, fetch: ReplicaFetch, received: ReceivedPartition) -> None:
+        replica = self.replicas.get(received.where)
         if replica is not None:
-            replica.fetched(fetch, result)
-            self._watcher.changed(self, where)
+            result = replica.handle_fetched(fetch, received.fetched, self._heap.now_ms)
+            if result is FetchResult.OUT_OF_RANGE:
+                replica.handle_leader_offsets(fetch, replica.log.start_offset, received.end_offset)
+            self._watcher.changed(self, received.where)
 
     def _touched(self, where: PartitionId) -> None:
         """Wake delayed fetches of followers after a change of a leader's replica."""
@@ -309,30 +344,31 @@ class Broker:
 
     def _shrink_isrs(self) -> None:
         for replica in self.led():
-            replica.shrink(self._heap.now_ms, self._options.longest_lag_ms)
-            if replica.known is not None and replica.known.recovery == RECOVERING:
-                replica.recovered()
-            self._watcher.changed(self, replica.where)
+            replica.shrink_isr(self._heap.now_ms)
+            replica.report_recovery()
+            self._watcher.changed(self, replica.partition)
 
     def _time_out_writes(self) -> None:
         for replica in self.led():
-            replica.time_out(self._heap.now_ms)
+            replica.expire_produces(self._heap.now_ms)
 
     def _flush(self) -> None:
         for where, replica in self.replicas.items():
             replica.log.flush()
             self.disk.logs[where] = (replica.log, replica.high_watermark)
 
-    def _proposal_completed(self, proposal: Proposal, error: ErrorCode, partition: Partition | None) -> None:
-        self._watcher.proposal_completed(self, proposal, error, partition)
-        replica = self.replicas.get(proposal.where)
+    def _proposal_completed(
+        self, proposal: IsrProposal, error: ErrorCode, committed: CommittedIsr | None
+    ) -> None:
+        self._watcher.proposal_completed(self, proposal, error, committed)
+        replica = self.replicas.get(proposal.partition)
         if replica is not None:
-            replica.proposal_completed(proposal, error, partition)
-            self._touched(proposal.where)
+            replica.handle_proposal_response(proposal, error, committed, self._heap.now_ms)
+            self._touched(proposal.partition)
 
     def misplaced_replicas(self) -> list[PartitionId]:
         """Return the replicas that the metadata has in other directories, including those in lost directories."""
-        known = {where: replica.known for where, replica in self.replicas.items()}
+        known = {where: replica.metadata for where, replica in self.replicas.items()}
         known |= {where: self.metadata.image.partition(where) for where in self.disk.lost_places}
         return directories.misplaced_replicas(self.id, self.disk.directory_of, known)
 
@@ -365,44 +401,34 @@ class Broker:
 
     # ReplicaContext
 
-    def min_isr(self, where: PartitionId) -> int:
-        topic = self.metadata.image.topics.get(where.topic_id)
+    def min_isr(self, partition: PartitionId) -> int:
+        topic = self.metadata.image.topics.get(partition.topic_id)
         return self.metadata.image.min_isr(topic.name) if topic is not None else 1
 
-    def epoch_of(self, broker_id: int) -> int:
+    def broker_epoch(self, broker_id: int) -> int:
         broker = self.metadata.image.brokers.get(broker_id)
         return broker.epoch if broker is not None else -1
 
-    def is_eligible_for_isr(self, broker_id: int) -> bool:
+    def is_eligible(self, broker_id: int) -> bool:
         broker = self.metadata.image.brokers.get(broker_id)
-        return broker is not None and broker.is_active
+        return self._leaves_checks or (broker is not None and broker.is_active)
 
     def _name_of(self, topic_id: KafkaUuid) -> str:
         topic = self.metadata.image.topics.get(topic_id)
         return topic.name if topic is not None else ""
 
-    def leaves_checks_to_controller(self) -> bool:
-        return self._leaves_checks
-
-    def propose(self, proposal: Proposal) -> bool:
-        self._changes.broker_epoch = self.epoch
-        proposal.version = self._changes.version
+    def propose(self, proposal: IsrProposal) -> bool:
         if not self._changes.propose(proposal):
             return False
         self._watcher.proposed(self, proposal)
         return True
 
-    def high_watermark_moved(self, replica: Replica, before: int) -> None:
-        self._watcher.high_watermark_moved(self, replica, before)
+    def high_watermark_advanced(self, replica: DataReplica, before: int) -> None:
+        if replica.leadership is not None:
+            self._watcher.high_watermark_moved(self, replica, before)
 
-    def truncated(self, replica: Replica, removed: Sequence[Record]) -> None:
-        self._watcher.truncated(self, replica, removed)
-
-    def leads(self, replica: Replica) -> None:
-        self._watcher.leads(self, replica)
-
-    def settled(self, replica: Replica, value: int, outcome: Outcome) -> None:
-        self._watcher.settled(self, replica, value, outcome)
+    def truncated(self, replica: DataReplica, before: int, high_watermark: int) -> None:
+        self._watcher.truncated(self, replica, before - replica.log.end_offset)
 
     # LifecycleListener
 

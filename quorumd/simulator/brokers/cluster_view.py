@@ -39,16 +39,16 @@ class ObservedLeadership(Protocol):
 
 
 class ObservedReplica(Protocol):
-    """A replica of a running broker; `known` is the partition as it knows it."""
+    """A replica of a running broker; `metadata` is the partition as it knows it."""
 
     @property
-    def where(self) -> PartitionId: ...
+    def partition(self) -> PartitionId: ...
     @property
     def log(self) -> ObservedLog: ...
     @property
     def leadership(self) -> ObservedLeadership | None: ...
     @property
-    def known(self) -> Partition | None: ...
+    def metadata(self) -> Partition | None: ...
     @property
     def leader_epoch(self) -> int: ...
     @property
@@ -128,6 +128,8 @@ class BrokerView:
     """The epoch of the leader that responded, as far as the broker knew."""
     leader_paused_ms: float = 0.0
     """`ClusterView.leader_paused_ms` of that epoch at the time of the response."""
+    alter_partition_version: int = 3
+    """The version of its last AlterPartition request that got a response."""
     awaits_heartbeat_response: bool = False
     """Whether a heartbeat of this incarnation got no response; it may arrive late, even after the process ended."""
     reported_offline: Sequence[KafkaUuid] = ()

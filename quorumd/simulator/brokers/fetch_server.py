@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from quorumd.broker.replication.replica import Replica
+from quorumd.broker.replication.replica_fetch import FetchDecision
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.ports import Transport
@@ -12,14 +14,14 @@ from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request, ServerConnection
 from quorumd.protocol.messages.fetch_request import FetchRequest
 from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.data_log import DataLog
 from quorumd.simulator.brokers.fetch_codec import (
     VERSION,
-    FetchedPartitions,
     FetchPartitions,
+    ServedPartition,
     decode_request,
     response_of,
 )
-from quorumd.simulator.brokers.replica import Fetched, Replica
 from quorumd.simulator.environment.event_heap import EventHeap, Process, Scheduled
 
 SUPPORTED_VERSIONS: Final = {int(ApiKey.FETCH): (VERSION, VERSION)}
@@ -43,7 +45,7 @@ class FetchServer:
     replica."""
 
     def __init__(
-        self, heap: EventHeap, process: Process, replica: Callable[[PartitionId], Replica | None]
+        self, heap: EventHeap, process: Process, replica: Callable[[PartitionId], Replica[DataLog] | None]
     ) -> None:
         self._heap = heap
         self._process = process
@@ -58,9 +60,9 @@ class FetchServer:
         message = request.message
         assert isinstance(message, FetchRequest)
         fetches = decode_request(message)
-        results = self._serve(fetches, delayed=False)
-        if _completes(results) or message.max_wait_ms <= 0:
-            session.respond(request, results)
+        served = self._serve(fetches, is_delayed=False)
+        if _completes(served) or message.max_wait_ms <= 0:
+            session.respond(request, served)
             return
         delayed = _DelayedFetch(session, request, fetches)
         self._delayed.append(delayed)
@@ -72,7 +74,7 @@ class FetchServer:
         """Complete delayed fetches of partitions that may have new data."""
         names = set(changed)
         for delayed in [each for each in self._delayed if any(where in names for where, _ in each.fetches)]:
-            if _completes(self._serve(delayed.fetches, delayed=True)):
+            if _completes(self._serve(delayed.fetches, is_delayed=True)):
                 self._complete(delayed)
 
     def _complete(self, delayed: _DelayedFetch) -> None:
@@ -80,18 +82,20 @@ class FetchServer:
             self._delayed.remove(delayed)
             if delayed.timer is not None:
                 delayed.timer.cancel()
-            delayed.session.respond(delayed.request, self._serve(delayed.fetches, delayed=True))
+            delayed.session.respond(delayed.request, self._serve(delayed.fetches, is_delayed=True))
 
-    def _serve(self, fetches: FetchPartitions, *, delayed: bool) -> FetchedPartitions:
+    def _serve(self, fetches: FetchPartitions, *, is_delayed: bool) -> list[ServedPartition]:
         now_ms = self._heap.now_ms
-        results = []
+        served = []
         for where, fetch in fetches:
             replica = self._replica(where)
             if replica is None:
-                results.append((where, Fetched(ErrorCode.UNKNOWN_TOPIC_ID)))
-            else:
-                results.append((where, replica.serve(fetch, now_ms, delayed=delayed)))
-        return results
+                served.append(ServedPartition(where, FetchDecision(ErrorCode.UNKNOWN_TOPIC_ID)))
+                continue
+            decision = replica.serve_fetch(fetch, now_ms, is_delayed=is_delayed)
+            records = replica.log.records[fetch.offset :] if decision.has_records else ()
+            served.append(ServedPartition(where, decision, records))
+        return served
 
 
 class DataSession:
@@ -117,8 +121,8 @@ class DataSession:
     def closed(self, reason: str, refused: bool) -> None:
         self._transport = None
 
-    def respond(self, request: Request[Message], results: FetchedPartitions) -> None:
-        self._connection.respond(request, response_of(results))
+    def respond(self, request: Request[Message], served: Sequence[ServedPartition]) -> None:
+        self._connection.respond(request, response_of(served))
         if self._transport is not None:
             self._transport.write(self._connection.take_output())
 
@@ -127,8 +131,5 @@ class DataSession:
             self._transport.close()
 
 
-def _completes(results: FetchedPartitions) -> bool:
-    return any(
-        fetched.records or fetched.diverging is not None or fetched.error is not ErrorCode.NONE
-        for _, fetched in results
-    )
+def _completes(served: Sequence[ServedPartition]) -> bool:
+    return any(each.records or not each.decision.has_records for each in served)

@@ -9,11 +9,11 @@ from enum import Enum
 from functools import partial
 from random import Random
 
+from quorumd.broker.controller_requests.alter_partition import BROKER_EPOCHS_SINCE
 from quorumd.controller.record_versions import CORDONED_SINCE
 from quorumd.simulator.brokers.broker import DATA_PORT, Broker
 from quorumd.simulator.brokers.broker_disk import Disk
 from quorumd.simulator.brokers.checkers.liveness import missing
-from quorumd.simulator.brokers.isr_changes import EPOCHS_SINCE
 from quorumd.simulator.brokers.options import BrokerOptions
 from quorumd.simulator.brokers.population import BrokerPopulation
 from quorumd.simulator.brokers.traffic import Traffic
@@ -55,7 +55,9 @@ class BrokerFleet(BrokerPopulation):
     def __init__(self, cluster: Cluster, options: BrokerOptions, committed: Sequence[Batch]) -> None:
         super().__init__(cluster, options, committed, range(FIRST_BROKER, FIRST_BROKER + options.count))
         self.observation.view.drains_in_batches = options.max_partitions_per_step < MAX_PARTITIONS
-        self.observation.view.proposals_have_epochs = min(options.alter_partition_versions) >= EPOCHS_SINCE
+        self.observation.view.proposals_have_epochs = (
+            min(options.alter_partition_versions) >= BROKER_EPOCHS_SINCE
+        )
         self.observation.on_shutdown_granted = self._stopped
         self.observation.on_stale = self._restart_after_stale_epoch
         self.machines: dict[int, BrokerMachine] = {}
@@ -166,7 +168,7 @@ class BrokerFleet(BrokerPopulation):
         # Flush the logs before writing the clean-shutdown file.
         for replica in broker.replicas.values():
             replica.log.flush()
-            machine.disk.logs[replica.where] = (replica.log, replica.high_watermark)
+            machine.disk.logs[replica.partition] = (replica.log, replica.high_watermark)
         # A start counts as one after an unclean shutdown unless every directory has the file.
         machine.disk.clean_epoch = -1 if machine.disk.lost else broker.epoch
         self.counts["clean ends of brokers"] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
 from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS
 from quorumd.controller.partition import RECOVERING, Partition, PartitionId
 from quorumd.errors import ErrorCode
@@ -38,8 +39,7 @@ from quorumd.simulator.brokers.cluster_view import (
 )
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.metadata import MetadataBatch
-from quorumd.simulator.brokers.partition_history import UNBOUNDED, PartitionHistory
-from quorumd.simulator.brokers.replica import Outcome, Proposal
+from quorumd.simulator.brokers.partition_history import UNBOUNDED, Outcome, PartitionHistory
 from quorumd.simulator.checkers.administration import AdministratorsAreObeyed, Requested
 from quorumd.simulator.inspection.log_mirror import Batch
 
@@ -70,7 +70,7 @@ class Observation:
         self.record_entry: RecordEntry | None = None
         self.on_shutdown_granted: Callable[[Broker], None] = lambda broker: None
         self.on_stale: Callable[[Broker], None] = lambda broker: None
-        self.on_proposal: Callable[[ObservedBroker, Proposal], None] = lambda broker, proposal: None
+        self.on_proposal: Callable[[ObservedBroker, IsrProposal], None] = lambda broker, proposal: None
         self.on_move: Callable[[int, bool], None] = lambda broker_id, is_flushed: None
         self.counters = dict.fromkeys(Outcome, 0)
         self.elections = 0
@@ -340,20 +340,20 @@ class Observation:
         self._check("metadata_applied", self.view.brokers[broker.id], committed, batch.data)
 
     def high_watermark_moved(self, broker: ObservedBroker, replica: ObservedReplica, before: int) -> None:
-        history = self.view.history(replica.where)
+        history = self.view.history(replica.partition)
         if replica.high_watermark > history.high_watermark:
             history.consumed += replica.log.records[history.high_watermark : replica.high_watermark]
-        self._changed[replica.where] = None
+        self._changed[replica.partition] = None
         self._check("high_watermark_moved", self.view.brokers[broker.id], replica, before)
         if self.record_entry is not None:
             self._add_entry(
                 broker.id, "disk", f"high watermark of {self._name(replica)}: {replica.high_watermark}"
             )
 
-    def truncated(self, broker: ObservedBroker, replica: ObservedReplica, removed: Sequence[Record]) -> None:
-        self._check("lost", replica.where)
+    def truncated(self, broker: ObservedBroker, replica: ObservedReplica, removed: int) -> None:
+        self._check("lost", replica.partition)
         if self.record_entry is not None:
-            text = f"truncates {self._name(replica)} to {replica.log.end_offset}, removing {len(removed)} records"
+            text = f"truncates {self._name(replica)} to {replica.log.end_offset}, removing {removed} records"
             self._add_entry(broker.id, "disk", text)
 
     def leads(self, broker: ObservedBroker, replica: ObservedReplica) -> None:
@@ -362,10 +362,7 @@ class Observation:
             text = f"leads {self._name(replica)} in epoch {replica.leader_epoch}"
             self._add_entry(broker.id, "role", text)
 
-    def settled(self, broker: ObservedBroker, replica: ObservedReplica, value: int, outcome: Outcome) -> None:
-        self.completed(replica.where, value, outcome)
-
-    def completed(self, where: PartitionId, value: int, outcome: Outcome) -> None:
+    def settled(self, where: PartitionId, value: int, outcome: Outcome) -> None:
         """Record the outcome of a write for its producer."""
         history = self.view.history(where)
         history.waiting.pop(value, None)
@@ -376,19 +373,21 @@ class Observation:
             history.refused[value] = None
         self._check("settled", where, value, outcome)
 
-    def proposed(self, broker: ObservedBroker, proposal: Proposal) -> None:
+    def proposed(self, broker: ObservedBroker, proposal: IsrProposal) -> None:
         self._check("proposed", self.view.brokers[broker.id], proposal)
         self.on_proposal(broker, proposal)
 
     def proposal_completed(
-        self, broker: Broker, proposal: Proposal, error: ErrorCode, partition: Partition | None
+        self, broker: Broker, proposal: IsrProposal, error: ErrorCode, committed: CommittedIsr | None
     ) -> None:
-        where = proposal.where
-        is_known = partition is not None and where in self.view.histories
+        where = proposal.partition
+        is_known = committed is not None and where in self.view.histories
         if is_known and self.view.min_isr(where) > broker.min_isr(where):
             # Until the metadata follows the response, the leader considers an ISR large enough that is not.
             self.view.history(where).break_guarantee("a response overtook a change of min.insync.replicas")
-        self._check("proposal_completed", self.view.brokers[broker.id], proposal, error, partition)
+        seen = self.view.brokers[broker.id]
+        seen.alter_partition_version = broker.alter_partition_version
+        self._check("proposal_completed", seen, proposal, error, committed)
 
     def registered(self, broker: ObservedBroker) -> None:
         seen = self.view.brokers[broker.id]
@@ -423,8 +422,8 @@ class Observation:
         self.on_shutdown_granted(broker)
 
     def _name(self, replica: ObservedReplica) -> str:
-        topic = self.view.image.topics.get(replica.where.topic_id)
-        return f"{topic.name if topic is not None else replica.where.topic_id}-{replica.where.number}"
+        topic = self.view.image.topics.get(replica.partition.topic_id)
+        return f"{topic.name if topic is not None else replica.partition.topic_id}-{replica.partition.number}"
 
 
 _METHODS = [

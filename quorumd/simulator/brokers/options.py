@@ -74,4 +74,4 @@ class BrokerOptions:
     alter_partition_versions: tuple[int, ...] = (3,)
     """The versions of AlterPartition, from which each incarnation of a broker draws one."""
     ineligible_proposals: float = 0.0
-    """Share of incarnations whose leaders propose replicas that they know to be fenced or restarted."""
+    """Share of incarnations whose leaders propose replicas that they know to be fenced or shutting down."""

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from quorumd.simulator.brokers.data_log import Record
 
 UNBOUNDED = 1 << 30
+
+
+class Outcome(Enum):
+    """The outcome of a write for its producer."""
+
+    ACKNOWLEDGED = "acknowledged"
+    REFUSED = "refused"
+    """The error is NOT_ENOUGH_REPLICAS: the record was not appended."""
+    UNKNOWN = "unknown"
+    """There was another error or no response: the record may be in the log, now or later."""
 
 
 class PartitionHistory:

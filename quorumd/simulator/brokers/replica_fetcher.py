@@ -6,12 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-from quorumd.controller.partition import PartitionId
+from quorumd.broker.replication.replica_fetch import ReplicaFetch
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.fetch_response import FetchResponse
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.fetch_codec import VERSION, FetchPartitions, decode_response, request_of
-from quorumd.simulator.brokers.replica import Fetch, Fetched
+from quorumd.simulator.brokers.fetch_codec import (
+    VERSION,
+    FetchPartitions,
+    ReceivedPartition,
+    decode_response,
+    request_of,
+)
 from quorumd.simulator.brokers.request_channel import Address, Channel
 from quorumd.simulator.environment.event_heap import EventHeap, Process
 
@@ -26,7 +31,7 @@ class FollowerReplicas(Protocol):
 
     def address_of(self, broker_id: int) -> Address | None: ...
 
-    def fetched(self, where: PartitionId, fetch: Fetch, result: Fetched) -> None: ...
+    def fetched(self, fetch: ReplicaFetch, received: ReceivedPartition) -> None: ...
 
 
 class ReplicaFetcher:
@@ -73,7 +78,7 @@ class ReplicaFetcher:
             return
         fetches = dict(requested)
         failed = False
-        for where, result in decode_response(message):
-            failed |= result.error is not ErrorCode.NONE
-            self._replicas.fetched(where, fetches[where], result)
+        for received in decode_response(message):
+            failed |= received.fetched.error is not ErrorCode.NONE
+            self._replicas.fetched(fetches[received.where], received)
         self._later(BACKOFF_MS if failed else 0.0)

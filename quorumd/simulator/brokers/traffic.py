@@ -10,7 +10,7 @@ from quorumd.controller.partition import PartitionId
 from quorumd.simulator.brokers.broker import Broker
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.brokers.options import BrokerOptions
-from quorumd.simulator.brokers.replica import Outcome
+from quorumd.simulator.brokers.partition_history import Outcome
 from quorumd.simulator.environment.event_heap import EventHeap
 
 READ_SHARE = 0.3
@@ -55,7 +55,7 @@ class Traffic:
         if led:
             broker, replica = self._random.choice(led)
             what = self._read if self._random.random() < READ_SHARE else self._write
-            do = partial(what, broker, replica.where)
+            do = partial(what, broker, replica.partition)
             # A paused broker does not serve requests.
             self._heap.call_later(0.0, do, b"user", broker.process)
         self._next()

@@ -7,6 +7,7 @@ from random import Random
 from typing import Final
 
 from quorumd.broker.api.topic_messages import INTERNAL_TOPICS
+from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.controller.cluster_image import MIN_INSYNC_REPLICAS
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.config_resource_type import ConfigResourceType
@@ -18,7 +19,6 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.cluster_view import ObservedBroker
 from quorumd.simulator.brokers.nodes.fleet import BrokerNodes
-from quorumd.simulator.brokers.replica import Proposal
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.environment.stream import Side
@@ -78,9 +78,9 @@ class LostIsrResponse:
         brokers: BrokerNodes,
         random: Random,
         leader: ObservedBroker,
-        proposal: Proposal,
+        proposal: IsrProposal,
     ) -> None:
-        replica = leader.replicas[proposal.where]
+        replica = leader.replicas[proposal.partition]
         joining = [member for member in proposal.members if member not in replica.isr]
         # With an ISR below the minimum nothing is committed, so nothing can be lost.
         if not joining or len(replica.isr) < replica.min_isr:
@@ -167,10 +167,10 @@ class RaisedMinIsr:
         brokers: BrokerNodes,
         random: Random,
         leader: ObservedBroker,
-        proposal: Proposal,
+        proposal: IsrProposal,
     ) -> None:
-        replica, own = leader.replicas[proposal.where], cluster.machines[leader.id].host
-        topic = brokers.observation.view.image.topics.get(proposal.where.topic_id)
+        replica, own = leader.replicas[proposal.partition], cluster.machines[leader.id].host
+        topic = brokers.observation.view.image.topics.get(proposal.partition.topic_id)
         hosts = [cluster.machines[voter].host for voter in cluster.voters]
         if topic is None or topic.name in INTERNAL_TOPICS or own in hosts:
             return

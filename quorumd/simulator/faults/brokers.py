@@ -6,10 +6,10 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
+from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.simulator.brokers.broker import Broker
 from quorumd.simulator.brokers.cluster_view import ObservedBroker
 from quorumd.simulator.brokers.fleet import BrokerFleet, Loss
-from quorumd.simulator.brokers.replica import Proposal
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.links import block_for, block_for_a_while
@@ -161,10 +161,10 @@ class DelayedIsrChange:
         random: Random,
         disturb: ProposalFault,
         leader: ObservedBroker,
-        proposal: Proposal,
+        proposal: IsrProposal,
     ) -> None:
         assert isinstance(leader, Broker)
-        replica = leader.replicas[proposal.where]
+        replica = leader.replicas[proposal.partition]
         joining_replicas = [member for member in proposal.members if member not in replica.isr]
         # With an ISR below the minimum nothing is committed, so nothing can be lost.
         is_committing = len(replica.isr) >= replica.min_isr
@@ -175,7 +175,12 @@ class DelayedIsrChange:
         disturb(brokers, random, leader, proposal, joining_replicas[0])
 
     def _joining_replica_is_fenced(
-        self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
+        self,
+        brokers: BrokerFleet,
+        random: Random,
+        leader: Broker,
+        proposal: IsrProposal,
+        joining_replica: int,
     ) -> None:
         options = brokers.options
         # The replica is isolated until the leader's request has timed out, and the leader has retried and knows that
@@ -192,7 +197,12 @@ class DelayedIsrChange:
         brokers.cluster.heap.call_later(away_ms - 10.0, isolate, b"apart")
 
     def _joining_replica_restarts(
-        self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
+        self,
+        brokers: BrokerFleet,
+        random: Random,
+        leader: Broker,
+        proposal: IsrProposal,
+        joining_replica: int,
     ) -> None:
         # The request arrives just before the leader's timeout: a retry would name an outdated incarnation.
         _delay_request(brokers, leader, 0.95 * brokers.options.controller_timeout_ms)
@@ -201,7 +211,12 @@ class DelayedIsrChange:
         brokers.boot(joining_replica)
 
     def _response_is_lost(
-        self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
+        self,
+        brokers: BrokerFleet,
+        random: Random,
+        leader: Broker,
+        proposal: IsrProposal,
+        joining_replica: int,
     ) -> None:
         members = [member for member in proposal.members if member not in (leader.id, joining_replica)]
         if members:
@@ -221,7 +236,12 @@ class ProposalFault(Protocol):
     __name__: str
 
     def __call__(
-        self, brokers: BrokerFleet, random: Random, leader: Broker, proposal: Proposal, joining_replica: int
+        self,
+        brokers: BrokerFleet,
+        random: Random,
+        leader: Broker,
+        proposal: IsrProposal,
+        joining_replica: int,
     ) -> None: ...
 
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from random import Random
 
+from quorumd.broker.controller_requests.alter_partition import build_request, decode_response
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
@@ -14,7 +15,6 @@ from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRe
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from quorumd.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from quorumd.protocol.wire import Message
-from quorumd.simulator.brokers.isr_changes import decode_response, request_of
 from quorumd.simulator.brokers.lifecycle import registration_of
 from tests.chaos.fleet.history import NO_RESPONSE, OK, CommittedIsr, HistoryWriter
 from tests.chaos.fleet.metadata import Metadata
@@ -163,11 +163,11 @@ class Broker:
         proposals = [
             proposal
             for proposal in self._copies.proposals(image, self.id, time.monotonic())
-            if proposal.partition_epoch >= self._known.get(proposal.where, 0)
+            if proposal.partition_epoch >= self._known.get(proposal.partition, 0)
         ]
         if not proposals:
             return
-        response = await self._request(request_of(self.id, self.epoch, proposals))
+        response = await self._request(build_request(self.id, self.epoch, proposals))
         if isinstance(response, AlterPartitionResponse) and response.error_code == ErrorCode.NONE:
             self._record_response(response)
             return
@@ -177,13 +177,13 @@ class Broker:
 
     def _record_response(self, response: AlterPartitionResponse) -> None:
         """Record a response. Rejected proposals are repeated once the image has the partition's current state."""
-        for where, (error, partition) in decode_response(response).items():
+        for where, (error, committed) in decode_response(response).items():
             isr = None
-            if partition is not None:
-                self._known[where] = partition.partition_epoch
+            if committed is not None:
+                self._known[where] = committed.partition_epoch
                 isr = CommittedIsr(
                     str(where.topic_id), where.number,
-                    partition.partition_epoch, partition.leader_epoch, partition.isr,
+                    committed.partition_epoch, committed.leader_epoch, committed.isr,
                 )  # fmt: skip
             self._history.record("AlterPartition", outcome(error), isr)
 

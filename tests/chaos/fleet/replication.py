@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
+from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.partition import Partition, PartitionId
-from quorumd.simulator.brokers.replica import Proposal
 
 COPIES_S = (0.5, 4.0)
 """Time for a replica to catch up."""
@@ -35,7 +35,7 @@ class Copies:
                     level_at = now + self._random.uniform(*COPIES_S)
                 self._level_at[key] = level_at
 
-    def proposals(self, image: ClusterImage, leader: int, now: float) -> list[Proposal]:
+    def proposals(self, image: ClusterImage, leader: int, now: float) -> list[IsrProposal]:
         """Return the ISR changes that a leader proposes for its partitions."""
         found = []
         for where, partition in partitions(image):
@@ -49,7 +49,7 @@ class Copies:
             ]
             if set(wanted) != set(partition.isr):
                 members = tuple((member, image.brokers[member].epoch) for member in wanted)
-                found.append(Proposal(where, partition.leader_epoch, partition.partition_epoch, members))
+                found.append(IsrProposal(where, partition.leader_epoch, partition.partition_epoch, members))
         return found
 
     def _is_level(self, where: PartitionId, replica: int, now: float) -> bool:

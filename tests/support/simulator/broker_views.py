@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from quorumd.broker.replication.leadership import Leadership
+from quorumd.broker.replication.replica import Replica
 from quorumd.controller.broker import Broker
 from quorumd.controller.cluster_image import Topic
 from quorumd.controller.partition import Partition, PartitionId
@@ -12,7 +14,6 @@ from quorumd.ids import KafkaUuid
 from quorumd.simulator.brokers.checkers.base import BrokerChecker
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange
 from quorumd.simulator.brokers.data_log import DataLog, Record
-from quorumd.simulator.brokers.replica import Leadership, Replica
 from quorumd.simulator.checkers.base import InvariantViolation
 
 TOPIC = KafkaUuid(bytes(15) + b"\x07")
@@ -66,10 +67,11 @@ def commit(view: ClusterView, count: int) -> list[Record]:
 
 def host(
     view: ClusterView, broker_id: int, *values: int, known: Partition | None = None, leads: bool = False
-) -> Replica:
+) -> Replica[DataLog]:
     """Add a replica with these values in its log to a broker."""
-    replica = Replica(WHERE, broker_id, IdleContext(), DataLog(Record(0, value) for value in values))  # type: ignore[arg-type]  # has any attribute
-    replica.known = known if known is not None else view.row(WHERE)
+    log = DataLog(Record(0, value) for value in values)
+    replica = Replica(WHERE, broker_id, log, IdleContext())  # type: ignore[arg-type]  # has any attribute
+    replica.metadata = known if known is not None else view.row(WHERE)
     if leads:
         replica.leadership = Leadership(replica.leader_epoch, 0)
     view.brokers[broker_id].replicas = {WHERE: replica}

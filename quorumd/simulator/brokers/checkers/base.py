@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from quorumd.controller.partition import Partition, PartitionId
+from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
+from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from quorumd.protocol.messages.config_record import ConfigRecord
@@ -20,7 +21,7 @@ from quorumd.simulator.brokers.cluster_view import (
     Registration,
 )
 from quorumd.simulator.brokers.data_log import Record
-from quorumd.simulator.brokers.replica import Outcome, Proposal
+from quorumd.simulator.brokers.partition_history import Outcome
 from quorumd.simulator.checkers.base import InvariantViolation
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ class BrokerChecker:
     def settled(self, view: ClusterView, where: PartitionId, value: int, outcome: Outcome) -> None:
         """Check the outcome of a produced record."""
 
-    def proposed(self, view: ClusterView, broker: BrokerView, proposal: Proposal) -> None:
+    def proposed(self, view: ClusterView, broker: BrokerView, proposal: IsrProposal) -> None:
         """Check an ISR that a leader proposes."""
 
     def lost(self, view: ClusterView, where: PartitionId) -> None:
@@ -111,9 +112,9 @@ class BrokerChecker:
         self,
         view: ClusterView,
         broker: BrokerView,
-        proposal: Proposal,
+        proposal: IsrProposal,
         error: ErrorCode,
-        partition: Partition | None,
+        committed: CommittedIsr | None,
     ) -> None: ...
 
     def registration_completed(self, view: ClusterView, broker: BrokerView) -> None: ...

@@ -68,9 +68,9 @@ class CommittedRecordsWereProduced(_Committed):
     ) -> None:
         if not view.produced:
             return
-        for offset, record in self._new(view, replica.where):
+        for offset, record in self._new(view, replica.partition):
             if record.value not in view.produced:
-                raise self.violation(f"{named(view, replica.where)} has {record} at {offset}")
+                raise self.violation(f"{named(view, replica.partition)} has {record} at {offset}")
 
 
 class ProducersAreNotRepeated(_Committed):
@@ -87,7 +87,7 @@ class ProducersAreNotRepeated(_Committed):
     def high_watermark_moved(
         self, view: ClusterView, broker: BrokerView, replica: ObservedReplica, before: int
     ) -> None:
-        where = replica.where
+        where = replica.partition
         for offset, record in self._new(view, where):
             produced = view.produced.get(record.value)
             if produced is None or not view.history(where).holds:

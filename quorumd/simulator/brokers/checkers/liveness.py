@@ -41,8 +41,8 @@ def metadata_propagated(view: ClusterView) -> str:
         for broker_id in row.replicas:
             seen = view.brokers.get(broker_id)
             replica = seen.replicas.get(where) if seen is not None else None
-            if replica is None or replica.known is None or replica.known.as_tuple() != row.as_tuple():
-                known = replica.known if replica is not None else None
+            if replica is None or replica.metadata is None or replica.metadata.as_tuple() != row.as_tuple():
+                known = replica.metadata if replica is not None else None
                 return f"broker {broker_id} has {known!r} for {named(view, where)}, committed is {row!r}"
     return ""
 

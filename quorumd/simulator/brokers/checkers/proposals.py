@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
 from quorumd.controller.cluster_image import Topic
 from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
@@ -15,8 +16,7 @@ from quorumd.protocol.messages.alter_partition_response import AlterPartitionRes
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, SentRequests
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView
-from quorumd.simulator.brokers.isr_changes import TOPIC_IDS_SINCE
-from quorumd.simulator.brokers.replica import Proposal
+from quorumd.simulator.brokers.isr_channel import TOPIC_IDS_SINCE
 
 NEWER_ERRORS: Final = (
     ErrorCode.INELIGIBLE_REPLICA,
@@ -55,12 +55,13 @@ class InvalidProposalsAreRefused(BrokerChecker):
         self,
         view: ClusterView,
         broker: BrokerView,
-        proposal: Proposal,
+        proposal: IsrProposal,
         error: ErrorCode,
-        partition: Partition | None,
+        committed: CommittedIsr | None,
     ) -> None:
-        if proposal.version < TOPIC_IDS_SINCE and error in NEWER_ERRORS:
-            raise self.violation(f"version {proposal.version} does not have the error {error!r}")
+        version = broker.alter_partition_version
+        if version < TOPIC_IDS_SINCE and error in NEWER_ERRORS:
+            raise self.violation(f"version {version} does not have the error {error!r}")
 
     def admin_request_sent(self, view: ClusterView, request: Message) -> None:
         if isinstance(request, AlterPartitionRequest):

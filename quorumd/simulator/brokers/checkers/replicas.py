@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.controller.partition import Partition, PartitionId
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
 from quorumd.simulator.brokers.checkers.metadata import was_eligible
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, ObservedReplica, PartitionChange
 from quorumd.simulator.brokers.data_log import Record
-from quorumd.simulator.brokers.replica import Outcome, Proposal
+from quorumd.simulator.brokers.partition_history import Outcome
 
 
 class LeadersHaveCommittedRecords(BrokerChecker):
@@ -72,9 +73,9 @@ class LeadersKnowTheirIsr(BrokerChecker):
     def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
         for seen, replica in view.leaders(where):
             assert replica.leadership is not None
-            if replica.leadership.proposal is not None or replica.known is None:
+            if replica.leadership.proposal is not None or replica.metadata is None:
                 continue
-            epoch = replica.known.partition_epoch
+            epoch = replica.metadata.partition_epoch
             committed = self._committed.get((where, epoch))
             if committed != frozenset(replica.maximal_isr):
                 raise self.violation(
@@ -100,7 +101,7 @@ class LeadersWaitForEligibleReplicas(BrokerChecker):
             if missing:
                 raise self.violation(
                     f"broker {seen.id} leads {named(view, where)} without waiting for {sorted(missing)}: it has "
-                    f"{replica.known!r}, committed is {row!r}"
+                    f"{replica.metadata!r}, committed is {row!r}"
                 )
 
 
@@ -188,7 +189,7 @@ class ReplicasAreValid(BrokerChecker):
 
     def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
         for seen, replica in view.replicas(where):
-            known = replica.known
+            known = replica.metadata
             if replica.leadership is not None and (known is None or known.leader != seen.id):
                 raise self.violation(f"broker {seen.id} leads {named(view, where)}, but has {known!r}")
             epochs = [epoch for epoch, _ in replica.log.epochs]
@@ -205,7 +206,7 @@ class FollowersFetch(BrokerChecker):
 
     def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
         for seen, replica in view.replicas(where):
-            known = replica.known
+            known = replica.metadata
             follows = known is not None and replica.leadership is None and known.leader >= 0
             if seen.is_published and follows and known is not None and known.leader not in seen.fetchers:
                 raise self.violation(
@@ -222,11 +223,11 @@ class OneLeaderPerEpoch(BrokerChecker):
         self._leaders: dict[tuple[PartitionId, int], tuple[int, int]] = {}
 
     def leads(self, view: ClusterView, broker: BrokerView, replica: ObservedReplica) -> None:
-        key = replica.where, replica.leader_epoch
+        key = replica.partition, replica.leader_epoch
         leader = self._leaders.setdefault(key, (broker.id, broker.epoch))
         if leader != (broker.id, broker.epoch):
             raise self.violation(
-                f"{named(view, replica.where)} is led in epoch {replica.leader_epoch} by broker {leader[0]} with "
+                f"{named(view, replica.partition)} is led in epoch {replica.leader_epoch} by broker {leader[0]} with "
                 f"epoch {leader[1]}, and by broker {broker.id} with epoch {broker.epoch}"
             )
 
@@ -241,10 +242,10 @@ class KnownEpochsIncrease(BrokerChecker):
 
     def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
         for seen, replica in view.replicas(where):
-            if replica.known is None:
+            if replica.metadata is None:
                 continue
             key = seen.id, seen.epoch, where
-            now = replica.known.partition_epoch, replica.known.leader_epoch
+            now = replica.metadata.partition_epoch, replica.metadata.leader_epoch
             before = self._known.get(key, now)
             if now[0] < before[0] or now[1] < before[1]:
                 raise self.violation(f"broker {seen.id} had {before} for {named(view, where)}, and now {now}")
@@ -284,7 +285,7 @@ class CommitsNeedMinIsr(BrokerChecker):
     ) -> None:
         if len(replica.isr) < replica.min_isr:
             raise self.violation(
-                f"broker {broker.id} of {named(view, replica.where)}: from {before} to {replica.high_watermark} "
+                f"broker {broker.id} of {named(view, replica.partition)}: from {before} to {replica.high_watermark} "
                 f"with {replica.isr} of at least {replica.min_isr} in sync"
             )
 
@@ -295,10 +296,10 @@ class IsrJoinersHaveCommittedRecords(BrokerChecker):
     invariant = "a replica that joins an ISR fetched every committed record"
 
     def __init__(self) -> None:
-        self._proposals: dict[tuple[PartitionId, int], list[Proposal]] = {}
+        self._proposals: dict[tuple[PartitionId, int], list[IsrProposal]] = {}
 
-    def proposed(self, view: ClusterView, broker: BrokerView, proposal: Proposal) -> None:
-        self._proposals.setdefault((proposal.where, proposal.partition_epoch), []).append(proposal)
+    def proposed(self, view: ClusterView, broker: BrokerView, proposal: IsrProposal) -> None:
+        self._proposals.setdefault((proposal.partition, proposal.partition_epoch), []).append(proposal)
 
     def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
         before, after = change.before, change.after
@@ -341,8 +342,14 @@ class RemovedReplicasHaveNoLog(BrokerChecker):
     def partition_observed(self, view: ClusterView, where: PartitionId) -> None:
         for seen in view.brokers.values():
             replica = seen.replicas.get(where)
-            if replica is not None and replica.known is not None and seen.id not in replica.known.replicas:
-                raise self.violation(f"broker {seen.id} has a log of {named(view, where)}: {replica.known!r}")
+            if (
+                replica is not None
+                and replica.metadata is not None
+                and seen.id not in replica.metadata.replicas
+            ):
+                raise self.violation(
+                    f"broker {seen.id} has a log of {named(view, where)}: {replica.metadata!r}"
+                )
 
 
 class RejectedRecordsAreDropped(BrokerChecker):
@@ -358,10 +365,12 @@ class RejectedRecordsAreDropped(BrokerChecker):
     def high_watermark_moved(
         self, view: ClusterView, broker: BrokerView, replica: ObservedReplica, before: int
     ) -> None:
-        history = view.history(replica.where)
+        history = view.history(replica.partition)
         for record in replica.log.records[before : replica.high_watermark]:
             if record.value in history.refused:
-                raise self.violation(f"broker {broker.id} commits {record} of {named(view, replica.where)}")
+                raise self.violation(
+                    f"broker {broker.id} commits {record} of {named(view, replica.partition)}"
+                )
 
 
 def _missing(log: object, consumed: Sequence[Record]) -> str:

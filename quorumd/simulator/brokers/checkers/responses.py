@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorumd.controller.partition import Partition
+from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
 from quorumd.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
@@ -18,7 +18,6 @@ from quorumd.protocol.messages.metadata_response import MetadataResponse
 from quorumd.protocol.wire import Message
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
 from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, PartitionChange
-from quorumd.simulator.brokers.replica import Proposal
 
 
 class ResponsesAreCommitted(BrokerChecker):
@@ -51,17 +50,17 @@ class ResponsesAreCommitted(BrokerChecker):
         self,
         view: ClusterView,
         broker: BrokerView,
-        proposal: Proposal,
+        proposal: IsrProposal,
         error: ErrorCode,
-        partition: Partition | None,
+        committed: CommittedIsr | None,
     ) -> None:
-        row = view.row(proposal.where)
-        if partition is None or row is None:
+        row = view.row(proposal.partition)
+        if committed is None or row is None:
             return
-        if partition.partition_epoch > row.partition_epoch:
-            raise self.violation(f"broker {broker.id} received {partition!r}, committed is {row!r}")
-        if partition.partition_epoch == row.partition_epoch and set(partition.isr) != set(row.isr):
-            raise self.violation(f"broker {broker.id} received {partition!r}, committed is {row!r}")
+        if committed.partition_epoch > row.partition_epoch:
+            raise self.violation(f"broker {broker.id} received {committed!r}, committed is {row!r}")
+        if committed.partition_epoch == row.partition_epoch and set(committed.isr) != set(row.isr):
+            raise self.violation(f"broker {broker.id} received {committed!r}, committed is {row!r}")
 
     def registration_completed(self, view: ClusterView, broker: BrokerView) -> None:
         known = view.image.brokers.get(broker.id)
@@ -161,7 +160,7 @@ class ShutdownsAreKnownToFollowers(BrokerChecker):
                 continue
             for where, replica in other.replicas.items():
                 row = view.row(where)
-                if row is not None and replica.known is not None and replica.known.leader == broker.id:
+                if row is not None and replica.metadata is not None and replica.metadata.leader == broker.id:
                     raise self.violation(
                         f"broker {broker.id} may stop, but broker {other.id} considers it the leader of "
                         f"{named(view, where)}: committed is {row!r}"

@@ -20,8 +20,8 @@ from quorumd.simulator.brokers.nodes.record import Recorder
 from quorumd.simulator.brokers.nodes.replica_moves import LastMoves, ReplicaMover, replicas_of
 from quorumd.simulator.brokers.nodes.transactional_producer import TransactionalProducer
 from quorumd.simulator.brokers.options import BrokerOptions
+from quorumd.simulator.brokers.partition_history import Outcome
 from quorumd.simulator.brokers.population import BrokerPopulation
-from quorumd.simulator.brokers.replica import Outcome
 from quorumd.simulator.cluster import WALL_START_MS, Cluster, Machine
 from quorumd.simulator.inspection.log_mirror import Batch
 

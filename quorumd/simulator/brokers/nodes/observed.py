@@ -11,13 +11,12 @@ from quorumd.broker.log.partition_log import PartitionLog
 from quorumd.broker.log.records import decompressed, record_spans
 from quorumd.broker.partitions.hosted_partition import HostedPartition
 from quorumd.broker.replication.isr_proposal import IsrProposal
-from quorumd.controller.partition import Partition, PartitionId
+from quorumd.controller.partition import PartitionId
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.batch_header import BatchHeader
 from quorumd.protocol.batch_scan import Ascending, scan
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.nodes.producer_model import ProducerModel
-from quorumd.simulator.brokers.replica import Proposal
 
 READ_BYTES = 1 << 20
 VALUE_BYTES = 8
@@ -127,15 +126,15 @@ class NodeReplica:
         "leadership",
         "log",
         "metadata",
+        "partition",
         "proposal",
         "read_from",
-        "where",
     )
 
     def __init__(self, hosted: HostedPartition, broker_id: int, cache: BatchCache) -> None:
         self._broker_id = broker_id
         self.hosted = hosted
-        self.where = hosted.id
+        self.partition = hosted.id
         self.log = NodeLog(cache)
         self.read_from = hosted.log
         """The log that `log` is a copy of; a move between log directories replaces it."""
@@ -145,10 +144,6 @@ class NodeReplica:
         self.leadership = hosted.replica.leadership
         self.metadata = hosted.replica.metadata
         self.proposal: IsrProposal | None = None
-
-    @property
-    def known(self) -> Partition | None:
-        return self.metadata
 
     @property
     def leader_epoch(self) -> int:
@@ -212,20 +207,20 @@ class Advance:
     __slots__ = (
         "high_watermark",
         "isr",
-        "known",
         "leader_epoch",
         "leadership",
         "log",
         "maximal_isr",
+        "metadata",
         "min_isr",
-        "where",
+        "partition",
     )
 
     def __init__(self, replica: NodeReplica) -> None:
         hosted = replica.hosted
-        self.where, self.log = replica.where, replica.log
+        self.partition, self.log = replica.partition, replica.log
         self.high_watermark = hosted.replica.high_watermark
-        self.leadership, self.known = hosted.replica.leadership, hosted.replica.metadata
+        self.leadership, self.metadata = hosted.replica.leadership, hosted.replica.metadata
         self.leader_epoch, self.isr = replica.leader_epoch, replica.isr
         self.maximal_isr, self.min_isr = replica.maximal_isr, replica.min_isr
 
@@ -270,7 +265,3 @@ class NodeBrokerView:
     @property
     def is_published(self) -> bool:
         return self.broker.partitions.is_serving
-
-
-def as_proposal(proposal: IsrProposal) -> Proposal:
-    return Proposal(proposal.partition, proposal.leader_epoch, proposal.partition_epoch, proposal.isr)

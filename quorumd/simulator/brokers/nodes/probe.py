@@ -16,7 +16,6 @@ from quorumd.simulator.brokers.nodes.observed import (
     NodeBrokerView,
     NodeLog,
     NodeReplica,
-    as_proposal,
 )
 from quorumd.simulator.brokers.observation import Observation
 from quorumd.simulator.checkers import InvariantViolation
@@ -55,7 +54,7 @@ class BrokerProbe:
         logs = logs_on_disk(machine, self.cache, self._observation.view)
         if running is not None:
             for replica in running.view.replicas.values():
-                _check_durable(machine, replica, logs.get(replica.where))
+                _check_durable(machine, replica, logs.get(replica.partition))
             self._observation.ends(running.view, logs, how)
         seen.logs = logs
         lost = [where for where, log in before.items() if _lacks(logs.get(where), log)]
@@ -174,10 +173,10 @@ class _RunningBroker:
         if proposal is not replica.proposal:
             replica.proposal = proposal
             if proposal is not None:
-                observation.proposed(view, as_proposal(proposal))
+                observation.proposed(view, proposal)
         observation.changed(view, hosted.id)
         if removed:
-            observation.truncated(view, replica, removed)
+            observation.truncated(view, replica, len(removed))
 
     def _check_moved(self, hosted: HostedPartition, before: NodeLog, replica: NodeReplica) -> None:
         """Check that a replica keeps its records when it moves to another log directory."""
@@ -195,7 +194,7 @@ class _RunningBroker:
         """Check that a start recovers the records that the last process left on the disk."""
         seen = self._observation.view.brokers[self.view.id]
         logs = dict(seen.logs)
-        expected = logs.pop(replica.where)
+        expected = logs.pop(replica.partition)
         seen.logs = logs
         if replica.log.records[: len(expected.records)] != expected.records:
             raise InvariantViolation(

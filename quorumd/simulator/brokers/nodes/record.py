@@ -10,8 +10,8 @@ from quorumd.errors import ErrorCode
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.nodes.clients import KnownPartition
 from quorumd.simulator.brokers.observation import Observation
+from quorumd.simulator.brokers.partition_history import Outcome
 from quorumd.simulator.brokers.produced import Produced, Transaction
-from quorumd.simulator.brokers.replica import Outcome
 
 
 class Recorder:
@@ -51,7 +51,7 @@ class Recorder:
 
     def _settle(self, where: PartitionId, values: Sequence[int], outcome: Outcome) -> None:
         for value in values:
-            self.observation.completed(where, value, outcome)
+            self.observation.settled(where, value, outcome)
 
     def allocated(self, producer_id: int, epoch: int) -> None:
         """Record a producer id of a producer without transactions."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.controller.broker import Broker
 from quorumd.errors import ErrorCode
 from quorumd.ids import ZERO_UUID
 from quorumd.protocol.messages import alter_partition_request as wire
 from quorumd.protocol.messages import alter_partition_response as response_wire
 from quorumd.simulator.brokers.checkers.proposals import InvalidProposalsAreRefused
-from quorumd.simulator.brokers.replica import Proposal
 from tests.support.simulator.broker_views import NAME, TOPIC, WHERE, breaks, broker, row, view_with
 
 LEADER_EPOCH, PARTITION_EPOCH = 3, 5
@@ -94,8 +94,8 @@ def test_old_versions_have_their_own_errors() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_proposals_get_errors_of_their_version(version: int) -> None:
     checker, view = InvalidProposalsAreRefused(), view_with(row())
-    sent = Proposal(WHERE, LEADER_EPOCH, PARTITION_EPOCH, MEMBERS)
-    sent.version = version
+    sent = IsrProposal(WHERE, LEADER_EPOCH, PARTITION_EPOCH, MEMBERS)
+    view.brokers[1].alter_partition_version = version
     for error, is_newer in ((ErrorCode.INELIGIBLE_REPLICA, True), (ErrorCode.OPERATION_NOT_ATTEMPTED, False)):
         is_violated = breaks(checker.proposal_completed, view, view.brokers[1], sent, error, None)
         assert is_violated is (is_newer and version < 2)

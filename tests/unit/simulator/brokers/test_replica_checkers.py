@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from quorumd.broker.replication.isr_proposal import IsrProposal
 from quorumd.simulator.brokers.checkers import replicas
 from quorumd.simulator.brokers.cluster_view import PartitionChange
 from quorumd.simulator.brokers.data_log import DataLog, Record
-from quorumd.simulator.brokers.replica import Outcome, Proposal
+from quorumd.simulator.brokers.partition_history import Outcome
 from tests.support.simulator.broker_views import (
     WHERE,
     breaks,
@@ -17,6 +20,16 @@ from tests.support.simulator.broker_views import (
     step,
     view_with,
 )
+
+
+class LogWithEpochs(DataLog):
+    """A log with these leader epochs."""
+
+    epochs: Sequence[tuple[int, int]] = ()
+
+    def __init__(self, epochs: Sequence[tuple[int, int]]) -> None:
+        super().__init__()
+        self.epochs = epochs
 
 
 def test_leaders_and_candidates_have_what_is_committed() -> None:
@@ -53,13 +66,13 @@ def test_leaders_wait_for_all_candidates() -> None:
     checker, view = replicas.LeadersWaitForEligibleReplicas(), view_with(row((1, 2)))
     replica = host(view, 1, leads=True)
     assert not breaks(checker.partition_observed, view, WHERE)
-    replica.known = row((1, 3))
+    replica.metadata = row((1, 3))
     assert breaks(checker.partition_observed, view, WHERE)
     assert replica.leadership is not None
-    replica.leadership.proposal = Proposal(WHERE, 0, 0, ((1, 10), (2, 20)))
+    replica.leadership.proposal = IsrProposal(WHERE, 0, 0, ((1, 10), (2, 20)))
     assert not breaks(checker.partition_observed, view, WHERE)
     replica.leadership.proposal = None
-    replica.known = row((1,))
+    replica.metadata = row((1,))
     assert not breaks(checker.partition_observed, view, WHERE)
 
 
@@ -68,7 +81,9 @@ def test_leaders_know_their_isr() -> None:
     for committed in (row((1, 2, 3), partition_epoch=5), row((1, 2), partition_epoch=6)):
         checker.partition_changed(view, PartitionChange(WHERE, None, committed, False, 2))
 
-    def guarantee_lost(isr: tuple[int, ...], partition_epoch: int, proposal: Proposal | None = None) -> bool:
+    def guarantee_lost(
+        isr: tuple[int, ...], partition_epoch: int, proposal: IsrProposal | None = None
+    ) -> bool:
         leader = host(view, 1, known=row(isr, partition_epoch=partition_epoch), leads=True)
         assert leader.leadership is not None
         leader.leadership.proposal = proposal
@@ -79,7 +94,7 @@ def test_leaders_know_their_isr() -> None:
     assert guarantee_lost((1, 2), 5)
     assert guarantee_lost((1, 2, 3), 6)
     assert guarantee_lost((1, 2), 7)
-    assert not guarantee_lost((1, 2), 5, Proposal(WHERE, 0, 5, ((1, 10), (2, 20))))
+    assert not guarantee_lost((1, 2), 5, IsrProposal(WHERE, 0, 5, ((1, 10), (2, 20))))
 
 
 def test_committed_records_are_the_same() -> None:
@@ -128,7 +143,7 @@ def test_replicas() -> None:
     checker, view = replicas.ReplicasAreValid(), view_with(row())
     replica = host(view, 1, 0, leads=True)
     assert not breaks(checker.partition_observed, view, WHERE)
-    replica.log.epochs.append((0, 1))
+    replica.log = LogWithEpochs([(0, 0), (0, 1)])
     assert breaks(checker.partition_observed, view, WHERE)
     host(view, 1, known=row(leader=2), leads=True)
     assert breaks(checker.partition_observed, view, WHERE)
@@ -179,7 +194,7 @@ def test_commits_need_enough() -> None:
     checker, view = replicas.CommitsNeedMinIsr(), view_with(row())
     replica = host(view, 1, 0, leads=True)
     assert not breaks(checker.high_watermark_moved, view, view.brokers[1], replica, 0)
-    replica.known = row((1,))
+    replica.metadata = row((1,))
     assert breaks(checker.high_watermark_moved, view, view.brokers[1], replica, 0)
 
 
@@ -188,7 +203,7 @@ def test_isr_joiners_have_committed_records() -> None:
         checker, view = replicas.IsrJoinersHaveCommittedRecords(), view_with(row((1, 2)))
         commit(view, 1)
         host(view, 2, *values)
-        checker.proposed(view, view.brokers[1], Proposal(WHERE, 0, 0, ((1, 10), (member, proposed))))
+        checker.proposed(view, view.brokers[1], IsrProposal(WHERE, 0, 0, ((1, 10), (member, proposed))))
         return step(checker, row((1,)), row((1, 2), partition_epoch=1), view=view)
 
     assert not joins(20, (0,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from quorumd.broker.replication.isr_proposal import CommittedIsr, IsrProposal
+from quorumd.broker.replication.replica import Replica
 from quorumd.controller.broker import Broker
 from quorumd.controller.partition import NO_LEADER, Partition
 from quorumd.errors import ErrorCode
@@ -31,7 +33,7 @@ from quorumd.protocol.messages.metadata_response import (
 )
 from quorumd.simulator.brokers.checkers import liveness, responses
 from quorumd.simulator.brokers.cluster_view import ClusterView, PartitionChange
-from quorumd.simulator.brokers.replica import Proposal, Replica
+from quorumd.simulator.brokers.data_log import DataLog
 from tests.support.simulator.broker_views import (
     NAME,
     TOPIC,
@@ -48,12 +50,12 @@ from tests.support.text import shows
 
 def test_of_proposals() -> None:
     checker, view = responses.ResponsesAreCommitted(), view_with(row((1, 2), partition_epoch=5))
-    proposal = Proposal(WHERE, 0, 4, ((1, 10), (2, 20)))
+    proposal = IsrProposal(WHERE, 0, 4, ((1, 10), (2, 20)))
 
     def is_reported(isr: tuple[int, ...], partition_epoch: int) -> bool:
-        partition = row(isr, partition_epoch=partition_epoch)
+        committed = CommittedIsr(1, 0, isr, partition_epoch)
         look = checker.proposal_completed
-        return breaks(look, view, view.brokers[1], proposal, ErrorCode.NONE, partition)
+        return breaks(look, view, view.brokers[1], proposal, ErrorCode.NONE, committed)
 
     assert not is_reported((2, 1), 5)
     assert not is_reported((1, 3), 4)
@@ -181,9 +183,9 @@ def test_drained_broker_waits_for_its_followers() -> None:
     go = BrokerHeartbeatResponse(should_shut_down=True)
     assert breaks(checker.heartbeat_completed, view, view.brokers[1], go)
     assert not breaks(checker.heartbeat_completed, view, view.brokers[1], BrokerHeartbeatResponse())
-    replica.known = row((2, 3), 2)
+    replica.metadata = row((2, 3), 2)
     assert not breaks(checker.heartbeat_completed, view, view.brokers[1], go)
-    replica.known = row((1, 2, 3), 1)
+    replica.metadata = row((1, 2, 3), 1)
     view.image.brokers[3] = broker(3, is_fenced=True)
     assert not breaks(checker.heartbeat_completed, view, view.brokers[1], go), "it is not active"
     view.image.brokers[1] = broker(1, is_fenced=True, in_controlled_shutdown=True)
@@ -218,7 +220,7 @@ def test_silent_broker_is_fenced_within_two_sessions() -> None:
 
 
 class TestLiveness:
-    def whole(self) -> tuple[ClusterView, list[Replica]]:
+    def whole(self) -> tuple[ClusterView, list[Replica[DataLog]]]:
         view = view_with(row((1, 2, 3)))
         records = commit(view, 2)
         hosted = [host(view, n, *(record.value for record in records), leads=n == 1) for n in (1, 2, 3)]
@@ -237,12 +239,12 @@ class TestLiveness:
     def test_proposals_end(self) -> None:
         view, (leads, _, _) = self.whole()
         assert leads.leadership is not None
-        leads.leadership.proposal = Proposal(WHERE, 0, 0, ())
+        leads.leadership.proposal = IsrProposal(WHERE, 0, 0, ())
         assert shows(liveness.missing(view), "response", "orders-0")
 
     def test_brokers_know_what_is_committed(self) -> None:
         view, (_, _, follows) = self.whole()
-        follows.known = row((1, 2, 3), partition_epoch=7)
+        follows.metadata = row((1, 2, 3), partition_epoch=7)
         assert "broker 3 has Partition" in liveness.missing(view)
 
     def test_writes_have_outcomes(self) -> None:
@@ -262,7 +264,7 @@ class TestLiveness:
         view.image.topics[TOPIC].partitions[0] = alone
         for replica in replicas:
             replica.resign()
-            replica.known = alone
+            replica.metadata = alone
         assert liveness.missing(view) == ""
 
     def test_reassignments_complete_and_all_replicas_join(self) -> None:
