@@ -16,6 +16,7 @@ from quorumd.errors import RequestFailed
 from quorumd.security.acls import (
     ANY,
     CLUSTER_NAME,
+    OPERATIONS,
     WILDCARD,
     Acl,
     AclFilter,
@@ -23,6 +24,7 @@ from quorumd.security.acls import (
     PatternType,
     Permission,
     ResourceType,
+    host_of_acl,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +51,16 @@ def _shown(codes: type[IntEnum], code: int) -> str:
         return codes(code).name.lower().replace("_", "-")
     except ValueError:
         return str(code)
+
+
+def _host(text: str) -> str:
+    """The host of an ACL. A click parameter type."""
+    try:
+        return host_of_acl(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not an address, a range of addresses or {WILDCARD}; ACLs do not apply to host names"
+        ) from None
 
 
 def _row(acl: Acl) -> JsonObject:
@@ -178,7 +190,14 @@ def list_command(servers: Addresses, output: str, **selection: str) -> None:
     required=True,
     help=f"Apply to this operation, one of {', '.join(_OPERATIONS)}; may be repeated.",
 )
-@click.option("--host", default=WILDCARD, show_default=True, help="Apply to clients at this address.")
+@click.option(
+    "--host",
+    type=_host,
+    metavar="HOST",
+    default=WILDCARD,
+    show_default=True,
+    help="Apply to clients at this address, or in this range such as 10.0.0.0/8.",
+)
 @click.option("--deny", is_flag=True, help="Deny instead of allow.")
 @options.bootstrap_server
 @options.output
@@ -204,12 +223,18 @@ def add(
     """
     from quorumd.client.access import add_acls
 
-    kind = _code(ResourceType, resource)
+    kind = ResourceType(_code(ResourceType, resource))
+    supported = ["all", *(_shown(Operation, code) for code in OPERATIONS[kind])]
+    for operation in operations:
+        if operation not in supported:
+            raise click.UsageError(
+                f"--operation {operation} does not apply to --resource {resource}; use one of {', '.join(supported)}"
+            )
     if name is None and kind != ResourceType.CLUSTER:
         raise click.UsageError(f"--name is required with --resource {resource}")
     added = [
         Acl(
-            kind,
+            int(kind),
             int(PatternType.PREFIXED if prefix else PatternType.LITERAL),
             name or CLUSTER_NAME,
             principal,

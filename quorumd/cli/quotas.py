@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -11,6 +11,7 @@ from quorumd.cli import options
 from quorumd.cli.admin_runner import run_admin
 from quorumd.cli.command_group import CommandGroup
 from quorumd.cli.output import columns, print_json
+from quorumd.errors import RequestFailed
 
 if TYPE_CHECKING:
     from quorumd.cli.options import Addresses
@@ -74,7 +75,7 @@ def list_command(servers: Addresses, output: str) -> None:
         return
     rows = [
         (
-            " ".join(f"{part.entity_type}={part.entity_name or DEFAULT_NAME}" for part in entry.entity),
+            _shown({part.entity_type: part.entity_name for part in entry.entity}),
             value.key,
             f"{value.value:g}",
         )
@@ -124,13 +125,25 @@ def remove(
     servers: Addresses,
     output: str,
 ) -> None:
-    """Remove quotas of one entity.
+    """Remove quotas of one entity. Exit code 1 if it does not have all of them.
 
     \b
     Example:
       quorumd quotas remove producer_byte_rate --user alice --bootstrap-server 127.0.0.1:9192
     """
-    _alter(servers, _selected(user, client_id, ip), dict.fromkeys(names), output)
+    from quorumd.client.access import list_quotas
+
+    entity = _selected(user, client_id, ip)
+    present = {
+        value.key
+        for entry in run_admin(servers, list_quotas)
+        if {part.entity_type: part.entity_name for part in entry.entity} == entity
+        for value in entry.values
+    }
+    absent = [name for name in names if name not in present]
+    if absent:
+        raise RequestFailed(f"{_shown(entity)} has no quota {absent[0]}; nothing was removed")
+    _alter(servers, entity, dict.fromkeys(names), output)
 
 
 def _alter(
@@ -142,9 +155,11 @@ def _alter(
     if output == "json":
         print_json({"entity": entity, "quotas": values})
     else:
-        click.echo(
-            f"committed: {' '.join(f'{kind}={name or DEFAULT_NAME}' for kind, name in entity.items())}"
-        )
+        click.echo(f"committed: {_shown(entity)}")
+
+
+def _shown(entity: Mapping[str, str | None]) -> str:
+    return " ".join(f"{kind}={name or DEFAULT_NAME}" for kind, name in entity.items())
 
 
 def _assignment(text: str) -> tuple[str, float | None]:

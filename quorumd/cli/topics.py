@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LIST_COLUMNS = ("Topic", "Partitions", "ReplicationFactor", "UnderReplicated", "Leaderless")
 PARTITION_COLUMNS = ("Partition", "Leader", "Epoch", "Replicas", "Isr", "Elr", "LastKnownElr")
 REASSIGNMENT_COLUMNS = ("Adding", "Removing")
+UNKNOWN_COUNT = -1
+"""The counts of a new topic in a response to a client that lacks DESCRIBE_CONFIGS on it."""
 OWN_CONFIG = 1
 """The DescribeConfigs source of a config set on the topic itself."""
 
@@ -121,10 +123,12 @@ def _show_created(topic: JsonObject, validate_only: bool, output: str) -> None:
         print_json(topic)
         return
     done = "created" if topic["created"] else "can be created" if validate_only else "already exists"
-    click.echo(
-        f"{done}: topic {topic['topic']!r}, {counted(topic['partitions'], 'partition')}, "
-        f"replication factor {topic['replicationFactor']}"
-    )
+    shown = f"{done}: topic {topic['topic']!r}"
+    if topic["partitions"] != UNKNOWN_COUNT:
+        shown += (
+            f", {counted(topic['partitions'], 'partition')}, replication factor {topic['replicationFactor']}"
+        )
+    click.echo(shown)
 
 
 @topics.command("list")

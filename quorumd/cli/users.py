@@ -105,6 +105,8 @@ def add(
     """
     from quorumd.client.access import set_password
 
+    if password == "":
+        raise click.UsageError("--password must not be empty: no client can log in with an empty password")
     secret = _read_password() if password is None else password
     run_admin(servers, lambda admin: set_password(admin, user, mechanism, secret, iterations))
     if output == "json":

@@ -234,10 +234,11 @@ class ClusterClient:
 
 
 _REMEDIES: dict[int, str] = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the client lacks a right on the cluster; see `quorumd acls add`",
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "set delegation.token.secret.key on every node and broker",
     ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "authenticate with SASL or a TLS certificate, not with a token",
 }
-"""The remedies of errors whose responses have no message."""
+"""The remedies of errors whose responses have no message of their own."""
 
 
 def _serves(ranges: VersionRanges, message: Message) -> bool:
@@ -249,8 +250,10 @@ def _serves(ranges: VersionRanges, message: Message) -> bool:
 
 
 def describe_error(code: int, text: str | None) -> str:
-    text = text or _REMEDIES.get(code)
-    return f"{ErrorCode.describe(code)}: {text}" if text else ErrorCode.describe(code)
+    name = ErrorCode.describe(code)
+    if not text or text == name:
+        text = _REMEDIES.get(code)
+    return f"{name}: {text}" if text else name
 
 
 def raise_on_error(code: int, text: str | None, what: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quorumd.client.cluster_client import raise_on_error
 from quorumd.client.connection import NodeConnection
 from quorumd.client.leader_discovery import Address
 from quorumd.errors import QuorumdError, RequestFailed
@@ -119,6 +120,7 @@ async def _view(address: Address, timeout_ms: float, discovered_from: int | None
 async def _own_view(connection: NodeConnection) -> DescribeNodeResponse:
     response = await connection.send(DescribeNodeRequest())
     assert isinstance(response, DescribeNodeResponse)
+    raise_on_error(response.error_code, None, "DescribeNode")
     return response
 
 
@@ -128,6 +130,7 @@ async def _stock_view(connection: NodeConnection) -> DescribeNodeResponse:
     topic = wire.TopicData(METADATA_TOPIC, [wire.PartitionData(METADATA_PARTITION)])
     response = await connection.send(wire.DescribeQuorumRequest([topic]))
     assert isinstance(response, DescribeQuorumResponse)
+    raise_on_error(response.error_code, response.error_message, "DescribeQuorum")
     for found in response.topics:
         for partition in found.partitions:
             return DescribeNodeResponse(

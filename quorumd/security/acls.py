@@ -253,6 +253,15 @@ def java_host(host: str) -> str:
     return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))
 
 
+def host_of_acl(text: str) -> str:
+    """Return the host of an ACL in the form that decisions compare with addresses: `*`, a range, or an address from
+    `java_host`. Raises ValueError."""
+    if text == WILDCARD or ("/" in text and is_valid_range(text)):
+        return text
+    ip_address(text)
+    return java_host(text)
+
+
 def host_of_peer(peer: str) -> str:
     """Return the host of `host:port`, the other side of a connection, as `java_host` writes it."""
     return java_host(peer.rpartition(":")[0].strip("[]"))

@@ -138,13 +138,67 @@ def test_acls_are_added_listed_and_removed(admin: Admin) -> None:
     [
         ("add", "--principal", "User:a", "--resource", "topic", "--operation", "read"),
         ("add", "--principal", "User:a", "--resource", "topic", "--name", "t"),
+        (
+            "add",
+            "--principal",
+            "User:a",
+            "--resource",
+            "topic",
+            "--name",
+            "t",
+            "--operation",
+            "cluster-action",
+        ),
+        (
+            "add",
+            "--principal",
+            "User:a",
+            "--resource",
+            "cluster",
+            "--operation",
+            "alter",
+            "--host",
+            "a.example",
+        ),
+        (
+            "add",
+            "--principal",
+            "User:a",
+            "--resource",
+            "cluster",
+            "--operation",
+            "alter",
+            "--host",
+            "10.0.0.0/33",
+        ),
         ("remove",),
     ],
 )
-def test_incomplete_acls_are_usage_errors(admin: Admin, arguments: tuple[str, ...]) -> None:
+def test_unusable_acls_are_usage_errors(admin: Admin, arguments: tuple[str, ...]) -> None:
     result = CliRunner().invoke(acls.acls, [*arguments, *SERVER])
     assert result.exit_code == 2
     assert admin.cluster.image.security.acls.acls == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [("10.0.0.1", "10.0.0.1"), ("::1", "0:0:0:0:0:0:0:1"), ("*", "*")],
+)
+def test_host_is_stored_as_it_is_compared(admin: Admin, given: str, stored: str) -> None:
+    run(
+        acls.acls,
+        "add",
+        "--principal",
+        "User:a",
+        "--resource",
+        "cluster",
+        "--operation",
+        "alter",
+        "--host",
+        given,
+    )
+    (acl,) = admin.cluster.image.security.acls.acls.values()
+    assert acl.host == stored
 
 
 def test_refused_acl_is_an_error(admin: Admin) -> None:
@@ -173,6 +227,12 @@ def test_password_is_required_without_a_terminal(admin: Admin) -> None:
     assert admin.cluster.image.security.scram == {}
 
 
+def test_empty_password_is_refused(admin: Admin) -> None:
+    result = CliRunner().invoke(users.users, ["add", "alice", "--password", "", *SERVER])
+    assert result.exit_code == 2
+    assert admin.cluster.image.security.scram == {}
+
+
 def test_quotas_are_set_listed_and_removed(admin: Admin) -> None:
     run(quotas.quotas, "set", "producer_byte_rate=1048576", "request_percentage=12.5", "--user", "alice")
     run(quotas.quotas, "set", "connection_creation_rate=10", "--ip", "<default>")
@@ -184,6 +244,10 @@ def test_quotas_are_set_listed_and_removed(admin: Admin) -> None:
         },
     ]
     assert "ip=<default>" in run(quotas.quotas, "list")
+    for absent in (("consumer_byte_rate", "--user", "alice"), ("producer_byte_rate", "--user", "bob")):
+        with pytest.raises(RequestFailed, match=absent[0]):
+            run(quotas.quotas, "remove", "producer_byte_rate", *absent)
+    assert len(admin.cluster.image.security.quotas) == 2
     run(quotas.quotas, "remove", "producer_byte_rate", "request_percentage", "--user", "alice")
     assert list(admin.cluster.image.security.quotas) == [(("ip", None),)]
 

@@ -56,6 +56,17 @@ def test_create_prints_topic(admin: Admin, capsys: pytest.CaptureFixture[str]) -
     assert err == ""
 
 
+def test_counts_that_the_client_may_not_see_are_not_shown(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def create_topic(*arguments: Any, **options: Any) -> CreatableTopicResult:
+        return CreatableTopicResult("orders", TOPIC_ID, 0, None, 29, -1, -1)
+
+    monkeypatch.setattr(admin, "create_topic", create_topic)
+    assert run(["topics", "create", "orders", *SERVER]) == 0
+    assert capsys.readouterr().out == "created: topic 'orders'\n"
+
+
 def test_create_as_json(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topics", "create", "orders", *SERVER, "--output", "json"]) == 0
     assert admin.calls[0][1:4] == ("orders", None, None)

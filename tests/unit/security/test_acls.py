@@ -13,6 +13,7 @@ from quorumd.security.acls import (
     PatternType,
     Permission,
     ResourceType,
+    host_of_acl,
     is_host_in,
     is_valid_range,
     java_host,
@@ -107,3 +108,15 @@ def test_addresses_are_written_as_java_does(given: str, java: str) -> None:
 def test_index_without_acls_has_no_pattern() -> None:
     assert list(AclIndex().patterns_of(ResourceType.TOPIC, "orders")) == []
     assert not AclIndex().contains(acl())
+
+
+@pytest.mark.parametrize("text", ["*", "10.0.0.1", "10.0.0.0/8", "::1", "fe80::/10"])
+def test_host_of_an_acl_applies_to_the_addresses_that_it_names(text: str) -> None:
+    address = java_host(text.partition("/")[0] if text != "*" else "10.0.0.1")
+    assert is_host_in(address, host_of_acl(text))
+
+
+@pytest.mark.parametrize("text", ["", "a.example", "10.0.0", "10.0.0.0/33", "10.0.0.0/x"])
+def test_other_hosts_of_acls_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="does not appear to be an IPv4 or IPv6"):
+        host_of_acl(text)
