@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
     PrivateFormat,
     load_pem_private_key,
+    pkcs12,
 )
 
 from quorumd.client.tls import build_contexts, subject_of
@@ -37,12 +40,12 @@ def certificates(tmp_path: Path) -> Certificates:
     return found
 
 
-def subject_at_server(settings: TlsSettings) -> str:
+def subject_at_server(settings: TlsSettings, host: str = "localhost") -> str:
     """Connect a client and a server with the same settings; returns the subject that the server sees."""
     contexts = build_contexts(settings)
     assert contexts.server is not None
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = contexts.client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    client = contexts.client.wrap_bio(to_client, to_server, server_hostname=host)
     server = contexts.server.wrap_bio(to_server, to_client, server_side=True)
     open_ends = [client, server]
     for _ in range(10):
@@ -122,6 +125,34 @@ def test_unusable_stores_are_named(certificates: Certificates, tmp_path: Path) -
         first[: first.index("-----BEGIN CERT")] + second[second.index("-----BEGIN CERT") :]
     )
     assert "key" in refusal(TlsSettings(KeyStore(str(tmp_path / "mixed.pem"))))
+
+
+@pytest.mark.parametrize("client_auth", ["requested", "required"])
+def test_certificate_of_a_client_is_requested(client_auth: str) -> None:
+    assert subject_at_server(replace(BY_KEYTOOL, client_auth=client_auth))
+
+
+def test_host_of_a_server_is_verified_unless_that_is_disabled() -> None:
+    with pytest.raises(ssl.SSLCertVerificationError):
+        subject_at_server(BY_KEYTOOL, "elsewhere.example")
+    assert subject_at_server(replace(BY_KEYTOOL, verifies_host=False), "elsewhere.example")
+
+
+def test_expiry_is_that_of_the_first_certificate_of_the_chain_to_expire(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    soon = datetime.now(UTC).replace(microsecond=0) + timedelta(days=20)
+    own = certificates.issue("node-1", expires=soon + timedelta(days=20)).read_bytes()
+    other = certificates.issue("other", expires=soon).read_bytes()
+    chain = [x509.load_pem_x509_certificates(pem)[0] for pem in (own, other)]
+    key = load_pem_private_key(own, None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    store = pkcs12.serialize_key_and_certificates(
+        b"node-1", key, chain[0], chain[1:], BestAvailableEncryption(PASSWORD.encode())
+    )
+    (tmp_path / "chain.p12").write_bytes(store)
+    contexts = build_contexts(TlsSettings(KeyStore(str(tmp_path / "chain.p12"), PASSWORD)))
+    assert contexts.expires_at_s == soon.timestamp()
 
 
 def test_cipher_suites_have_the_names_of_java_or_openssl(certificates: Certificates) -> None:

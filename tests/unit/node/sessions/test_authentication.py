@@ -15,6 +15,7 @@ from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticate
 from quorumd.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from quorumd.protocol.wire import Message
 from quorumd.security.credentials import NoCredentials
+from quorumd.security.sasl.exchange import Proof
 from quorumd.security.sasl.settings import ListenerSasl, ServerSasl
 from quorumd.simulator.environment.entropy import SimulatedEntropy
 from tests.support.node.parts import NodeParts
@@ -129,6 +130,24 @@ def test_client_authenticates_again_in_time(harness: SaslHarness) -> None:
     assert harness.log_in().session_lifetime_ms == LIFETIME_MS
     harness.time.pass_ms(LIFETIME_MS - 1)
     assert not harness.is_handled(MetadataRequest())
+
+
+def test_authentication_ends_with_the_token(harness: SaslHarness) -> None:
+    expires_at_ms = harness.time.clock.wall_ms() + LIFETIME_MS // 2
+
+    class Validator:
+        def validate(self, token: str) -> Proof:
+            return Proof("User:alice", expires_at_ms)
+
+    sasl = ServerSasl(("OAUTHBEARER",), {}, Validator(), {"OAUTHBEARER": LIFETIME_MS})
+    harness.session = SessionAuthentication(harness.authenticator, sasl)
+    assert harness.handshake("OAUTHBEARER") == ErrorCode.NONE
+    message = SaslAuthenticateRequest(b"n,,\x01auth=Bearer token\x01\x01")
+    assert harness.send(message).session_lifetime_ms == LIFETIME_MS // 2
+    harness.time.pass_ms(LIFETIME_MS // 2 - 1)
+    assert not harness.is_handled(MetadataRequest())
+    harness.time.pass_ms(1)
+    assert harness.is_handled(MetadataRequest())
 
 
 def test_client_that_does_not_is_disconnected(harness: SaslHarness) -> None:

@@ -12,7 +12,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from quorumd.errors import AuthenticationFailed
 from quorumd.security.sasl.exchange import Proof
-from quorumd.security.sasl.jwt_validator import MAX_TOKEN_LENGTH, JwtRules, JwtValidator
+from quorumd.security.sasl.jwt_validator import (
+    MAX_TOKEN_LENGTH,
+    JwtRules,
+    JwtValidator,
+    parse_key_set,
+)
 from quorumd.security.sasl.oauth_bearer import OAuthBearerClient, OAuthBearerServer
 
 NOW_S = 1_000_000
@@ -85,6 +90,17 @@ def test_long_token_is_refused_before_it_is_parsed(padding: int, is_accepted: bo
     else:
         with pytest.raises(AuthenticationFailed):
             validator().validate(signed)
+
+
+@pytest.mark.parametrize("claims", [{"exp": NOW_S - 29}, {"nbf": NOW_S + 29}])
+def test_clocks_may_differ_by_the_leeway(claims: dict[str, Any]) -> None:
+    assert validator().validate(token(claims)).principal == "User:alice"
+
+
+def test_symmetric_keys_of_a_key_set_are_not_used() -> None:
+    keys = json.loads(key_set("one"))["keys"]
+    keys.append({"kty": "oct", "kid": "shared", "k": "AAAA"})
+    assert list(parse_key_set(json.dumps({"keys": keys}))) == ["one"]
 
 
 def test_unsigned_token_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from base64 import b64encode
 
 import pytest
@@ -146,6 +148,21 @@ def test_server_refuses_a_changed_final_message(change: tuple[str, str]) -> None
     final = client.evaluate(side.evaluate(client.evaluate(b""))).decode()
     with pytest.raises(AuthenticationFailed):
         side.evaluate(final.replace(*change).encode())
+    assert side.proof is None
+
+
+@pytest.mark.parametrize("unsigned", ["c=biws,r=clientother", "c=eSws,r=clientserver", "r=clientserver"])
+def test_server_refuses_another_exchange_signed_with_the_password(unsigned: str) -> None:
+    known, side = scram.MECHANISMS[0], server(scram.MECHANISMS[0])
+    first = side.evaluate(b"n,,n=alice,r=client").decode()
+    salted = scram.salted_password(known, "secret", SALT, 4096)
+    client_key = hmac.digest(salted, b"Client Key", known.digest)
+    signature = hmac.digest(
+        hashlib.sha256(client_key).digest(), f"n=alice,r=client,{first},{unsigned}".encode(), known.digest
+    )
+    proof = b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True))).decode()
+    with pytest.raises(AuthenticationFailed):
+        side.evaluate(f"{unsigned},p={proof}".encode())
     assert side.proof is None
 
 
