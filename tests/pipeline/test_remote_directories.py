@@ -78,12 +78,13 @@ def test_missing_url_and_distant_workers_are_reported(spark: SparkSession, tmp_p
         ):
             pass
         assert shows(str(caught.value), url, "node 7", "/n7")
-    with (
-        pytest.raises(InputIncomplete) as caught,
-        copied_directories(spark.sparkContext, {7: "nowhere://h/n7"}, LOCAL),
-    ):
-        pass
-    assert shows(str(caught.value), "nowhere")
+    for url in ("nowhere://h/n7", "s3a://h/n7"):
+        with (
+            pytest.raises(InputIncomplete) as caught,
+            copied_directories(spark.sparkContext, {7: url}, LOCAL),
+        ):
+            pass
+        assert shows(str(caught.value), url, "spark.jars.packages")
     with (
         pytest.raises(ConfigError),
         copied_directories(spark.sparkContext, {7: "hdfs://h/n7"}, "spark://10.0.0.5:7077"),

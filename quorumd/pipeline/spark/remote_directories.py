@@ -52,6 +52,10 @@ class _FileSystem(Protocol):
     ) -> None: ...
 
 
+_UNKNOWN_FILE_SYSTEM = ("ClassNotFoundException", "UnsupportedFileSystemException")
+_MISSING_PACKAGE = (
+    "; name the Hadoop package of this file system with --conf spark.jars.packages=GROUP:NAME:VERSION"
+)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -107,7 +111,8 @@ def _copy(context: SparkContext, node: int, directory: str, target: Path) -> Non
             _copy_files(context, files, log, target / PARTITION_DIRECTORY)
     except Py4JJavaError as error:
         cause = first_line(str(error.java_exception.toString()))
-        raise InputIncomplete(f"{directory} of node {node} cannot be read: {cause}") from None
+        remedy = _MISSING_PACKAGE if any(name in cause for name in _UNKNOWN_FILE_SYSTEM) else ""
+        raise InputIncomplete(f"{directory} of node {node} cannot be read: {cause}{remedy}") from None
 
 
 def _copy_files(context: SparkContext, files: _FileSystem, path: _HadoopPath, target: Path) -> None:

@@ -213,8 +213,7 @@ class StockPipeline:
             )
             for row in built.read("partition_current", columns).to_pylist()
         }
-        expect("partitions", {key: each[1] for key, each in current.items()},
-               {key: each[1] for key, each in self._live.items()})  # fmt: skip
+        expect("leader, replicas and ISR of partitions", current, self._live)
         return (
             f"{len(offsets[0]):,} records, {len(offsets[1]):,} followed, each once; {len(current)} partitions"
         )
