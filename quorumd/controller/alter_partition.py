@@ -73,10 +73,10 @@ def _alter(
     version: int,
     records: dict[PartitionId, PartitionChangeRecord],
 ) -> wire.PartitionData:
-    tp = PartitionId(topic.id, requested.partition_index)
-    partition = topic.partitions.get(tp.number)
+    partition = topic.partitions.get(requested.partition_index)
     if partition is None:
         return _error_response(requested, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    tp = partition.id
     if tp in records:
         return _error_response(requested, ErrorCode.INVALID_REQUEST)
     isr, epochs = _proposed_isr(requested, version)

@@ -356,7 +356,8 @@ class ClusterImage:
     ) -> None:
         partition.check()
         before = topic.partitions.get(number)
-        tp = PartitionId(topic.id, number)
+        # All states of a partition and all entries of the index share one id: there are millions.
+        tp = partition.id = PartitionId(topic.id, number) if before is None else before.id
         assign(topic.partitions, number, partition, changes)
         self.index.update(tp, before, partition, changes)
         old_row = before.row if before is not None else 0

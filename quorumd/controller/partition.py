@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from quorumd.controller.intern_pool import InternPool
 from quorumd.controller.intern_pool import Replicas as Replicas
 from quorumd.errors import MalformedMessage
-from quorumd.ids import KafkaUuid
+from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.messages.partition_change_record import PartitionChangeRecord
 from quorumd.protocol.messages.partition_record import PartitionRecord
 
@@ -30,6 +30,9 @@ class PartitionId(NamedTuple):
     number: int
 
 
+_NOT_IN_IMAGE: Final = PartitionId(ZERO_UUID, -1)
+
+
 class Partition:
     """The immutable state of a partition."""
 
@@ -37,6 +40,7 @@ class Partition:
         "adding",
         "directories",
         "elr",
+        "id",
         "isr",
         "last_known_elr",
         "leader",
@@ -83,8 +87,10 @@ class Partition:
         self.recovery = recovery
         self.directories = directories
         """The directory id of each replica."""
+        self.id = _NOT_IN_IMAGE
+        """Its topic and number. `row`: the hash of all (`image_hash.partition_row`). Both are set when an image gets
+        the partition."""
         self.row = 0
-        """Its hash, which depends on its topic and number; set when an image gets it (`image_hash.partition_row`)."""
 
     @property
     def is_reassigning(self) -> bool:

@@ -153,7 +153,6 @@ class PartitionIndex:
     def _update_candidates(
         self, tp: PartitionId, before: Partition | None, after: Partition, changes: list[UndoEntry]
     ) -> None:
-        # Runs after `_update_brokers`, which interns the PartitionId.
         was_imbalanced = before is not None and not before.has_preferred_leader
         is_imbalanced = not after.has_preferred_leader
         if was_imbalanced != is_imbalanced:
@@ -168,7 +167,6 @@ class PartitionIndex:
         if new != NO_LEADER:
             if new not in self.rebalance_candidates:
                 assign(self.rebalance_candidates, new, {}, changes)
-            tp = self._partitions_by_broker[new].get(tp, tp)
             assign(self.rebalance_candidates[new], tp, tp, changes)
 
     def _adjust_leader_count(self, leader: int | None, difference: int, changes: list[UndoEntry]) -> None:
@@ -186,9 +184,6 @@ class PartitionIndex:
         old_brokers = before.isr + before.elr if before is not None else ()
         new_brokers = after.isr + after.elr
         added_brokers = [broker_id for broker_id in new_brokers if broker_id not in old_brokers]
-        if added_brokers and old_brokers:
-            # Share one PartitionId among all brokers: otherwise there would be one per replica in the cluster.
-            tp = self._partitions_by_broker[old_brokers[0]].get(tp, tp)
         for broker_id in added_brokers:
             if broker_id not in self._partitions_by_broker:
                 assign(self._partitions_by_broker, broker_id, {}, changes)

@@ -37,5 +37,5 @@ class PreparedPartitions:
         where = PartitionId(self.topic_id, record.partition_id)
         self.partitions[where.number] = partition
         self.index.update(where, None, partition, [])
-        partition.row = partition_row(where, partition)
+        partition.id, partition.row = where, partition_row(where, partition)
         self.rows = replace_row(self.rows, 0, partition.row)
