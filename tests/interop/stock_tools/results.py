@@ -33,8 +33,8 @@ ids.
 _TAIL = """
 ## ACLs, users, quotas and delegation tokens
 
-These requests were added after the runs above, in which quotas were not supported yet. The options of Kafka's tools,
-and the commands of quorumd with the same effect ([security](security.md)):
+quorumd supports client quotas only since most of the runs above: the columns with note 1 are older than that. The
+options of Kafka's tools, and the commands of quorumd with the same effect ([security](security.md)):
 
 | Kafka's tool | `quorumd` |
 | --- | --- |
