@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.broker.api.rights import Extend
+from quorumd.broker.api.rights import Check, Extend
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
@@ -15,10 +15,12 @@ from quorumd.node.api.rights import NODE_RULES
 from quorumd.node.broker.clients import BROKER_RULES
 from quorumd.protocol.apis import APIS, BROKER_APIS, ApiKey, response_class
 from quorumd.protocol.codec import encode
+from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages import create_topics_request as create
 from quorumd.protocol.messages import delete_topics_request as delete
 from quorumd.protocol.messages import describe_cluster_request as cluster
 from quorumd.protocol.messages import metadata_request as metadata
+from quorumd.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from quorumd.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from quorumd.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from quorumd.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
@@ -29,7 +31,8 @@ from quorumd.protocol.messages.metadata_response import MetadataResponse, Metada
 from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
-from quorumd.security.acls import Acl, Operation, ResourceType
+from quorumd.security.acls import OPERATIONS, Acl, AclIndex, Operation, ResourceType
+from quorumd.security.authorizer import Access, Authorizer, AuthorizerNotReady, AuthorizerSettings, Client
 from tests.support.controller.requests import TOPIC_ID
 from tests.support.node.sample_requests import full_request
 from tests.support.security.rights import allow, check, on_cluster
@@ -102,6 +105,111 @@ def test_client_with_all_rights_is_served(key: int, version: int, image: Cluster
     assert ruling is None or isinstance(ruling, Extend)
     assert not isinstance(ruling, Extend) or not ruling.is_complete
     assert encode(checked.request.message, version) == encode(request, version)
+
+
+CLUSTER_RIGHTS = {
+    Operation.CLUSTER_ACTION: (
+        *(
+            ApiKey.FETCH,
+            ApiKey.FETCH_SNAPSHOT,
+            ApiKey.VOTE,
+            ApiKey.BEGIN_QUORUM_EPOCH,
+            ApiKey.END_QUORUM_EPOCH,
+        ),
+        *(ApiKey.UPDATE_RAFT_VOTER, ApiKey.ENVELOPE, ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT),
+        *(ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS, ApiKey.ASSIGN_REPLICAS_TO_DIRS),
+        *(ApiKey.CONTROLLER_REGISTRATION, ApiKey.FETCH_QUORUM_RECORDS, ApiKey.DISCOVER_BROKERS),
+    ),
+    Operation.ALTER: (
+        *(ApiKey.ELECT_LEADERS, ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.UPDATE_FEATURES),
+        *(
+            ApiKey.UNREGISTER_BROKER,
+            ApiKey.UNREGISTER_CONTROLLER,
+            ApiKey.ADD_RAFT_VOTER,
+            ApiKey.REMOVE_RAFT_VOTER,
+        ),
+        *(ApiKey.ALTER_QUORUM, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
+    ),
+    Operation.DESCRIBE: (
+        *(
+            ApiKey.DESCRIBE_QUORUM,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
+            ApiKey.DESCRIBE_NODE,
+            ApiKey.DESCRIBE_ACLS,
+        ),
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ),
+    Operation.ALTER_CONFIGS: (ApiKey.ALTER_CLIENT_QUOTAS,),
+    Operation.DESCRIBE_CONFIGS: (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.LIST_CONFIG_RESOURCES),
+}
+"""The operation on the cluster that each API needs, as in Kafka's ControllerApis and KafkaApis."""
+IMPLIED = {
+    Operation.DESCRIBE: {Operation.ALTER},
+    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
+}
+
+
+@pytest.mark.parametrize(
+    ("operation", "key"),
+    [(operation, key) for operation, keys in CLUSTER_RIGHTS.items() for key in keys],
+    ids=str,
+)
+def test_api_needs_the_operation_that_it_needs_in_kafka(operation: Operation, key: int) -> None:
+    version = APIS[key].max_version
+    for held in OPERATIONS[ResourceType.CLUSTER]:
+        ruling = NODE_RULES[key](check(full_request(key, version), version, [on_cluster(Operation(held))]))
+        assert (ruling is None) == (held == operation or held in IMPLIED.get(operation, set()))
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+@pytest.mark.parametrize("key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
+def test_configs_of_a_topic_are_changed_with_alter_configs(key: int, is_allowed: bool) -> None:
+    version = APIS[key].max_version
+    operation = Operation.ALTER_CONFIGS if is_allowed else Operation.ALTER
+    message: Any = full_request(key, version)
+    message.resources = message.resources[:1]
+    message.resources[0].resource_type = ConfigResourceType.TOPIC
+    name = message.resources[0].resource_name
+    checked = check(message, version, [allow(operation, TOPIC, name)])
+    ruling = NODE_RULES[key](checked)
+    response: Any = finish(ruling, response_class(key)())
+    assert [each.error_code for each in response.responses] == [] if is_allowed else [29]
+    assert len(checked.message.resources) == is_allowed
+
+
+@pytest.mark.parametrize(
+    ("owner", "acls", "is_allowed"),
+    [
+        ("alice", [], True),
+        ("bob", [], False),
+        ("bob", [on_cluster(Operation.CREATE_TOKENS)], False),
+        ("bob", [allow(Operation.CREATE_TOKENS, ResourceType.USER, "User:carol")], False),
+        ("bob", [allow(Operation.CREATE_TOKENS, ResourceType.USER, "User:bob")], True),
+    ],
+)
+def test_token_of_another_owner_needs_create_tokens_on_the_owner(
+    owner: str, acls: list[Acl], is_allowed: bool
+) -> None:
+    checked = check(CreateDelegationTokenRequest("User", owner, [], 0), 3, acls)
+    refused: Any = NODE_RULES[ApiKey.CREATE_DELEGATION_TOKEN](checked)
+    error = None if refused is None else refused.error_code
+    assert error == (None if is_allowed else ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+
+
+@pytest.mark.parametrize("key", [ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.DESCRIBE_DELEGATION_TOKEN])
+def test_handlers_that_check_rights_wait_for_the_acls(key: int) -> None:
+    not_loaded = Authorizer(
+        AuthorizerSettings(frozenset({"User:admin"})), AclIndex, lambda: False, lambda: 0.0
+    )
+    version = APIS[key].max_version
+    request = check(full_request(key, version), version).request
+    for principal in ("User:alice", "User:admin"):
+        checked = Check(Access(not_loaded, Client(principal, "10.0.0.1", "API")), ClusterImage(), request)
+        if principal == "User:admin":
+            assert NODE_RULES[key](checked) is None
+            continue
+        with pytest.raises(AuthorizerNotReady):
+            NODE_RULES[key](checked)
 
 
 def create_request(*names: str) -> Message:
