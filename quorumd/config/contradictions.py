@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from quorumd.broker.settings.broker_settings import ALL_DIRECTORIES
 from quorumd.config.setting import Problem
-from quorumd.config.values import PLAINTEXT, WILDCARD_HOSTS
+from quorumd.config.values import PLAINTEXT, WILDCARD_HOSTS, WITHOUT_TLS
 from quorumd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -236,11 +236,11 @@ def suspicions(settings: Settings) -> Iterator[str]:
 
 
 def exposure(settings: Settings) -> str | None:
-    """Return a warning about listeners without security that other machines can reach, None if there are none."""
+    """Return a warning about listeners without TLS that other machines can reach, None if there are none."""
     exposed = [
         f"{each.name}://{each.host}:{each.port}"
         for each in settings.listeners
-        if settings.protocol_of(each.name) == PLAINTEXT and not is_loopback(each.host)
+        if settings.protocol_of(each.name) in WITHOUT_TLS and not is_loopback(each.host)
     ]
     if not exposed:
         return None

@@ -26,6 +26,7 @@ MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000
 BYTES = {"b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}
 PLAINTEXT = "PLAINTEXT"
 SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+WITHOUT_TLS = (PLAINTEXT, "SASL_PLAINTEXT")
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 
 _QUANTITY = re.compile(r"([0-9]+)\s*([a-z]*)", re.IGNORECASE | re.ASCII)

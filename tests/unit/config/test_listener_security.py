@@ -236,10 +236,16 @@ def test_incomplete_oauthbearer_is_refused(tmp_path: Path, missing: str) -> None
         ("listeners=PLAINTEXT://localhost:1", ()),
         ("listeners=PLAINTEXT://10.0.0.1:1", ("PLAINTEXT://10.0.0.1:1",)),
         ("listeners=PLAINTEXT://:1\nadvertised.listeners=PLAINTEXT://a:1", ("PLAINTEXT://:1",)),
+        (
+            "listeners=CONTROLLER://10.0.0.1:1\nlistener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT\n"
+            "sasl.mechanism.controller.protocol=SCRAM-SHA-512\nsasl.enabled.mechanisms=SCRAM-SHA-512\n"
+            f'{JAAS.replace("plain", "scram-sha-512")}{SCRAM_MODULE} required username="a" password="b";',
+            ("CONTROLLER://10.0.0.1:1",),
+        ),
         ("listeners=SSL://10.0.0.1:1\nssl.keystore.location=/a.pem", ()),
     ],
 )
-def test_listeners_without_security_that_others_reach_are_named(
+def test_listeners_without_tls_that_others_reach_are_named(
     tmp_path: Path, lines: str, exposed: tuple[str, ...]
 ) -> None:
     warning = exposure(settings(tmp_path, lines + "\n"))
