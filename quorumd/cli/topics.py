@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -106,7 +106,7 @@ def create(
             if not if_not_exists or failure.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             (found,) = await admin.describe_topics([name])
-            return {"created": False, **topic_row(found, await admin.list_reassignments())}
+            return {"created": False, **topic_row(found, await _ongoing_reassignments(admin))}
         return {
             "created": not validate_only,
             "topic": name,
@@ -116,6 +116,19 @@ def create(
         }
 
     _show_created(run_admin(servers, create_topic), validate_only, output)
+
+
+async def _ongoing_reassignments(
+    admin: AdminClient, partitions: Sequence[TopicPartition] | None = None
+) -> dict[TopicPartition, OngoingPartitionReassignment]:
+    """The reassignments in progress; none for a client that may describe topics but not the cluster, as in
+    `kafka-topics`."""
+    try:
+        return await admin.list_reassignments(partitions)
+    except RequestFailed as failure:
+        if failure.error_code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return {}
 
 
 def _show_created(topic: JsonObject, validate_only: bool, output: str) -> None:
@@ -144,7 +157,7 @@ def list_command(servers: Addresses, output: str) -> None:
     """
 
     async def listed(admin: AdminClient) -> list[JsonObject]:
-        ongoing = await admin.list_reassignments()
+        ongoing = await _ongoing_reassignments(admin)
         described = await admin.describe_topics()
         return [topic_row(topic, ongoing) for topic in sorted(described, key=lambda topic: topic.name or "")]
 
@@ -177,8 +190,13 @@ def describe(names: tuple[str, ...], servers: Addresses, output: str) -> None:
         from quorumd.client.admin import TopicPartition
 
         found = await admin.describe_topics(sorted(set(names)))
-        ongoing = await admin.list_reassignments(
-            [TopicPartition(topic.name or "", p.partition_index) for topic in found for p in topic.partitions]
+        ongoing = await _ongoing_reassignments(
+            admin,
+            [
+                TopicPartition(topic.name or "", p.partition_index)
+                for topic in found
+                for p in topic.partitions
+            ],
         )
         shown = []
         for topic in found:

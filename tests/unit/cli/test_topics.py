@@ -137,6 +137,22 @@ def test_list_shows_under_replicated_and_leaderless_partitions(
     assert [row["leaderless"] for row in json.loads(capsys.readouterr().out)] == [0, 1]
 
 
+@pytest.mark.parametrize("command", [["list"], ["describe", "orders"]])
+@pytest.mark.parametrize(
+    ("error", "code"), [(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, 0), (ErrorCode.UNKNOWN_SERVER_ERROR, 1)]
+)
+def test_topics_are_shown_without_the_right_to_list_reassignments(
+    admin: Admin, capsys: pytest.CaptureFixture[str], command: list[str], error: ErrorCode, code: int
+) -> None:
+    def refuse() -> None:
+        raise RequestFailed("refused", error)
+
+    admin.topics = {"orders": []}
+    admin.before_listing = refuse
+    assert run(["topics", *command, *SERVER]) == code
+    assert ("orders" in capsys.readouterr().out) == (code == 0)
+
+
 def test_describe_shows_configs_and_partitions(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     admin.topics["orders"] = [partition(1, [2, 3], [], -1), partition(0, [1, 2])]
     admin.topics["orders"][0].eligible_leader_replicas = [2, 3]
