@@ -10,6 +10,7 @@ from quorumd.raft.events import RequestReceived
 from quorumd.raft.messages import NO_TOKEN, BeginEpochRequest, FetchRequest, LeaderResponse
 from quorumd.raft.roles import Follower
 from quorumd.raft.settings import RaftSettings
+from quorumd.raft.voter_proof import MAX_TOKEN
 from tests.support.raft.quorum import key
 from tests.support.raft.single_engine import EngineHarness
 
@@ -30,6 +31,18 @@ def acknowledged(bench: EngineHarness) -> bool:
 
 def begin_response(bench: EngineHarness, peer: int, knows_tokens: bool) -> None:
     bench.respond(peer, LeaderResponse(ErrorCode.NONE, 1, bench.engine.epoch, knows_tokens))
+
+
+def test_token_is_a_random_number() -> None:
+    bounds: list[int] = []
+
+    def randrange(bound: int) -> int:
+        bounds.append(bound)
+        return bound - 1
+
+    assert EngineHarness(randrange=randrange).to_leader(committed=False).token == MAX_TOKEN
+    assert MAX_TOKEN in bounds
+    assert EngineHarness().to_leader().token == 1
 
 
 @pytest.mark.parametrize("token", [NO_TOKEN, FORGED])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -25,13 +26,13 @@ from quorumd.protocol.messages.describe_user_scram_credentials_request import (
 from quorumd.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from quorumd.protocol.wire import Message
-from quorumd.security.acls import AclIndex
-from quorumd.security.authorizer import Authorizer, AuthorizerSettings
+from quorumd.security.acls import Acl, Operation, ResourceType
 from tests.support.call_counter import CallCounter
 from tests.support.node.api_harness import ApiHarness
 from tests.support.node.recording_session import request_of
 from tests.support.node.scripted_discovery import LISTENER
 from tests.support.node.scripted_image import ScriptedCommits, ScriptedImage
+from tests.support.security.rights import allow, authorizer_of
 
 SLICE = 20
 COUNT = 40 * SLICE
@@ -43,11 +44,12 @@ EVERY_ACL = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
 class SecurityApiHarness(ApiHarness):
     """A node with an authorizer. Nothing is committed before `commit_image`."""
 
-    def __init__(self) -> None:
+    def __init__(self, acls: Iterable[Acl] | None = ()) -> None:
+        """`acls`: those of the authorizer; None without an authorizer."""
         self.commits = ScriptedCommits(is_behind=True)
         here = Endpoint(LISTENER, "here", 9092)
         super().__init__(
-            authorizer=Authorizer(AuthorizerSettings(), AclIndex, lambda: True, lambda: 0.0),
+            authorizer=None if acls is None else authorizer_of(acls),
             slice_partitions=SLICE,
             state_machine=ScriptedImage(),
             committed_image=self.commits,
@@ -206,3 +208,31 @@ def test_short_lists_share_a_slice(harness: SecurityApiHarness) -> None:
 def test_unknown_filter_is_refused(harness: SecurityApiHarness) -> None:
     unknown = DescribeAclsRequest(77, None, 1, None, None, 1, 1)
     assert harness.described(unknown, 3).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_without_an_authorizer_there_are_no_acls() -> None:
+    harness = SecurityApiHarness(acls=None)
+    harness.add(acl(0))
+    harness.request(EVERY_ACL, 3)
+    (response,) = harness.session.responses
+    assert (response.error_code, response.resources) == (ErrorCode.SECURITY_DISABLED, [])
+
+
+@pytest.mark.parametrize(
+    ("principal", "acls", "seen"),
+    [
+        ("User:alice", [], set()),
+        ("User:admin", [], {"t0", "t1"}),
+        ("User:alice", [allow(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, "t1")], {"t1"}),
+        ("User:alice", [allow(Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:admin")], {"t0", "t1"}),
+        ("User:alice", [allow(Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:other")], set()),
+    ],
+)
+def test_tokens_of_others_need_the_right_to_the_token_or_its_owner(
+    principal: str, acls: list[Acl], seen: set[str]
+) -> None:
+    harness = SecurityApiHarness(acls)
+    harness.session.origin.principal = principal
+    harness.add(token(0), token(1))
+    response = harness.described(DescribeDelegationTokenRequest(None), 3)
+    assert {each.token_id for each in response.tokens} == seen
