@@ -85,6 +85,7 @@ def record_heartbeat(controller: Controller, message: BrokerHeartbeatRequest) ->
     session = controller.sessions.touch(
         broker.id, broker.epoch, message.current_metadata_offset, controller.now_ms()
     )
+    session.wants_shutdown = message.want_shut_down
     if broker.is_fenced:
         session.elections_checked = False
     if (

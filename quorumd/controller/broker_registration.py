@@ -100,10 +100,20 @@ def _validate_request(
 
 
 def _blocks_registration(controller: Controller, previous: Broker) -> bool:
-    """Whether the previous incarnation may be alive, or has too many partitions to be removed from in one step."""
-    if not previous.is_active:
+    """Whether the previous incarnation may be alive, or has too many partitions to be removed from in one step.
+
+    An incarnation that sends heartbeats while it is fenced is starting: a registration that was sent before it and
+    arrives late would replace it forever (R27). One that shuts down gives way at once.
+    """
+    if previous.in_controlled_shutdown:
         return False
     is_alive = controller.sessions.is_alive(previous.id, controller.now_ms())
+    if previous.is_fenced:
+        session = controller.sessions.get(previous.id)
+        is_of_previous = (
+            session is not None and session.epoch == previous.epoch and not session.wants_shutdown
+        )
+        return is_alive and is_of_previous
     return is_alive or controller.image.index.count_with_broker(previous.id) > controller.step
 
 

@@ -15,17 +15,26 @@ class BrokerSession:
     """The session of one broker incarnation.
 
     `contact_ms`: time of the last heartbeat or repeated registration. `metadata_offset`: last offset that the broker
-    has applied, -1 if not reported. `controlled_shutdown_offset`: offset that the other brokers must reach before a
-    broker in controlled shutdown may stop, -1 if unknown. `elections_checked`: whether the broker was elected for
-    every leaderless partition that it may lead.
+    has applied, -1 if not reported. `wants_shutdown`: whether the last heartbeat requested a controlled shutdown.
+    `controlled_shutdown_offset`: offset that the other brokers must reach before a broker in controlled shutdown may
+    stop, -1 if unknown. `elections_checked`: whether the broker was elected for every leaderless partition that it
+    may lead.
     """
 
-    __slots__ = ("contact_ms", "controlled_shutdown_offset", "elections_checked", "epoch", "metadata_offset")
+    __slots__ = (
+        "contact_ms",
+        "controlled_shutdown_offset",
+        "elections_checked",
+        "epoch",
+        "metadata_offset",
+        "wants_shutdown",
+    )
 
     def __init__(self, epoch: int, contact_ms: float) -> None:
         self.epoch = epoch
         self.contact_ms = contact_ms
         self.metadata_offset = -1
+        self.wants_shutdown = False
         self.controlled_shutdown_offset = -1
         self.elections_checked = False
 

@@ -84,6 +84,8 @@ class BrokerHarness(PartitionHarness):
 
     def fall_silent(self, broker_id: int) -> None:
         """Let the session of a broker expire, so that it is fenced."""
+        sessions = self.controller.sessions
+        sessions.touch(broker_id, self.epoch_of(broker_id), -1, self.now_ms - sessions.timeout_ms)
         self.last = ControllerResult(fence(self.controller, self.broker(broker_id)), BrokerHeartbeatRequest())
         self.apply(*self.last.records)
 

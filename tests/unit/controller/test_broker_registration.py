@@ -106,12 +106,38 @@ def test_rejected_registration_does_not_renew_the_other_session(cluster: BrokerH
 
 
 def test_fenced_or_stopping_broker_registers_again_immediately(cluster: BrokerHarness) -> None:
+    cluster.now_ms = SESSION_MS
     cluster.fall_silent(2)
-    cluster.heartbeat(2, want_fence=True)
     assert cluster.register(2, start=1).error_code == 0
     cluster.heartbeat(1, want_shut_down=True)
     assert cluster.register(1, start=1).error_code == 0
     assert not cluster.broker(1).in_controlled_shutdown
+
+
+def test_broker_that_stopped_without_leaderships_registers_again_immediately(cluster: BrokerHarness) -> None:
+    assert cluster.heartbeat(3, want_shut_down=True).should_shut_down
+    assert not cluster.broker(3).in_controlled_shutdown
+    assert cluster.register(3, start=1).error_code == 0
+
+
+# R27: a registration that was sent before the present incarnation started arrives late
+
+
+def test_race_27_delayed_registration_does_not_replace_a_starting_broker(cluster: BrokerHarness) -> None:
+    epoch = cluster.register(4, start=2).broker_epoch
+    cluster.heartbeat(4, epoch - 1, want_fence=True)
+    assert cluster.register(4, start=1).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert cluster.heartbeat(4, epoch, want_fence=False).error_code == 0
+    assert not cluster.broker(4).is_fenced
+
+
+def test_incarnation_that_ended_while_it_started_is_replaced_after_its_session(
+    cluster: BrokerHarness,
+) -> None:
+    cluster.heartbeat(4, cluster.register(4).broker_epoch, want_fence=True)
+    assert cluster.register(4, start=1).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    cluster.now_ms = SESSION_MS
+    assert cluster.register(4, start=1).error_code == 0
 
 
 # R16: a restart within the session
