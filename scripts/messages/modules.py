@@ -99,7 +99,7 @@ def _title(message: MessageSchema) -> str:
 def _functions(message: MessageSchema, needs: Needs) -> list[str]:
     """Emit every encode_vN and decode_vN; a function equal to one of an earlier version is an alias.
 
-    Versions whose arrays are absent or read at once have no decoder in steps.
+    Versions whose arrays are absent, or read or written at once, have no function in steps.
     """
     parts = []
     decoded = f"tuple[{message.name}, int, int]"
@@ -123,7 +123,7 @@ def _functions(message: MessageSchema, needs: Needs) -> list[str]:
         for version in message.versions:
             name = f"{verb}_v{version}"
             body = emitter(message, version, needs).body()
-            if verb == "decode_in_steps" and "yield" not in body:
+            if verb.endswith("_in_steps") and "yield" not in body:
                 continue
             earlier = first_with.setdefault(body, name)
             if earlier == name:

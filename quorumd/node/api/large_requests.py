@@ -14,7 +14,7 @@ from quorumd.errors import ErrorCode
 from quorumd.node.api.forwarding import READ_ONLY_APIS, ResponseHook
 from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.leader_role import LeaderRole
-from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, merge, parts_of
+from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, SplitRule, merge, parts_of
 from quorumd.node.sessions.response_task import ResponseTask, built
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
@@ -72,7 +72,10 @@ class LargeRequests:
             else:
                 purgatory.not_leader(session, part)
 
-        task = SplitRequestTask(session, request, parts, self, self._controller, execute_part, not_leader)
+        rule = SPLIT_RULES[request.api_key]
+        task = SplitRequestTask(
+            session, request, rule, parts, self.scheduler, execute_part, not_leader, self.max_partitions
+        )
         session.block(request, task.cancel)
         self.scheduler.begin(task)
 
@@ -81,30 +84,33 @@ class SplitRequestTask:
     """A `SlicedTask` that executes one part per iteration of the event loop.
 
     The response is sent once every part has one. `not_leader(no_effect)` is called instead if this node no longer
-    leads; `no_effect` is True if no part had an effect.
+    leads; `no_effect` is True if no part had an effect. Preparations advance by `max_partitions`.
     """
 
     def __init__(
         self,
         session: Session,
         request: Request[Message],
+        rule: SplitRule,
         parts: Iterator[RequestPart | None],
-        requests: LargeRequests,
-        controller: Controller,
+        scheduler: SliceScheduler,
         execute: ExecutePart[Message],
         not_leader: Callable[[bool], None],
+        max_partitions: int = MAX_PARTITIONS_PER_PART,
     ) -> None:
         self.is_done = False
         self._session = session
         self._request = request
+        self._rule = rule
         self._remaining = parts
-        self._requests = requests
-        self._controller = controller
+        self._scheduler = scheduler
+        self._max_partitions = max_partitions
         self._execute = execute
         self._not_leader = not_leader
         self._parts: list[RequestPart] = []
         """The parts whose execution has begun."""
-        self._responses: dict[int, Message] = {}
+        self._responses: dict[int, Message | None] = {}
+        """By part; None if it gets no response, as a Produce with acks=0."""
         self._preparation: Preparation | None = None
         """The preparation of the last part."""
         self._is_over = False
@@ -132,11 +138,11 @@ class SplitRequestTask:
                 return budget
             self._parts.append(part)
             if part.prepare is not None:
-                self._preparation = part.prepare(self._controller, part.message)
+                self._preparation = part.prepare()
                 return budget
             self._execute_part(part.context)
         elif not self._preparation.is_done:
-            self._preparation.advance(self._requests.max_partitions)
+            self._preparation.advance(self._max_partitions)
         else:
             context = self._parts[-1].context._replace(prepared=self._preparation.result())
             self._preparation = None
@@ -156,7 +162,7 @@ class SplitRequestTask:
         )
         self._execute(_PartSession(self._session, self, number), part, context)
 
-    def part_responded(self, number: int, response: Message) -> None:
+    def part_responded(self, number: int, response: Message | None) -> None:
         self._responses[number] = response
         self._respond_if_whole()
 
@@ -165,8 +171,12 @@ class SplitRequestTask:
             return
         request = self._request
         responses = [self._responses[number] for number in range(len(self._parts))]
-        response = merge(SPLIT_RULES[request.api_key], self._parts, responses)
-        self._requests.scheduler.begin(ResponseTask(self._session, request, built(response)))
+        whole = [response for response in responses if response is not None]
+        if len(whole) < len(responses):
+            self._session.respond_nothing(request)
+            return
+        response = merge(self._rule, self._parts, whole)
+        self._scheduler.begin(ResponseTask(self._session, request, built(response)))
 
     def part_refused(self) -> None:
         """Skip the remaining parts: this node no longer leads. The refused part had no effect."""
@@ -204,7 +214,8 @@ class _PartSession:
         return self
 
     def respond_nothing(self, request: Request[Message]) -> None:
-        raise AssertionError(f"{request!r} is part of a request, and every part has a response")
+        del request
+        self._whole.part_responded(self._part, None)
 
     def block(self, request: Request[Message], on_unblocked: Callable[[], None] | None = None) -> None:
         """Do nothing: the whole request blocks the session already."""

@@ -7,6 +7,7 @@ local_session        the session of requests to the active controller in this pr
 broker_client        requests to other brokers
 metadata_feed        committed batches and snapshots of the metadata log
 clients              the listener for clients, and the APIs on it
+large_requests       requests with many items, handled in parts
 log_directories      identity and locks of the log directories
 counters             counters for metrics
 """

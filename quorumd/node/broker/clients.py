@@ -25,12 +25,14 @@ from quorumd.node.api.sasl import SaslApis
 from quorumd.node.api.security import SecurityApis
 from quorumd.node.api.topics import TopicApis
 from quorumd.node.api.voters import VoterApis
+from quorumd.node.broker.large_requests import handled_in_parts
 from quorumd.node.broker_settings import BrokerRoleSettings
 from quorumd.node.listeners import BoundListeners
 from quorumd.node.sessions.connections import IncomingConnections, RejectedConnection
 from quorumd.node.sessions.context import SessionContext
 from quorumd.node.sessions.delegating_session import DelegatingSession
 from quorumd.node.sessions.router import RequestRouter
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.ports import Connection
 from quorumd.protocol.apis import FORWARDABLE, ApiKey, request_class
 from quorumd.protocol.connection import Request
@@ -142,12 +144,15 @@ class ClientListeners:
             routes = public_routes(replace(context, gates=replace(context.gates, router=self.router)))
             self.router.add(context.gates.authorization.guard(routes))
 
-    def add_broker_apis(self, routes: Iterable[Route]) -> None:
-        """Serve the APIs of the broker; requests about the quorum itself stay with the node."""
+    def add_broker_apis(self, routes: Iterable[Route], scheduler: SliceScheduler) -> None:
+        """Serve the APIs of the broker, large requests in parts; requests about the quorum itself stay with the
+        node."""
         assert self._authorization is not None
         rules = {**BROKER_RULES, ApiKey.FETCH: unrestricted}
         self.router.add(
-            Route(request_class(route.api_key), self._keep_quorum_requests(route), route.min_version)
+            Route(
+                request_class(route.api_key), self._keep_quorum_requests(route, scheduler), route.min_version
+            )
             for route in self._authorization.guard(routes, rules)
         )
 
@@ -163,8 +168,8 @@ class ClientListeners:
         assert self._authorization is not None
         return self._authorization.access(session, api_key)
 
-    def _keep_quorum_requests(self, route: Route) -> Handler[Message]:
-        node_handler, broker_handler = self.router.handler(route.api_key), route.handler
+    def _keep_quorum_requests(self, route: Route, scheduler: SliceScheduler) -> Handler[Message]:
+        node_handler, broker_handler = self.router.handler(route.api_key), handled_in_parts(route, scheduler)
         concerns_quorum = _CONCERNS_QUORUM.get(route.api_key)
         if node_handler is None or concerns_quorum is None:
             return broker_handler

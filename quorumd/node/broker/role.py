@@ -110,7 +110,8 @@ class NodeBroker:
             broker = self.broker = Broker(settings, ports, self)
             self._client.metadata = broker.metadata
             broker.partitions.add_listener(self.counters)
-            self._clients.add_broker_apis(broker.routes(self._clients.access, self._clients.quotas))
+            routes = broker.routes(self._clients.access, self._clients.quotas)
+            self._clients.add_broker_apis(routes, scheduler)
             self._clients.check_configs(
                 lambda message: has_known_cordons(message, settings.broker_id, broker.directories)
             )

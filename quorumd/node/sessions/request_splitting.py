@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from quorumd.controller.acl_requests import acls_to_delete
@@ -74,6 +75,12 @@ class SplitRule(NamedTuple):
     select: Callable[[Controller, Any, int], Iterator[Sequence[Selection]] | None] | None = None
     """The items of each part, with the ids of what each item selects."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the items are independent of each other and of what the controller knows."""
+        special = (self.name, self.total, self.prepare, self.expand, self.select)
+        return isinstance(self.cost, int) and not self.also and special == (None,) * len(special)
+
 
 class RequestPart(NamedTuple):
     """A part of a request."""
@@ -83,7 +90,7 @@ class RequestPart(NamedTuple):
     """The number of items on the path to the part's first item that the previous part has begun."""
     context: PartContext = WHOLE_REQUEST
     """The context that is passed to the planner."""
-    prepare: Callable[[Controller, Any], Preparation] | None = None
+    prepare: Callable[[], Preparation] | None = None
 
 
 def parts_of(
@@ -106,10 +113,8 @@ def parts_of(
     if rule.select is not None:
         selections = rule.select(controller, message, max_partitions)
         return None if selections is None else _selected_parts(message, rule, selections)
-    if len(rule.request_path) > 1:
-        if _size(items, rule.request_path[1:], max_partitions) <= max_partitions:
-            return None
-        return _nested_parts(message, rule.request_path, items, max_partitions)
+    if rule.is_plain:
+        return parts_of_lists(message, rule, max_partitions)
     cost = rule.cost
     if isinstance(cost, int) and not rule.also and len(items) * cost <= max_partitions:
         return None
@@ -121,10 +126,24 @@ def parts_of(
     return _flat_parts(controller, message, rule, list(zip(listed, costs, strict=True)), max_partitions)
 
 
-def _size(items: Sequence[object], path: Sequence[str], limit: int) -> int:
-    """Count the items at the end of the path; an empty one counts as 1."""
-    if not path:
-        return max(1, len(items))
+def parts_of_lists(message: Message, rule: SplitRule, max_items: int) -> Iterator[RequestPart] | None:
+    """As `parts_of`, for a plain rule (`SplitRule.is_plain`)."""
+    path = rule.request_path
+    items = getattr(message, path[0])
+    assert isinstance(rule.cost, int)
+    if _size(items, path[1:], max_items) * rule.cost <= max_items:
+        return None
+    if len(path) > 1:
+        return _nested_parts(message, path, items, max_items)
+    taken = max(1, max_items // rule.cost)
+    pieces = (items[begin : begin + taken] for begin in range(0, len(items), taken))
+    return (RequestPart(_copy_with(message, path[0], piece)) for piece in pieces)
+
+
+def _size(items: Sequence[object] | None, path: Sequence[str], limit: int) -> int:
+    """Count the items at the end of the path; an empty list on it counts as 1."""
+    if not path or not items:
+        return max(1, len(items or ()))
     size = 0
     for item in items:
         size += _size(getattr(item, path[0]), path[1:], limit)
@@ -156,7 +175,9 @@ def _flat_parts(
         group += (listed for listed, _ in named)
         budget -= cost
         if budget < 0 and len(group) == 1:
-            yield RequestPart(_copy_of_listed(message, rule, group), 0, context, rule.prepare)
+            part = _copy_of_listed(message, rule, group)
+            prepare = None if rule.prepare is None else partial(rule.prepare, controller, part)
+            yield RequestPart(part, 0, context, prepare)
             group, budget = [], max_partitions
     if group:
         yield RequestPart(_copy_of_listed(message, rule, group), 0, context)

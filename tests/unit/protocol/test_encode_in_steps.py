@@ -18,7 +18,7 @@ LARGE = [
     (response_class(key), version)
     for key, api in APIS.items()
     for version in range(api.min_version, api.max_version + 1)
-    if response_class(key).ENCODE_IN_STEPS
+    if version in response_class(key).ENCODE_IN_STEPS
 ]
 
 

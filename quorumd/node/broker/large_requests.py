@@ -1,0 +1,72 @@
+"""Handles large requests to a broker in parts, one per iteration of the event loop.
+
+Each part is handled like a request of its own: its rights are checked, its items are looked up or changed. Kafka's
+clients rely on no more, since every item has its own result. Two things differ: a partition that a ListOffsets
+request names in two parts gets two results instead of INVALID_REQUEST, and a Produce response contains the endpoints
+of new leaders (KIP-951) only for its first part.
+
+Requests that change something as a whole, such as AddPartitionsToTxn, are not split.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorumd.controller.request_context import PartContext
+from quorumd.node.api.large_requests import SplitRequestTask
+from quorumd.node.sessions.request_splitting import SplitRule, parts_of_lists
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
+from quorumd.protocol.apis import ApiKey
+from quorumd.protocol.connection import Request
+from quorumd.protocol.routes import Handler, Route, Session
+from quorumd.protocol.wire import Message
+
+_PARTITIONS: Final = SplitRule(("topics", "partitions"), ("topics", "partitions"))
+
+BROKER_SPLIT_RULES: Final[dict[int, tuple[SplitRule, ...]]] = {
+    ApiKey.PRODUCE: (SplitRule(("topic_data", "partition_data"), ("responses", "partition_responses")),),
+    ApiKey.LIST_OFFSETS: (_PARTITIONS,),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (_PARTITIONS,),
+    ApiKey.DELETE_RECORDS: (_PARTITIONS,),
+    ApiKey.DESCRIBE_PRODUCERS: (SplitRule(("topics", "partition_indexes"), ("topics", "partitions")),),
+    ApiKey.OFFSET_FETCH: (
+        SplitRule(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
+        SplitRule(("topics", "partition_indexes"), ("topics", "partitions")),
+    ),
+    ApiKey.FIND_COORDINATOR: (SplitRule(("coordinator_keys",), ("coordinators",)),),
+    ApiKey.DESCRIBE_GROUPS: (SplitRule(("groups",), ("groups",)),),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (SplitRule(("group_ids",), ("groups",)),),
+    ApiKey.DELETE_GROUPS: (SplitRule(("groups_names",), ("results",)),),
+    ApiKey.DESCRIBE_TRANSACTIONS: (SplitRule(("transactional_ids",), ("transaction_states",)),),
+}
+"""By API, one rule for each list of items that a request may have, depending on its version."""
+
+
+def handled_in_parts(
+    route: Route, scheduler: SliceScheduler, max_items: int = MAX_PARTITIONS_PER_PART
+) -> Handler[Message]:
+    """Return the handler of a route that handles requests with more than `max_items` in parts, while later requests
+    of the session wait."""
+    handler, rules = route.handler, BROKER_SPLIT_RULES.get(route.api_key, ())
+    if not rules:
+        return handler
+
+    def execute(session: Session, part: Request[Message], context: PartContext) -> None:
+        del context
+        handler(session, part)
+
+    def not_leader(no_effect: bool) -> None:
+        raise AssertionError("a broker handles its requests itself")
+
+    def handle(session: Session, request: Request[Message]) -> None:
+        for rule in rules:
+            parts = parts_of_lists(request.message, rule, max_items)
+            if parts is not None:
+                task = SplitRequestTask(session, request, rule, parts, scheduler, execute, not_leader)
+                session.block(request, task.cancel)
+                scheduler.begin(task)
+                return
+        handler(session, request)
+
+    return handle

@@ -1,0 +1,256 @@
+"""Large requests to a broker are handled in parts, with the response that they have as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from quorumd.broker.controller_requests.lifecycle import BrokerState
+from quorumd.controller.cluster_image import ClusterImage
+from quorumd.errors import ErrorCode
+from quorumd.node.api.authorization import RequestAuthorization
+from quorumd.node.api.forwarding import decode_response
+from quorumd.node.broker.clients import BROKER_RULES
+from quorumd.node.broker.large_requests import BROKER_SPLIT_RULES, handled_in_parts
+from quorumd.node.sessions.slice_scheduler import SliceScheduler
+from quorumd.node.settings import MAX_PARTITIONS_PER_PART
+from quorumd.node.statistics import NodeStatistics
+from quorumd.protocol.apis import api, response_class
+from quorumd.protocol.messages import (
+    consumer_group_describe_request,
+    delete_groups_request,
+    delete_records_request,
+    describe_groups_request,
+    describe_producers_request,
+    describe_transactions_request,
+    find_coordinator_request,
+    list_offsets_request,
+    offset_fetch_request,
+    offset_for_leader_epoch_request,
+    produce_request,
+)
+from quorumd.protocol.response_errors import errors_in
+from quorumd.protocol.wire import Message
+from quorumd.security.authorizer import Authorizer
+from tests.support.broker.api_clients import cluster_with_groups
+from tests.support.broker.simulated_brokers import SimulatedBrokers
+from tests.support.call_counter import CallCounter
+from tests.support.log.data_batches import produced
+from tests.support.node.broker_nodes import CLIENT_PORT, BrokerCluster, broker_role
+from tests.support.node.nodes import Client
+from tests.support.node.recording_session import RecordingSession, request_of
+from tests.support.node.scripted_role import ScriptedRole
+from tests.support.security.rights import authorizer_of
+
+PART = MAX_PARTITIONS_PER_PART
+NAMES = ("events", "missing")
+
+
+def produce(count: int, acks: int = 1, names: Iterable[str] = NAMES) -> Message:
+    wire = produce_request
+    return wire.ProduceRequest(
+        None,
+        acks,
+        1000,
+        [
+            wire.TopicProduceData(
+                name, partition_data=[wire.PartitionProduceData(n, produced()) for n in range(count)]
+            )
+            for name in names
+        ],
+    )
+
+
+def list_offsets(count: int) -> Message:
+    wire = list_offsets_request
+    partitions = [wire.ListOffsetsPartition(number, -1, -1) for number in range(count)]
+    return wire.ListOffsetsRequest(-1, topics=[wire.ListOffsetsTopic(name, partitions) for name in NAMES])
+
+
+def offset_for_leader_epoch(count: int) -> Message:
+    wire = offset_for_leader_epoch_request
+    partitions = [wire.OffsetForLeaderPartition(number, -1, 0) for number in range(count)]
+    return wire.OffsetForLeaderEpochRequest(
+        -1, [wire.OffsetForLeaderTopic(name, partitions) for name in NAMES]
+    )
+
+
+def delete_records(count: int) -> Message:
+    wire = delete_records_request
+    partitions = [wire.DeleteRecordsPartition(number, 0) for number in range(count)]
+    return wire.DeleteRecordsRequest([wire.DeleteRecordsTopic(name, partitions) for name in NAMES], 1000)
+
+
+def describe_producers(count: int) -> Message:
+    wire = describe_producers_request
+    return wire.DescribeProducersRequest([wire.TopicRequest(name, list(range(count))) for name in NAMES])
+
+
+def offset_fetch(count: int) -> Message:
+    wire = offset_fetch_request
+    groups = [wire.OffsetFetchRequestGroup(name, None, -1, None) for name in names_of(count)]
+    topics = [wire.OffsetFetchRequestTopics(name, partition_indexes=[0]) for name in names_of(count)]
+    return wire.OffsetFetchRequest(groups=[*groups, wire.OffsetFetchRequestGroup("0", None, -1, topics)])
+
+
+def offset_fetch_of_one(count: int) -> Message:
+    wire = offset_fetch_request
+    topics = [wire.OffsetFetchRequestTopic(name, list(range(count))) for name in NAMES]
+    return wire.OffsetFetchRequest("0", topics)
+
+
+def find_coordinator(count: int) -> Message:
+    return find_coordinator_request.FindCoordinatorRequest(key_type=0, coordinator_keys=names_of(count))
+
+
+def names_of(count: int) -> list[str]:
+    return [str(number) for number in range(count)]
+
+
+VERSIONS: dict[Callable[[int], Message], int] = {produce: 12, offset_fetch: 9, offset_fetch_of_one: 7}
+BUILDERS: tuple[Callable[[int], Message], ...] = (
+    produce,
+    list_offsets,
+    offset_for_leader_epoch,
+    delete_records,
+    describe_producers,
+    offset_fetch,
+    offset_fetch_of_one,
+    find_coordinator,
+    lambda count: describe_groups_request.DescribeGroupsRequest(names_of(count)),
+    lambda count: consumer_group_describe_request.ConsumerGroupDescribeRequest(names_of(count)),
+    lambda count: delete_groups_request.DeleteGroupsRequest(names_of(count)),
+    lambda count: describe_transactions_request.DescribeTransactionsRequest(names_of(count)),
+)
+all_apis = pytest.mark.parametrize("build", BUILDERS, ids=lambda build: str(build(1).NAME))
+
+
+def started() -> SimulatedBrokers:
+    cluster = cluster_with_groups()
+    cluster.create_topic("events", (1,), (1,), (1,))
+    cluster.await_leader("events", 2)
+    return cluster
+
+
+class Requests:
+    """Requests to one broker in parts of up to `max_items`, for a client with the rights of `authorizer`."""
+
+    def __init__(
+        self, cluster: SimulatedBrokers, max_items: int = PART, authorizer: Authorizer | None = None
+    ) -> None:
+        self.session = RecordingSession()
+        self.counter = CallCounter()
+        self.turns: list[Callable[[], None]] = []
+        self._cluster = cluster
+        self._max_items = max_items
+        self._scheduler = SliceScheduler(self.turns.append, 100)
+        self._authorization = RequestAuthorization(
+            authorizer, ClusterImage, ScriptedRole(lambda: False), NodeStatistics()
+        )
+
+    def begin(self, message: Message, version: int) -> None:
+        assert message.API_KEY is not None
+        routes = [route for route in self._cluster.routes(1) if route.api_key == message.API_KEY]
+        (route,) = self._authorization.guard(routes, BROKER_RULES)
+        with self.counter.counted():
+            handled_in_parts(route, self._scheduler, self._max_items)(
+                self.session, request_of(message, version)
+            )
+
+    def finish(self) -> None:
+        """Run the turns of the event loop."""
+        while self.turns:
+            with self.counter.counted():
+                self.turns.pop(0)()
+
+    def call(self, message: Message, version: int) -> Any:
+        self.begin(message, version)
+        self.finish()
+        (response,) = self.session.responses
+        return (
+            response
+            if isinstance(response, Message)
+            else decode_response(request_of(message, version), response)
+        )
+
+
+def version_of(build: Callable[[int], Message]) -> int:
+    key = build(1).API_KEY
+    assert key is not None
+    return VERSIONS.get(build, api(key).max_version)
+
+
+@all_apis
+def test_response_is_that_of_the_whole_request(build: Callable[[int], Message]) -> None:
+    whole = Requests(started(), 1000).call(build(9), version_of(build))
+    in_parts = Requests(started(), 4)
+    assert in_parts.call(build(9), version_of(build)) == whole
+    assert len(in_parts.session.held) == 1, "later requests wait"
+
+
+def test_every_rule_is_tested() -> None:
+    assert {build(1).API_KEY for build in BUILDERS} == set(BROKER_SPLIT_RULES)
+
+
+@all_apis
+def test_split_requests_are_decoded_and_encoded_in_steps(build: Callable[[int], Message]) -> None:
+    """Otherwise one turn decodes all that the parts divide."""
+    message, version = build(1), version_of(build)
+    assert message.API_KEY is not None
+    assert version in message.DECODE_IN_STEPS
+    assert version in response_class(message.API_KEY).ENCODE_IN_STEPS
+
+
+@all_apis
+@pytest.mark.parametrize("authorizer", [None, authorizer_of()], ids=["open", "without rights"])
+def test_turns_of_large_requests_are_bounded(
+    build: Callable[[int], Message], authorizer: Authorizer | None
+) -> None:
+    """50,000 groups took 200 ms in one turn, and to check the client's rights on them as long."""
+    cluster = started()
+    longest = []
+    for count in (2 * PART, 8 * PART):
+        requests = Requests(cluster, authorizer=authorizer)
+        response = requests.call(build(count), version_of(build))
+        if authorizer is not None:
+            assert errors_in(response)
+        longest.append(requests.counter.longest)
+    assert longest[1] <= 1.2 * longest[0]
+
+
+def test_produce_without_acks_gets_no_response() -> None:
+    requests = Requests(started(), 1)
+    requests.begin(produce(3, 0, ["events"]), 12)
+    requests.finish()
+    assert len(requests.session.completed) == 1
+    assert not requests.session.responses
+
+
+def test_parts_end_with_the_connection() -> None:
+    cluster = started()
+    requests = Requests(cluster, 1)
+    requests.begin(produce(3), 12)
+    (on_unblocked,) = requests.session.on_unblocked
+    on_unblocked()
+    requests.finish()
+    ends = [log.log.end_offset for log in (cluster.hosted(1, "events", number) for number in range(3)) if log]
+    assert ends == [1, 0, 0]
+    assert not requests.session.responses
+
+
+def test_nodes_handle_requests_to_their_brokers_in_parts() -> None:
+    """A partition that is named twice is an error only within a part."""
+    cluster = BrokerCluster()
+    cluster.start_node(1, broker=broker_role(1))
+    node = cluster.nodes[1]
+    cluster.run_until(lambda: node.broker and node.broker.state is BrokerState.RUNNING)
+    client = Client(cluster, 1, "client", CLIENT_PORT)
+    wire = list_offsets_request
+    for count, error in ((1, ErrorCode.INVALID_REQUEST), (PART, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
+        partitions = [wire.ListOffsetsPartition(number, -1, -1) for number in (*range(count), 0)]
+        message = wire.ListOffsetsRequest(-1, topics=[wire.ListOffsetsTopic("missing", partitions)])
+        (topic,) = client.request(message, 11).topics
+        assert len(topic.partitions) == count + 1
+        assert topic.partitions[-1].error_code == error
