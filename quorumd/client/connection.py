@@ -160,7 +160,7 @@ class NodeConnection(asyncio.Protocol):
             self._fail(str(error))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._fail(f"lost: {error}" if error else "closed by the node")
+        self._fail(f"lost: {connection_failure(error)}" if error else "closed by the node")
 
     def _continue_handshake(self, response: Message) -> None:
         next_request = self._handshake.handle_response(response)

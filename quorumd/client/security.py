@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -27,6 +28,8 @@ class ClientSecurity(NamedTuple):
 
 
 PLAIN: Final = ClientSecurity()
+_ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)")
+"""OpenSSL's names of the alerts with which the other side ends a handshake."""
 CLIENT_SECURITY: ContextVar[ClientSecurity] = ContextVar("CLIENT_SECURITY", default=PLAIN)
 """The security of every `NodeConnection` that is opened in this context: commands set it from --command-config."""
 
@@ -56,11 +59,14 @@ def client_security(
     return ClientSecurity(context, sasl)
 
 
-def connection_failure(error: OSError) -> str:
-    """The readable reason of a failed TLS connection."""
+def connection_failure(error: Exception) -> str:
+    """The readable reason of a failed or lost connection."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
+        alert = _ALERT.fullmatch(error.reason)
+        if alert is not None:
+            return f"refused by the node in the TLS handshake: {alert[1].replace('_', ' ').lower()}"
         return f"TLS: {error.reason.replace('_', ' ').lower()}"
     return str(error)
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
+from quorumd.client.security import connection_failure
 from quorumd.client.tls import build_contexts, subject_of
 from quorumd.errors import ConfigError
 from quorumd.security.tls import KeyStore, TlsSettings, TrustStore
@@ -130,6 +131,25 @@ def test_unusable_stores_are_named(certificates: Certificates, tmp_path: Path) -
 @pytest.mark.parametrize("client_auth", ["requested", "required"])
 def test_certificate_of_a_client_is_requested(client_auth: str) -> None:
     assert subject_at_server(replace(BY_KEYTOOL, client_auth=client_auth))
+
+
+def test_alert_of_a_node_is_the_reason_for_its_client() -> None:
+    required = build_contexts(BY_KEYTOOL).server
+    assert required is not None
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    without = build_contexts(TlsSettings(trust_store=BY_KEYTOOL.trust_store)).client
+    client = without.wrap_bio(to_client, to_server, server_hostname="localhost")
+    server = required.wrap_bio(to_server, to_client, server_side=True)
+    for end in (client, server):
+        with pytest.raises(ssl.SSLWantReadError):
+            end.do_handshake()
+    client.do_handshake()
+    with pytest.raises(ssl.SSLError):
+        server.do_handshake()
+    with pytest.raises(ssl.SSLError) as refused:
+        client.read()
+    reason = connection_failure(refused.value)
+    assert reason == "refused by the node in the TLS handshake: certificate required"
 
 
 def test_host_of_a_server_is_verified_unless_that_is_disabled() -> None:

@@ -2,13 +2,22 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.client import HTTPConnection
+from threading import Event, Semaphore
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from quorumd.runtime import http_endpoint
 from quorumd.runtime.descriptors import DescriptorLimit
-from quorumd.runtime.http_endpoint import MAX_CLIENTS, MAX_REQUEST_BYTES, HttpEndpoint, ProbeResult
+from quorumd.runtime.http_endpoint import (
+    MAX_CLIENTS,
+    MAX_REQUEST_BYTES,
+    MAX_THREADS,
+    HttpEndpoint,
+    ProbeResult,
+)
 
 PATIENCE_S = 300.0
 
@@ -90,11 +99,7 @@ def test_long_request_closes_its_connection(
     """Sixty clients with a hundred headers of 64 KiB made a node need 700 MiB more."""
     with socket.create_connection(("127.0.0.1", endpoint.port), PATIENCE_S) as client:
         client.sendall(request_head + b"\r\n")
-        try:
-            response = client.recv(1)
-        except ConnectionResetError:
-            response = b""
-        assert bool(response) == is_served
+        assert is_closed(client) != is_served
 
 
 def test_taken_address_is_an_error(endpoint: HttpEndpoint) -> None:
@@ -102,22 +107,67 @@ def test_taken_address_is_an_error(endpoint: HttpEndpoint) -> None:
         HttpEndpoint(("127.0.0.1", endpoint.port))
 
 
-def test_idle_clients_do_not_block_others(endpoint: HttpEndpoint) -> None:
-    """The client that has been connected for the longest time is replaced."""
-    silent = [socket.create_connection(("127.0.0.1", endpoint.port)) for _ in range(MAX_CLIENTS)]
+def is_closed(client: socket.socket) -> bool:
+    """Whether the endpoint has closed the connection without a response."""
     try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.fixture
+def no_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The endpoint does not close the connections of silent clients for their silence."""
+    monkeypatch.setattr(http_endpoint, "CLIENT_TIMEOUT_S", 2 * PATIENCE_S)
+
+
+@pytest.mark.usefixtures("no_timeout")
+def test_idle_clients_do_not_block_others(reports: Reports) -> None:
+    """The client that has been connected for the longest time is replaced."""
+    with ExitStack() as stack:
+        endpoint = HttpEndpoint(("127.0.0.1", 0))
+        stack.callback(endpoint.close)
+        endpoint.start(CollectorRegistry(), lambda: reports.health, lambda: reports.readiness)
+        address = ("127.0.0.1", endpoint.port)
+        oldest, *_ = [
+            stack.enter_context(socket.create_connection(address, PATIENCE_S)) for _ in range(MAX_CLIENTS)
+        ]
         assert get(endpoint, "/healthz")[::2] == (200, "ok\n")
-        assert silent[0].recv(1) == b""
-    finally:
-        for client in silent:
-            client.close()
+        assert is_closed(oldest)
 
 
+@pytest.mark.usefixtures("no_timeout")
+def test_threads_of_replaced_clients_count_until_they_end() -> None:
+    begun, may_end = Semaphore(0), Event()
+
+    def wait() -> ProbeResult:
+        begun.release()
+        assert may_end.wait(PATIENCE_S)
+        return Reports.health
+
+    with ExitStack() as stack:
+        endpoint = HttpEndpoint(("127.0.0.1", 0))
+        stack.callback(endpoint.close)
+        stack.callback(may_end.set)
+        endpoint.start(CollectorRegistry(), wait, lambda: Reports.readiness)
+        address = ("127.0.0.1", endpoint.port)
+        for _ in range(MAX_THREADS):
+            client = stack.enter_context(socket.create_connection(address, PATIENCE_S))
+            client.sendall(HEAD + b"\r\n")
+            assert begun.acquire(timeout=PATIENCE_S)
+        refused = stack.enter_context(socket.create_connection(address, PATIENCE_S))
+        refused.sendall(HEAD + b"\r\n")
+        assert is_closed(refused)
+        assert not begun.acquire(blocking=False)
+
+
+@pytest.mark.usefixtures("no_timeout")
 def test_connections_beyond_the_limit_of_open_files_are_closed() -> None:
     endpoint = HttpEndpoint(("127.0.0.1", 0), DescriptorLimit(4))
     endpoint.start(CollectorRegistry(), lambda: Reports.health, lambda: Reports.readiness)
     try:
-        with socket.create_connection(("127.0.0.1", endpoint.port)) as client:
-            assert client.recv(1) == b""
+        with socket.create_connection(("127.0.0.1", endpoint.port), PATIENCE_S) as client:
+            client.sendall(HEAD + b"\r\n")
+            assert is_closed(client)
     finally:
         endpoint.close()
