@@ -103,7 +103,7 @@ def test_profiles_are_listed_and_unknown_one_is_rejected(
     header, *listed = capsys.readouterr().out.splitlines()
     assert header.split() == ["Profile", "Faults"]
     assert any(re.match("disk  +Power losses", line) for line in listed)
-    names = [re.match("[a-z ]+?  +(?=[A-Z])", line) for line in listed]
+    names = [re.match("[A-Za-z ]+?  +(?=[A-Z])", line) for line in listed]
     assert len({name.end() for name in names if name}) == 1
     assert all(names)
     assert run(["simulate", "--profile", "no-such"]) == 2
