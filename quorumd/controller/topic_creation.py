@@ -83,15 +83,17 @@ def requested_partitions(controller: Controller, requested: CreatableTopic) -> i
     return default if requested.num_partitions == USE_DEFAULT else max(0, requested.num_partitions)
 
 
+def new_partitions(controller: Controller, requested: CreatableTopic) -> int:
+    """Return the number of partitions that would be created for a topic, 0 if it exists."""
+    if requested.name in controller.image.topic_ids:
+        return 0
+    return requested_partitions(controller, requested)
+
+
 def total_requested_partitions(controller: Controller, message: CreateTopicsRequest) -> int:
     """Return the number of partitions that the request would create; topics named twice are rejected."""
     times = Counter(topic.name for topic in message.topics)
-    present = controller.image.topic_ids
-    return sum(
-        requested_partitions(controller, topic)
-        for topic in message.topics
-        if times[topic.name] == 1 and topic.name not in present
-    )
+    return sum(new_partitions(controller, topic) for topic in message.topics if times[topic.name] == 1)
 
 
 def prepare_topic(controller: Controller, message: CreateTopicsRequest) -> Preparation:

@@ -14,7 +14,7 @@ whose commit is unknown, and retries the request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
@@ -23,11 +23,11 @@ from quorumd.controller.acl_requests import acls_to_delete
 from quorumd.controller.client_quotas import entity_of
 from quorumd.controller.controller import Controller
 from quorumd.controller.elections import partitions_to_elect
-from quorumd.controller.partition_creation import prepare_growth, requested_growth, total_requested_growth
+from quorumd.controller.partition_creation import prepare_growth, requested_growth
 from quorumd.controller.preparation import Preparation
 from quorumd.controller.reassignments import reassigning_partitions
 from quorumd.controller.request_context import WHOLE_REQUEST, PartContext
-from quorumd.controller.topic_creation import prepare_topic, requested_partitions, total_requested_partitions
+from quorumd.controller.topic_creation import new_partitions, prepare_topic, requested_partitions
 from quorumd.controller.topic_deletion import as_named, named_topic
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.apis import ApiKey
@@ -39,6 +39,8 @@ from quorumd.protocol.wire import Message, MessageStruct
 
 _REMOVALS_PER_CHANGE = 8
 """Partitions of a topic that can be removed in the time of one change."""
+ITEMS_PER_SLICE: Final = 1000
+"""Items that are grouped or counted between two iterations of the event loop: one or two milliseconds."""
 _DESCRIBE_COST = 8
 """Cost of describing the configs of one resource, in changed partitions."""
 
@@ -62,8 +64,8 @@ class SplitRule(NamedTuple):
     """The cost of an item in partitions; a number if all items cost the same."""
     name: Callable[[Controller, Any], Hashable] | None = None
     """Items with the same name stay in one part."""
-    total: Callable[[Controller, Any], int] | None = None
-    """The number of new partitions in the whole request, for the planner of each part."""
+    growth: Callable[[Controller, Any], int] | None = None
+    """The number of partitions that an item would create; the planner of each part gets that of the whole request."""
     prepare: Callable[[Controller, Any], Preparation] | None = None
     """The preparation of a part with a single large item."""
     expand: Callable[[Controller, Any, int], Iterator[Numbers | None] | None] | None = None
@@ -78,8 +80,12 @@ class SplitRule(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether the items are independent of each other and of what the controller knows."""
-        special = (self.name, self.total, self.prepare, self.expand, self.select)
+        special = (self.name, self.growth, self.prepare, self.expand, self.select)
         return isinstance(self.cost, int) and not self.also and special == (None,) * len(special)
+
+    def cost_of(self, controller: Controller, item: object) -> int:
+        """The cost of an item in partitions."""
+        return self.cost if isinstance(self.cost, int) else self.cost(controller, item)
 
 
 class RequestPart(NamedTuple):
@@ -115,15 +121,9 @@ def parts_of(
         return None if selections is None else _selected_parts(message, rule, selections)
     if rule.is_plain:
         return parts_of_lists(message, rule, max_partitions)
-    cost = rule.cost
-    if isinstance(cost, int) and not rule.also and len(items) * cost <= max_partitions:
+    if _is_small(controller, message, rule, max_partitions):
         return None
-    fields = (name, rule.also) if rule.also else (name,)
-    listed: list[_Listed] = [(field, item) for field in fields for item in getattr(message, field)]
-    costs = [cost if isinstance(cost, int) else cost(controller, item) for _, item in listed]
-    if sum(costs) <= max_partitions:
-        return None
-    return _flat_parts(controller, message, rule, list(zip(listed, costs, strict=True)), max_partitions)
+    return _flat_parts(controller, message, rule, max_partitions)
 
 
 def parts_of_lists(message: Message, rule: SplitRule, max_items: int) -> Iterator[RequestPart] | None:
@@ -152,27 +152,65 @@ def _size(items: Sequence[object] | None, path: Sequence[str], limit: int) -> in
     return size
 
 
-def _flat_parts(
-    controller: Controller,
-    message: Message,
-    rule: SplitRule,
-    items: Sequence[tuple[_Listed, int]],
-    max_partitions: int,
-) -> Iterator[RequestPart]:
-    """Yield the parts of a list whose items are not split themselves."""
-    context = WHOLE_REQUEST if rule.total is None else PartContext(total=rule.total(controller, message))
-    groups: dict[Hashable, list[tuple[_Listed, int]]] = {}
-    for position, (listed, cost) in enumerate(items):
+def _listed(message: Message, rule: SplitRule) -> Iterator[_Listed]:
+    """The items of both lists."""
+    for field in (rule.request_path[0], rule.also):
+        for item in getattr(message, field) if field else ():
+            yield field, item
+
+
+def _is_small(controller: Controller, message: Message, rule: SplitRule, max_partitions: int) -> bool:
+    left = max_partitions
+    for _, item in _listed(message, rule):
+        left -= rule.cost_of(controller, item)
+        if left < 0:
+            return False
+    return True
+
+
+def _by_name(
+    controller: Controller, message: Message, rule: SplitRule
+) -> Generator[None, None, list[list[_Listed]]]:
+    """Return the items grouped by their names, in slices."""
+    groups: dict[Hashable, list[_Listed]] = {}
+    for position, listed in enumerate(_listed(message, rule), 1):
         name = rule.name(controller, listed[1]) if rule.name is not None else position
-        groups.setdefault(name, []).append((listed, cost))
+        groups.setdefault(name, []).append(listed)
+        if position % ITEMS_PER_SLICE == 0:
+            yield
+    return list(groups.values())
+
+
+def _total_growth(
+    controller: Controller, rule: SplitRule, groups: Sequence[Sequence[_Listed]]
+) -> Generator[None, None, PartContext]:
+    """Return the context with the number of new partitions of all items, in slices. Items with the same name are
+    rejected."""
+    if rule.growth is None:
+        return WHOLE_REQUEST
+    total = 0
+    for position, named in enumerate(groups, 1):
+        if len(named) == 1:
+            total += rule.growth(controller, named[0][1])
+        if position % ITEMS_PER_SLICE == 0:
+            yield
+    return PartContext(total=total)
+
+
+def _flat_parts(
+    controller: Controller, message: Message, rule: SplitRule, max_partitions: int
+) -> Iterator[RequestPart | None]:
+    """Yield the parts of a list whose items are not split themselves."""
+    groups = yield from _by_name(controller, message, rule)
+    context = yield from _total_growth(controller, rule, groups)
     group: list[_Listed] = []
     budget = max_partitions
-    for named in groups.values():
-        cost = sum(each for _, each in named)
+    for named in groups:
+        cost = sum(rule.cost_of(controller, item) for _, item in named)
         if group and cost > budget:
             yield RequestPart(_copy_of_listed(message, rule, group), 0, context)
             group, budget = [], max_partitions
-        group += (listed for listed, _ in named)
+        group += named
         budget -= cost
         if budget < 0 and len(group) == 1:
             part = _copy_of_listed(message, rule, group)
@@ -352,7 +390,7 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         ("topics",),
         lambda controller, requested: 1 + requested_partitions(controller, requested),
         _name,
-        total_requested_partitions,
+        new_partitions,
         prepare_topic,
     ),
     ApiKey.DELETE_TOPICS: SplitRule(
@@ -367,7 +405,7 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         ("results",),
         lambda controller, requested: 1 + requested_growth(controller, requested),
         _name,
-        total_requested_growth,
+        requested_growth,
         prepare_growth,
     ),
     ApiKey.CREATE_ACLS: SplitRule(("creations",), ("results",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from math import ceil
 from typing import Any
@@ -13,7 +14,7 @@ from quorumd.controller.partition import Partition
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.node.sessions import request_splitting
-from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, merge
+from quorumd.node.sessions.request_splitting import ITEMS_PER_SLICE, SPLIT_RULES, RequestPart, merge
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.apis import ApiKey, request_class, response_class
 from quorumd.protocol.codec import decode, encode
@@ -45,6 +46,7 @@ from quorumd.protocol.messages.list_partition_reassignments_request import ListP
 from quorumd.protocol.messages.register_broker_record import RegisterBrokerRecord
 from quorumd.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from quorumd.protocol.wire import Message
+from tests.support.call_counter import CallCounter
 from tests.support.node.controller_harness import TOPIC_ID, ControllerHarness
 from tests.support.node.recording_session import RecordingSession, request_of
 
@@ -154,6 +156,41 @@ def test_duplicate_topics_are_in_one_part() -> None:
         ["t5", "t6"],
         ["t7"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("field", "build"),
+    [
+        ("topics", lambda names: CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names])),
+        ("topics", lambda names: DeleteTopicsRequest([DeleteTopicState(name) for name in names])),
+        (
+            "resources",
+            lambda names: IncrementalAlterConfigsRequest([AlterConfigsResource(2, n) for n in names]),
+        ),
+    ],
+    ids=["CreateTopics", "DeleteTopics", "IncrementalAlterConfigs"],
+)
+def test_requests_are_split_in_slices(field: str, build: Callable[[list[str]], Message]) -> None:
+    """To split a request with 50,000 topics took 79 ms in one turn."""
+    controller = ControllerHarness().controller
+    longest = []
+    for number in (4 * ITEMS_PER_SLICE, 16 * ITEMS_PER_SLICE):
+        message = build([str(each) for each in range(number)])
+        calls = CallCounter()
+        with calls.counted():
+            parts = request_splitting.parts_of(
+                controller, request_of(message, message.MAX_VERSION), MAX_PARTITIONS_PER_PART
+            )
+        assert parts is not None
+        whole: list[Any] = []
+        while len(whole) < number:
+            with calls.counted():
+                part = next(parts)
+            if part is not None:
+                whole += getattr(part.message, field)
+        assert next(parts, None) is None
+        longest.append(calls.longest)
+    assert longest[1] <= 1.2 * longest[0]
 
 
 @pytest.fixture
