@@ -7,11 +7,16 @@ import asyncio
 import pytest
 
 from quorumd.client.connection import NodeConnection, Outcome
+from quorumd.client.security import CLIENT_SECURITY, ClientSecurity
 from quorumd.errors import RequestFailed, UnsupportedVersion
+from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from quorumd.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from quorumd.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 from quorumd.protocol.wire import Message
+from quorumd.security.sasl.settings import ClientSasl
 from tests.support.client.fake_node import ALL_APIS, ByteServer, FakeNode
 from tests.support.text import shows
 
@@ -129,3 +134,30 @@ async def test_older_node_gets_supported_versions() -> None:
         with pytest.raises(UnsupportedVersion, match=r"\b3 to 9\b"):
             await connection.send(DescribeClusterRequest())
         connection.close()
+
+
+@pytest.mark.parametrize(("lifetime_ms", "is_open"), [(0, True), (10_000, False)])
+async def test_authentication_is_not_used_until_it_expires(
+    lifetime_ms: int, is_open: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def log_in(request: Request) -> Message:
+        if request.api_key == ApiKey.SASL_HANDSHAKE:
+            return SaslHandshakeResponse(0, ["PLAIN"])
+        return SaslAuthenticateResponse(0, None, b"", lifetime_ms)
+
+    loop = asyncio.get_running_loop()
+    before = CLIENT_SECURITY.set(ClientSecurity(None, ClientSasl("PLAIN", "alice", "secret")))
+    try:
+        async with FakeNode(log_in) as node:
+            began_s = loop.time()
+            connection = await NodeConnection.open(*node.address)
+            try:
+                for later_s, expected in ((8.4, True), (9.0, is_open)):
+                    with monkeypatch.context() as clock:
+                        clock.setattr(loop, "time", lambda now_s=began_s + later_s: now_s)
+                        found = connection.is_open
+                    assert found == expected
+            finally:
+                connection.close()
+    finally:
+        CLIENT_SECURITY.reset(before)
