@@ -30,6 +30,10 @@ from quorumd.protocol.wire import Message
 
 KRAFT_VERSION_LEVEL: Final = 1
 """The level of dynamic voters (KIP-853), at which every quorum of quorumd starts and stays."""
+MAX_UPDATES: Final = 100
+"""Updates in one request; there are fewer features."""
+_MAX_TEXT: Final = 8000
+"""Characters of an error message: names in a request are long enough to exceed the limit of a string together."""
 
 
 class UpgradeType(IntEnum):
@@ -52,6 +56,9 @@ def plan_update_features(
         # The bootstrap records are not written yet and would overwrite a level acknowledged now.
         text = "The cluster has no finalized features yet; retry the request."
         return ControllerResult((), wire.UpdateFeaturesResponse(0, int(ErrorCode.NOT_CONTROLLER), text))
+    if len(message.feature_updates) > MAX_UPDATES:
+        text = f"The request has {len(message.feature_updates)} updates; the maximum is {MAX_UPDATES}."
+        return ControllerResult((), wire.UpdateFeaturesResponse(0, int(ErrorCode.INVALID_REQUEST), text))
     requested = {update.feature: update.max_version_level for update in message.feature_updates}
     levels = {**controller.image.features, KRAFT_VERSION: KRAFT_VERSION_LEVEL, **requested}
     records: list[Message] = []
@@ -64,7 +71,7 @@ def plan_update_features(
                 f"Invalid update version {update.max_version_level} for feature {update.feature}. {error}"
             )
     if problems:
-        text = " ".join(problems)
+        text = " ".join(problems)[:_MAX_TEXT]
         return ControllerResult(
             (), wire.UpdateFeaturesResponse(0, int(ErrorCode.INVALID_UPDATE_VERSION), text)
         )

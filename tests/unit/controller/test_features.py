@@ -13,10 +13,11 @@ from quorumd.controller.cluster_image import (
     MIN_INSYNC_REPLICAS,
 )
 from quorumd.controller.controller_registration import plan_unregister_controller
-from quorumd.controller.features import plan_update_features
+from quorumd.controller.features import MAX_UPDATES, plan_update_features
 from quorumd.controller.partition import NO_LEADER, Partition, PartitionId, partition_record
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.codec import encode
 from quorumd.protocol.config_resource_type import ConfigResourceType
 from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
 from quorumd.protocol.messages.register_controller_record import ControllerFeature, RegisterControllerRecord
@@ -312,3 +313,15 @@ def test_levels_change_only_after_bootstrap_records() -> None:
     harness = cluster(elr=False)
     harness.controller.image.features.clear()
     assert update(harness, (ELR_VERSION, 0, SAFE_DOWNGRADE)).error_code == ErrorCode.NOT_CONTROLLER
+
+
+@pytest.mark.parametrize(
+    ("count", "error"),
+    [(MAX_UPDATES, ErrorCode.INVALID_UPDATE_VERSION), (MAX_UPDATES + 1, ErrorCode.INVALID_REQUEST)],
+)
+def test_many_updates_of_unknown_features_get_an_error_response(count: int, error: ErrorCode) -> None:
+    """The message of 50,000 errors did not fit a string, so that the connection was closed after 182 ms."""
+    unknown = [("\U0001f600" * (number + 8000), 1, UPGRADE) for number in range(count)]
+    response = update(cluster(), *unknown)
+    assert response.error_code == error
+    assert encode(response, 2)
