@@ -30,6 +30,8 @@ has finished its step, since it needs memory until then."""
 MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 """Maximum bytes that a peer may send before its handshake is complete; certificate chains have a few KiB."""
 FAILURE_LOG_INTERVAL_S: Final = 10.0
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
+"""OpenSSL's reasons if the first bytes are not those of a TLS record."""
 _READ_BYTES: Final = 16 * 1024
 """The plaintext of the largest TLS record."""
 
@@ -267,5 +269,7 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate rejected: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
+        if error.reason in _NO_TLS:
+            return "the peer does not use TLS"
         return str(error.reason).replace("_", " ").lower()
     return str(error) or type(error).__name__

@@ -229,7 +229,9 @@ def test_outgoing_connection_checks_the_host_in_the_certificate(
     run(scenario, loop_factory)
 
 
-def test_plain_bytes_end_their_connection_only(loop_factory: LoopFactory, certificates: Certificates) -> None:
+def test_plain_bytes_end_their_connection_only(
+    loop_factory: LoopFactory, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario() -> None:
         async with serving(settings(certificates, "server")) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -238,6 +240,7 @@ def test_plain_bytes_end_their_connection_only(loop_factory: LoopFactory, certif
                 await reader.read()
             writer.close()
             assert server.tls.handshakes.failures == 1
+            assert "does not use TLS" in caplog.text
             assert (await exchange(server.port, client_context(certificates), b"on"))[0] == b"on"
 
     run(scenario, loop_factory)
