@@ -50,6 +50,8 @@ sent."""
 
 DIRECTORY_ID_VERSION = 2
 """The first version of DescribeQuorum with directory ids, error messages and endpoints."""
+MAX_DESCRIBED = 100
+"""Topics and partitions in a DescribeQuorum request; only one partition can be described."""
 
 
 class PendingResponse:
@@ -175,12 +177,15 @@ class QuorumApis:
         A leader that is handing over leadership or is no longer a voter forwards too: stock tools fail if the leader
         is not a voter.
         """
+        message = request.message
+        wire = describe_quorum_response
+        if quorum_messages.named_partitions(message.topics) > MAX_DESCRIBED:
+            session.respond(request, wire.DescribeQuorumResponse(int(ErrorCode.INVALID_REQUEST)))
+            return
         is_leader = self._role.is_leader
         if not is_leader and not session.origin.is_controller_client:
             self._forward(session, request)
             return
-        message = request.message
-        wire = describe_quorum_response
         if quorum_messages.only_partition(message.topics) is None:
             topics = quorum_messages.error_topics(wire, message.topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             session.respond(request, wire.DescribeQuorumResponse(0, None, topics))

@@ -67,6 +67,11 @@ def only_partition(topics: Sequence[Topic[P_co]]) -> P_co | None:
     return partition if partition.partition_index == METADATA_PARTITION else None
 
 
+def named_partitions(topics: Sequence[Topic[Partition]]) -> int:
+    """The number of partitions that a request names; a topic counts as one more."""
+    return len(topics) + sum(len(topic.partitions) for topic in topics)
+
+
 def error_topics(module: Any, topics: Sequence[Topic[Partition]], error: ErrorCode) -> list[Any]:
     """The topics of a request with an error in every partition, in the response classes of `module`."""
     return [
