@@ -1,10 +1,13 @@
 """`make mutants`: plant bugs into the code that ships, and print which invariant catches each with which seed.
 
     python -m tests.mutants [--seeds 2000] [--jobs 2] [--profiles] [--missing] [--table-only] [NAME ...]
+    python -m tests.mutants --replay 10 [--jobs 2] [NAME ...]
 
 The results are recorded, and the table in tests/README.md is rewritten. The exit code is 1 if a mutant is not caught,
 or if a seed violates an invariant also without the mutant: then the code or a checker has a defect. If `make reached`
 has measured the present code, a hunt in plain swarm skips seeds that do not reach the mutated code.
+
+With --replay, recorded hunts are only repeated. The exit code is 1 if a seed no longer catches its mutant.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 
 import click
 
 from tests.mutants.catalogue import Mutant, load_mutants
 from tests.mutants.hunt import Catch, HuntFailed, hunt, seeds_that_reach
+from tests.mutants.replay import RecordedHunt, recorded_hunts, sample
 from tests.mutants.table import (
     HEADER,
     README,
@@ -55,9 +60,21 @@ PROGRESS_SEEDS = 200
 )
 @click.option("--missing", is_flag=True, help="Hunt only mutants without a recorded hunt.")
 @click.option("--table-only", is_flag=True, help="Write the table of the recorded results without hunting.")
+@click.option(
+    "--replay",
+    metavar="COUNT",
+    type=click.IntRange(min=1),
+    help="Only repeat this number of recorded hunts, chosen by the date, and list those that are stale.",
+)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def main(
-    seeds: int, jobs: int, profiles: bool, missing: bool, table_only: bool, names: tuple[str, ...]
+    seeds: int,
+    jobs: int,
+    profiles: bool,
+    missing: bool,
+    table_only: bool,
+    replay: int | None,
+    names: tuple[str, ...],
 ) -> None:
     """Hunt all mutants, or only the named mutants, and print which invariant catches each."""
     mutants, results = load_mutants(), load_results()
@@ -65,6 +82,9 @@ def main(
     if unknown:
         known = ", ".join(mutant.name for mutant in mutants)
         raise click.UsageError(f"unknown mutants: {', '.join(sorted(unknown))}; valid mutants: {known}")
+    if replay is not None:
+        hunts = recorded_hunts([mutant for mutant in mutants if not names or mutant.name in names], results)
+        sys.exit(replay_all(sample(hunts, replay, date.today().isoformat()), jobs))
     escaped: list[str] = []
 
     def profile_of(mutant: Mutant) -> str:
@@ -97,6 +117,17 @@ def main(
         click.echo(f"not caught within {seeds} seeds: {', '.join(escaped)}")
     if escaped or violated:
         sys.exit(1)
+
+
+def replay_all(hunts: Sequence[RecordedHunt], jobs: int) -> int:
+    """Replay hunts and print those that are stale. Returns the exit code."""
+    with ThreadPoolExecutor(jobs) as pool:
+        replayed = list(zip(hunts, pool.map(RecordedHunt.is_stale, hunts), strict=True))
+    stale = [found for found, is_stale in replayed if is_stale]
+    for found in stale:
+        click.echo(f"{found.mutant.name}: not caught any more by seed {found.result.seed} of {found.profile}")
+    click.echo(f"{len(hunts) - len(stale)} of {len(hunts)} recorded seeds catch their mutant")
+    return 1 if stale else 0
 
 
 def hunt_all(

@@ -14,6 +14,7 @@ import tests.mutants.__main__ as command
 from tests.mutants.catalogue import DoesNotApply, Edit, Mutant, load_mutants
 from tests.mutants.hunt import Catch, seeds_that_reach
 from tests.mutants.planting import plant
+from tests.mutants.replay import RecordedHunt, recorded_hunts, sample
 from tests.mutants.table import (
     BEGIN,
     END,
@@ -160,3 +161,34 @@ def test_table_needs_its_markers() -> None:
     assert replace_table(readme, [EXAMPLE], {}) == readme.replace("| gone | x |\n", row(EXAMPLE, {}))
     with pytest.raises(ValueError):
         replace_table("no markers", [], {})
+
+
+def test_only_hunts_that_caught_a_mutant_are_replayed() -> None:
+    caught, escaped = HuntResult(7, "votes"), HuntResult(60, "")
+    results = {"example": {SWARM: escaped, "disk": caught}, "gone": {SWARM: caught}}
+    assert recorded_hunts([EXAMPLE], results) == [RecordedHunt(EXAMPLE, "disk", caught)]
+
+
+def test_replayed_hunts_depend_on_the_day() -> None:
+    hunts = recorded_hunts(MUTANTS, load_results())
+    first = sample(hunts, 10, "2026-11-28")
+    assert len(first) == 10
+    assert first == sample(hunts, 10, "2026-11-28")
+    assert first != sample(hunts, 10, "2026-11-29")
+    assert sorted(found.mutant.name for found in sample(hunts[:3], 10, "2026-11-28")) == sorted(
+        found.mutant.name for found in hunts[:3]
+    )
+
+
+@pytest.mark.parametrize(("profile", "code"), [("access", 0), ("disk", 1)])
+def test_replay_reports_seeds_that_catch_their_mutant_no_more(
+    profile: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No ACL is set in the profile "disk"."""
+    hunts = {
+        "denials-are-ignored": {profile: HuntResult(2, "clients may do what administrators have granted")}
+    }
+    monkeypatch.setattr(command, "load_results", lambda: hunts)
+    result = CliRunner().invoke(command.main, ["--replay", "1", "denials-are-ignored"])
+    assert result.exit_code == code
+    assert ("denials-are-ignored: " in result.output) == bool(code)
