@@ -357,24 +357,28 @@ class UncleanElectionsAreReported(BrokerChecker):
 
 class LastKnownLeaderIsRecorded(BrokerChecker):
     """A partition whose ISR and ELR are lost records its last leader (S9, MinIsrRecoveryQuorum). The specification of
-    KIP-966 records min.insync.replicas last known members; Kafka and quorumd record one, the last leader."""
+    KIP-966 records min.insync.replicas last known members; Kafka and quorumd record one, the last leader. If the
+    leader left the ISR before its last member, which cannot be elected, it is that member: it has as many records."""
 
     invariant = "a partition without eligible replicas records its last known leader"
 
     def __init__(self) -> None:
-        self._led: dict[PartitionId, int] = {}
+        self._last: dict[PartitionId, int] = {}
 
     def partition_changed(self, view: ClusterView, change: PartitionChange) -> None:
-        if change.after is not None and change.after.leader != NO_LEADER:
-            self._led[change.where] = change.after.leader
+        after = change.after
+        if after is not None and after.leader != NO_LEADER:
+            self._last[change.where] = after.leader
+        elif after is not None and len(after.isr) == 1:
+            self._last[change.where] = after.isr[0]
 
     def batch_committed(self, view: ClusterView, changed: Sequence[PartitionId]) -> None:
         for where, row in _rows(view.image, changed):
             if not view.image.elr_enabled or row.isr or row.elr:
                 continue
-            last = self._led.get(where, NO_LEADER)
+            last = self._last.get(where, NO_LEADER)
             if last in row.replicas and row.last_known_elr != (last,):
-                raise self.violation(f"{named(view, where)} was led by {last}: {row!r}")
+                raise self.violation(f"{named(view, where)} was last kept by {last}: {row!r}")
 
 
 class LastKnownLeaderIsLastResort(BrokerChecker):

@@ -269,6 +269,14 @@ def test_last_known_leaders() -> None:
     assert not batch(checker, row((), NO_LEADER, replicas=(1, 3))), "it is no longer a replica"
 
 
+def test_last_member_of_the_isr_is_recorded_if_the_leader_left_before_it() -> None:
+    checker = metadata.LastKnownLeaderIsRecorded()
+    step(checker, row((1,), 1), row((1, 2), 1))
+    step(checker, row((1, 2), 1), row((2,), NO_LEADER, elr=(1,)))
+    assert not batch(checker, row((), NO_LEADER, last_known_elr=(2,)))
+    assert batch(checker, row((), NO_LEADER, last_known_elr=(1,)))
+
+
 @pytest.mark.parametrize(
     ("fate", "is_broken"), [("fenced", True), ("unclean", False), ("unclean before", True), ("gone", False)]
 )
