@@ -103,6 +103,7 @@ def test_secure_cluster_has_no_plain_listener(tmp_path: Path, brokers: bool) -> 
             assert settings.inter_broker_listener == "REPLICATION"
         assert listeners == expected
         assert settings.super_users == {"User:admin", "User:node-0", "User:node-1"}
+        assert settings.node_settings().authorizer is not None
         tls = settings.security()["CONTROLLER"].tls
         assert tls is not None
         contexts = build_contexts(tls)
