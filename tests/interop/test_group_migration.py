@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
+from kafka.errors import KafkaConnectionError
 
 from tests.support.processes.daemons import BrokerDaemon, wait_for
 
@@ -90,7 +91,13 @@ class KafkaPython:
     def _run(self) -> None:
         with self._consumer:
             while not self._closes.is_set():
-                for batch in self._consumer.poll(1000).values():
+                try:
+                    polled = self._consumer.poll(1000)
+                except KafkaConnectionError:
+                    # The broker is down: the client raises what librdkafka retries by itself.
+                    self._closes.wait(0.1)
+                    continue
+                for batch in polled.values():
                     for each in batch:
                         self._read.put(each.value)
                 self._owned = [each.partition for each in self._consumer.assignment()]

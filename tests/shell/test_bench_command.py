@@ -46,7 +46,11 @@ def _left_behind(cluster: Cluster) -> list[str]:
 
 
 def _outcome(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
-    out, err = process.communicate(timeout=PATIENCE_S)
+    try:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
     assert "Traceback" not in err
     (row,) = json.loads(out)
     return process.returncode, row, err

@@ -56,7 +56,7 @@ def upgrade(group: ClassicGroup, settings: GroupSettings, topics: Topics) -> Con
     again. Raises RequestError with GROUP_ID_NOT_FOUND if the group cannot be upgraded.
     """
     upgraded = ConsumerGroup(group.id)
-    if group.state is GroupState.EMPTY and not group.size:
+    if not group.members:
         return upgraded
     reason = ""
     if not settings.consumer_migration_policy.allows_upgrade:

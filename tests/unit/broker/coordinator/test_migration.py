@@ -208,6 +208,18 @@ def test_group_without_members_is_converted_whatever_the_policy(topics: FixedTop
     assert classic.owned == {(topic_id("a"), number) for number in range(6)}
 
 
+def test_member_that_has_just_got_its_id_does_not_stop_a_consumer(
+    groups: Groups, topics: FixedTopics
+) -> None:
+    """GROUP_ID_NOT_FOUND is fatal for librdkafka."""
+    classic = EmbeddedConsumer(groups, topics, "a")
+    assert classic.step() is ErrorCode.MEMBER_ID_REQUIRED
+    newcomer = ConsumerClient(groups, "m", "a")
+    assert newcomer.beat().error is ErrorCode.NONE
+    settle(classic, newcomer)
+    assert all_owned(classic, newcomer) == list(range(6))
+
+
 @pytest.mark.parametrize("value", ["disabled", "downgrade"])
 def test_policy_may_forbid_upgrades(topics: FixedTopics, value: str) -> None:
     groups = group_shard(policy(value), topics)
