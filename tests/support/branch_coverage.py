@@ -30,6 +30,7 @@ MEASURED = tuple(
         "unit/node/sessions/test_request_splitting.py",
         "property/test_classic_group_invariants.py",
         "property/test_consumer_group_invariants.py",
+        "property/test_migration_invariants.py",
         "property/test_partition_log_state_machine.py",
         "property/test_replica_invariants.py",
         "paper",

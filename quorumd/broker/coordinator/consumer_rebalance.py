@@ -226,10 +226,10 @@ class ConsumerRebalances:
 
         def appended(end_offset: int) -> None:
             del end_offset
-            self.state.apply(records)
-            self._schedule.forget(group.id)
             for member_id in group.members:
                 self._cancel_deadlines(group.id, member_id)
+            self.state.apply(records)
+            self._schedule.forget(group.id)
             self._classic.adopt(downgraded, times)
             if must_rebalance:
                 self._classic.prepare(downgraded, "the group was downgraded", times)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+
+import crc32c
 import pytest
 
 from quorumd.broker.log import PartitionLogSettings
@@ -41,6 +44,14 @@ def test_corrupt_batches() -> None:
     assert refused(data[:30]) is ErrorCode.INVALID_RECORD
     assert refused(b"") is ErrorCode.INVALID_RECORD
     assert refused(with_byte(data, 16, 1)) is ErrorCode.INVALID_RECORD
+
+
+def test_every_offset_has_a_record() -> None:
+    """A compacted batch has fewer records than offsets, but no client writes one."""
+    data = bytearray(produced())
+    struct.pack_into(">i", data, 23, 5)
+    struct.pack_into(">I", data, 17, crc32c.crc32c(bytes(data[21:])))
+    assert refused(bytes(data)) is ErrorCode.INVALID_RECORD
 
 
 def test_one_batch_per_partition() -> None:
