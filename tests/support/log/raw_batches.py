@@ -60,4 +60,5 @@ def raw_batch(
 
 def resealed(batch: bytes) -> bytes:
     """Return a batch with the CRC of its current content."""
-    return batch[:17] + crc32c(batch[21:]).to_bytes(4, "big") + batch[21:]
+    # A compiled package takes no bytearray for bytes.
+    return bytes(batch[:17]) + crc32c(batch[21:]).to_bytes(4, "big") + batch[21:]
