@@ -128,6 +128,9 @@ def _validate_request(
         return ErrorCode.INVALID_REQUEST
     if requested.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
+    if len(isr) > len(partition.replicas):
+        # The loops over pairs below are for short ISRs: some members are repeated or no replicas.
+        return ErrorCode.INVALID_REQUEST
     # Loops take a fifth of the time of sets, compiled.
     if any(isr.count(replica) > 1 for replica in isr):
         return ErrorCode.INVALID_REQUEST
