@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final
 
 from quorumd.broker.coordinator.records import CoordinatorRecord, LoadedRecord
+from quorumd.errors import ErrorCode, RequestError
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages import (
     consumer_group_current_member_assignment_value as current_value,
@@ -206,6 +207,28 @@ class ConsumerGroup:
             for each in member.assigned | member.revoking:
                 if self.owners.get(each) == member_id:
                     del self.owners[each]
+
+
+def find_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, is_leaving: bool = False
+) -> ConsumerMember:
+    """Return a member. A static member may leave the group without its member id if `is_leaving`.
+
+    Raises RequestError with UNKNOWN_MEMBER_ID, or with FENCED_INSTANCE_ID if another member has the instance id.
+    """
+    found = member_id
+    if instance_id is not None:
+        if instance_id not in group.static_members:
+            text = f"static member {instance_id} is not in group {group.id}"
+            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, text)
+        found = group.static_members[instance_id]
+        if found != member_id and (member_id or not is_leaving):
+            text = f"instance id {instance_id} is in use by member {found}"
+            raise RequestError(ErrorCode.FENCED_INSTANCE_ID, text)
+    member = group.members.get(found)
+    if member is None:
+        raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in group {group.id}")
+    return member
 
 
 # Records

@@ -13,6 +13,7 @@ from quorumd.broker.coordinator.consumer_group import (
     Assignment,
     ConsumerGroup,
     ConsumerMember,
+    find_member,
 )
 from quorumd.broker.coordinator.consumer_rebalance import ConsumerRebalances, MemberChange
 from quorumd.broker.coordinator.effects import Times
@@ -201,17 +202,7 @@ class ConsumerMembership:
         self, group: ConsumerGroup, heartbeat: Heartbeat, times: Times, respond: HeartbeatResponder
     ) -> None:
         member_id = heartbeat.member_id
-        if heartbeat.instance_id is not None:
-            holder = group.static_members.get(heartbeat.instance_id)
-            if holder is None:
-                text = f"static member {heartbeat.instance_id} is not in group {group.id}"
-                raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, text)
-            if holder != member_id:
-                text = f"instance id {heartbeat.instance_id} is in use by member {holder}"
-                raise RequestError(ErrorCode.FENCED_INSTANCE_ID, text)
-        member = group.members.get(member_id)
-        if member is None:
-            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} is not in group {group.id}")
+        member = find_member(group, member_id, heartbeat.instance_id)
 
         def completed(error: ErrorCode) -> None:
             left = HeartbeatResult(ErrorCode.NONE, None, member_id, heartbeat.epoch)

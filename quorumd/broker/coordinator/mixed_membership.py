@@ -24,6 +24,7 @@ from quorumd.broker.coordinator.consumer_group import (
     ConsumerGroup,
     ConsumerMember,
     MemberState,
+    find_member,
 )
 from quorumd.broker.coordinator.consumer_rebalance import ConsumerRebalances, MemberChange
 from quorumd.broker.coordinator.effects import Times
@@ -196,22 +197,6 @@ def must_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
         awaited = group.targets.get(member.id, EMPTY_ASSIGNMENT) - member.assigned
         return all(group.owners.get(each, member.id) == member.id for each in awaited)
     return member.epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS
-
-
-def find_member(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, is_leaving: bool = False
-) -> ConsumerMember:
-    """Return a member; a static member may leave without its member id. Raises RequestError if it is not found."""
-    found: str | None = member_id
-    if instance_id is not None:
-        found = group.static_members.get(instance_id)
-        if found not in (None, member_id) and (member_id or not is_leaving):
-            text = f"instance id {instance_id} is in use by member {found}"
-            raise RequestError(ErrorCode.FENCED_INSTANCE_ID, text)
-    if found is None or found not in group.members:
-        text = f"member {member_id} is not in group {group.id}"
-        raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, text)
-    return group.members[found]
 
 
 def _find_classic(
