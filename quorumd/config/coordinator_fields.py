@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from quorumd.broker.settings.coordinator_settings import MigrationPolicy
 from quorumd.config.setting import setting
 from quorumd.config.topic_default_fields import TopicDefaultFields
 from quorumd.config.values import choice, duration, integer, size
+
+_MIGRATION_POLICY = choice(*(policy.value for policy in MigrationPolicy))
 
 
 class CoordinatorFields(TopicDefaultFields):
@@ -50,9 +53,7 @@ class CoordinatorFields(TopicDefaultFields):
         default="2147483647",
         about="Maximum number of members of a consumer group (KIP-848).",
     )
-    group_consumer_migration_policy: Annotated[
-        str, choice("bidirectional", "upgrade", "downgrade", "disabled")
-    ] = setting(
+    group_consumer_migration_policy: Annotated[str, _MIGRATION_POLICY] = setting(
         "group.consumer.migration.policy",
         default="bidirectional",
         about="Whether a group with members becomes a consumer group when a member joins with the consumer protocol "

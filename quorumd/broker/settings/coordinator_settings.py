@@ -12,10 +12,10 @@ class MigrationPolicy(Enum):
     """The values of `group.consumer.migration.policy`: in which direction groups with members may change between the
     classic and the consumer protocol."""
 
-    DISABLED = "disabled"
+    BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
     DOWNGRADE = "downgrade"
-    BIDIRECTIONAL = "bidirectional"
+    DISABLED = "disabled"
 
     @property
     def allows_upgrade(self) -> bool:
