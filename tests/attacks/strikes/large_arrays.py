@@ -11,8 +11,6 @@ from quorumd.protocol.messages.describe_topic_partitions_request import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
-from quorumd.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from quorumd.protocol.wire import Message
 from tests.attacks.target import Peer, Target
 
@@ -37,13 +35,8 @@ def describe_invalid_cursors(target: Target) -> None:
     repeat(target, [(DescribeTopicPartitionsRequest(_names(), 2000, Cursor("topic-none", 0)), 0)])
 
 
-def repeat(
-    target: Target, messages: list[tuple[Message, int]], clients: int = CLIENTS, password: str = ""
-) -> None:
-    """Send the requests in turns from several clients at a time, each once the previous one has its response.
-
-    With a password the clients are the user alice, who has no rights.
-    """
+def repeat(target: Target, messages: list[tuple[Message, int]]) -> None:
+    """Send the requests in turns from several clients at a time, each once the previous one has its response."""
     peer = Peer(target.leader_address)
     frames = [peer.frame(message, version) for message, version in messages]
     peer.close()
@@ -51,23 +44,13 @@ def repeat(
     def send(first: int) -> None:
         order = count(first)
         for _ in target.deadline():
-            with suppress(OSError), closing(_connected(target, password)) as peer:
+            with suppress(OSError), closing(Peer(target.leader_address)) as peer:
                 for _ in target.deadline():
                     peer.send(frames[next(order) % len(frames)])
                     peer.read_frame()
 
-    threads = [Thread(target=send, args=(first,), daemon=True) for first in range(clients)]
+    threads = [Thread(target=send, args=(first,), daemon=True) for first in range(CLIENTS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def _connected(target: Target, password: str) -> Peer:
-    if not password:
-        return Peer(target.leader_address)
-    addresses = dict(zip(target.nodes, target.sasl, strict=True))
-    peer = Peer(addresses[target.leader])
-    peer.request(SaslHandshakeRequest("PLAIN"), 1)
-    peer.request(SaslAuthenticateRequest(f"\0alice\0{password}".encode()), 2)
-    return peer
