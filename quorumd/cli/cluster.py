@@ -255,6 +255,7 @@ def client_commands(local: LocalCluster) -> str:
         f"quorumd status {to}",
         f"quorumd users add alice {to}",
         f"quorumd acls add --principal User:alice --resource topic --name orders --operation read {to}",
+        f"quorumd tokens create --renewer User:alice --max-lifetime 1d {to}",
     ]
     if local.layout.brokers:
         commands += [f"kafka-topics --create --topic orders {to}", f"kafka-acls --list {to}"]

@@ -3,6 +3,7 @@
     <directory>/security/ca.pem, ca-key.pem     the certificate authority, and its key for further certificates
     <directory>/security/node-<i>.pem           key and certificate of each node
     <directory>/security/client.properties      client properties of the user admin, for all tools
+    <directory>/security/token-secret           the secret from which delegation tokens are derived
 
 Nodes authenticate to each other with their certificates, and clients as SCRAM users at the listener CLIENTS. All
 nodes and admin are super users; others need ACLs.
@@ -80,7 +81,15 @@ class LocalSecurity:
             f"listener.name.clients.sasl.enabled.mechanisms={MECHANISM}\n"
             f"authorizer.class.name={_AUTHORIZER}\n"
             f"super.users={super_users}\n"
+            f"delegation.token.secret.key={self._token_secret()}\n"
         )
+
+    def _token_secret(self) -> str:
+        """The secret that all nodes share; created at the first call."""
+        path = self._directory / "token-secret"
+        if not path.exists():
+            write(path, secrets.token_urlsafe(32))
+        return path.read_text()
 
     def _issue_certificates(self) -> None:
         try:

@@ -155,3 +155,16 @@ def test_ctrl_c_stops_every_node_of_a_foreground_cluster(tmp_path: Path) -> None
     assert process.returncode == 0
     assert "stopped: node 0" in rest
     wait_for("the node to end", lambda: not Path(f"/proc/{pid}/cmdline").exists())
+
+
+def test_secure_cluster_creates_delegation_tokens(tmp_path: Path) -> None:
+    directory = tmp_path / "secure"
+    base = free_base_port(nodes=1)
+    options = ("--dir", directory, "--nodes", "1", "--base-port", base)
+    try:
+        shown = run("cluster", "up", *options, "--secure", "--detach")
+        (command,) = (line.split() for line in shown.splitlines() if "tokens create" in line)
+        created = json.loads(run(*command[1:], "--output", "json"))
+        assert created["tokenId"] in run("tokens", "list", *command[command.index("--bootstrap-server") :])
+    finally:
+        run_quorumd("cluster", "down", "--dir", directory)

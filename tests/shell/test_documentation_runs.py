@@ -40,6 +40,7 @@ NOT_RUN = {
     r"quorumd pipeline history top": "needs a history: tests/unit/cli/pipeline/test_history.py",
     r"quorumd pipeline (history (build|sql)|warm)": "needs Java: tests/pipeline/test_history.py",
     r"quorumd status .* --command-config": "needs nodes with TLS and SASL: tests/shell/test_secure_quorum.py",
+    r"quorumd tokens .* --command-config": "needs nodes with TLS and SASL: tests/shell/test_cluster_command.py",
 }
 """Commands that are not run, with the reason."""
 

@@ -94,6 +94,7 @@ def test_secure_cluster_has_no_plain_listener(tmp_path: Path, brokers: bool) -> 
     assert (
         LocalCluster.open(directory).layout == LocalCluster.open_or_plan(directory).layout == cluster.layout
     )
+    token_secrets: set[str] = set()
     for node, settings in ((node, load(str(node.config))) for node in cluster.nodes):
         assert settings.warnings() == ()
         listeners = {each.name: (settings.protocol_of(each.name), each.port) for each in settings.listeners}
@@ -104,11 +105,14 @@ def test_secure_cluster_has_no_plain_listener(tmp_path: Path, brokers: bool) -> 
         assert listeners == expected
         assert settings.super_users == {"User:admin", "User:node-0", "User:node-1"}
         assert settings.node_settings().authorizer is not None
+        token_secrets.add(settings.token_secret_key)
         tls = settings.security()["CONTROLLER"].tls
         assert tls is not None
         contexts = build_contexts(tls)
         assert contexts.server is not None
         assert contexts.server.verify_mode == ssl.CERT_REQUIRED
+    (token_secret,) = token_secrets
+    assert len(token_secret) >= 32
     client = load_client(str(directory / "security/client.properties"), {})
     assert client.tls is not None
     assert client.login is not None
