@@ -9,6 +9,7 @@ from quorumd.controller.broker_lifecycle import remove_after_unclean_shutdown, r
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.controller.controller import Controller
 from quorumd.controller.controller_result import ControllerResult
+from quorumd.controller.request_context import NO_CONTEXT, RequestContext
 from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Listener
@@ -64,9 +65,15 @@ def renew_session(controller: Controller, message: BrokerRegistrationRequest) ->
 
 
 def plan_unregister_broker(
-    controller: Controller, message: UnregisterBrokerRequest, version: int
+    controller: Controller,
+    message: UnregisterBrokerRequest,
+    version: int,
+    context: RequestContext = NO_CONTEXT,
 ) -> ControllerResult:
-    """Unregister a broker, alive or not; a running broker must restart to register again."""
+    """Unregister a broker, alive or not; a running broker must restart to register again.
+
+    The parts of the request before the last one remove it from ISRs and leaderships.
+    """
     del version
     broker = controller.image.brokers.get(message.broker_id)
     if broker is None:
@@ -74,7 +81,17 @@ def plan_unregister_broker(
         return ControllerResult(
             (), UnregisterBrokerResponse(0, int(ErrorCode.BROKER_ID_NOT_REGISTERED), text)
         )
-    return ControllerResult(unregister(controller, broker), UnregisterBrokerResponse(0, 0, None))
+    limit = context.part.limit
+    records = (
+        unregister(controller, broker) if limit is None else remove_from_isrs(controller, broker.id, limit)
+    )
+    return ControllerResult(records, UnregisterBrokerResponse(0, 0, None))
+
+
+def partitions_to_unregister(controller: Controller, message: Message) -> int:
+    """Return the number of partitions that an UnregisterBroker request may change."""
+    assert isinstance(message, UnregisterBrokerRequest)
+    return controller.image.index.count_with_broker(message.broker_id)
 
 
 def _validate_request(

@@ -30,12 +30,14 @@ class PartContext(NamedTuple):
     `total`: number of new partitions of the whole request, None if the message is the whole. `is_of_all`: whether the
     whole request is for all partitions. `prepared`: the partitions of the only topic of the message, None if they are
     not prepared. `selected_ids`: the ids that each filter of the message selects, None if the planner selects them.
+    `limit`: the number of partitions that the part may change, None for the last part, which completes the request.
     """
 
     total: int | None = None
     is_of_all: bool = False
     prepared: PreparedPartitions | None = None
     selected_ids: Sequence[Sequence[KafkaUuid]] | None = None
+    limit: int | None = None
 
 
 WHOLE_REQUEST: Final = PartContext()

@@ -2,11 +2,12 @@
 
 A rule removes from the request what the client may not access. It returns None, an `Extend` that adds the results of
 the removed items to the response, or a complete response. The errors are the same as in Kafka; the result of
-a removed item contains only what the request names."""
+a removed item contains only what the request names. The rule of an API whose requests are not divided into parts
+decides in steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from quorumd.controller.cluster_image import ClusterImage
@@ -73,6 +74,8 @@ class Close:
 
 Ruling = Message | Extend[Any] | Close | None
 """A complete response, an extension of the response, or None if the whole request is allowed."""
+Steps = Generator[int, None, Ruling]
+"""Steps that yield their units of work and return a ruling; see `SteppedTask`."""
 
 
 class Check(Generic[M_co]):
@@ -140,7 +143,7 @@ class Check(Generic[M_co]):
         return self.access.allows_cluster(Operation.CLUSTER_ACTION, logs_denied=False)
 
 
-Rule = Callable[[Check[Any]], Ruling]
+Rule = Callable[[Check[Any]], Ruling | Steps]
 """Checks the requests of one API; see `TOPIC_RULES`."""
 
 
@@ -182,33 +185,26 @@ def list_offsets(check: Check[ListOffsetsRequest]) -> Ruling:
     return check.filter(check.message.topics, Operation.DESCRIBE, "topics", refuse)
 
 
-def metadata(check: Check[MetadataRequest]) -> Ruling:
+def metadata(check: Check[MetadataRequest]) -> Steps:
     """DESCRIBE on the topics, and CREATE on topics that would be created. A request for all topics gets those with
     DESCRIBE."""
-    message, image = check.message, check.image
+    message = check.message
     version = check.request.api_version
     requested = message.topics
-    refused: list[MetadataRequestTopic] = []
+    added: list[metadata_response.MetadataResponseTopic] = []
     lists_all = requested is None or (version == 0 and not requested)
     if requested is None or lists_all:
-        names = image.topic_ids.names()
-        allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names, logs_denied=False)
-        if len(allowed) < len(names):
-            message.topics = [MetadataRequestTopic(name=name) for name in names if name in allowed]
-            message.allow_auto_topic_creation = False
+        yield from _keep_described(check)
     else:
-        kept, refused = check.split(requested, Operation.DESCRIBE)
-        message.topics, not_created = _split_creatable(check, kept)
-        refused += not_created
-    added = [_refused_metadata(item) for item in refused]
-    hides_all = version == 0 and lists_all and not message.topics
+        message.topics = yield from _kept(check, requested, added)
+    hides_all = not message.topics and ((version == 0 and lists_all) or bool(added))
     wants_operations = message.include_topic_authorized_operations
     wants_cluster = message.include_cluster_authorized_operations and 8 <= version <= 10
-    if not (added or hides_all or wants_operations or wants_cluster or (refused and not message.topics)):
+    if not (added or hides_all or wants_operations or wants_cluster):
         return None
 
     def extend_part(response: metadata_response.MetadataResponse) -> None:
-        if hides_all or (refused and not message.topics):
+        if hides_all:
             response.topics = []
         if wants_operations:
             add_topic_operations(check.access, response.topics)
@@ -218,24 +214,53 @@ def metadata(check: Check[MetadataRequest]) -> Ruling:
         if wants_cluster:
             response.cluster_authorized_operations = cluster_operations(check.access)
         response.topics.extend(added)
+        added.clear()
 
     return Extend(hook, extend_part=extend_part)
 
 
-def _split_creatable(
-    check: Check[MetadataRequest], topics: list[MetadataRequestTopic]
-) -> tuple[list[MetadataRequestTopic], list[MetadataRequestTopic]]:
-    """Split off the missing topics that the client may not create, if the request would create them."""
-    if not check.message.allow_auto_topic_creation:
-        return topics, []
-    missing = {topic.name for topic in topics if topic.name and topic.name not in check.image.topic_ids}
-    if not missing or check.access.allows_cluster(Operation.CREATE, logs_denied=False):
-        return topics, []
-    allowed = check.access.allowed(Operation.CREATE, ResourceType.TOPIC, missing)
-    refused = missing - allowed
-    return (
-        [topic for topic in topics if topic.name not in refused],
-        [topic for topic in topics if topic.name in refused],
+def _keep_described(check: Check[MetadataRequest]) -> Generator[int, None, None]:
+    """Turn a request for all topics into one for those with DESCRIBE, unless these are all."""
+    message, names = check.message, check.image.topic_ids.names()
+    kept: list[MetadataRequestTopic] = []
+    for name in names:
+        if check.access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name, logs_denied=False):
+            kept.append(MetadataRequestTopic(name=name))
+        yield 1
+    if len(kept) < len(names):
+        message.topics = kept
+        message.allow_auto_topic_creation = False
+
+
+def _kept(
+    check: Check[MetadataRequest],
+    requested: Iterable[MetadataRequestTopic],
+    added: list[metadata_response.MetadataResponseTopic],
+) -> Generator[int, None, list[MetadataRequestTopic]]:
+    """Return the topics that the client may describe or, if they are missing and would be created, create. Add the
+    results of the others to `added`."""
+    known: dict[str, bool] = {}
+    kept: list[MetadataRequestTopic] = []
+    for item in requested:
+        name = check.topic_name(item)
+        if name is not None and name not in known:
+            known[name] = _may_request(check, name)
+        if name is None or known[name]:
+            kept.append(item)
+        else:
+            added.append(_refused_metadata(item))
+        yield 1
+    return kept
+
+
+def _may_request(check: Check[MetadataRequest], name: str) -> bool:
+    access = check.access
+    if not access.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return False
+    if not name or name in check.image.topic_ids or not check.message.allow_auto_topic_creation:
+        return True
+    return access.allows_cluster(Operation.CREATE, logs_denied=False) or access.allows(
+        Operation.CREATE, ResourceType.TOPIC, name
     )
 
 

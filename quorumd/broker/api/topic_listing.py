@@ -6,7 +6,7 @@ clients that request it at once cost little more than one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -24,12 +24,15 @@ from quorumd.protocol.messages.metadata_response import (
     MetadataResponseTopic,
 )
 from quorumd.protocol.routes import Session, SlicedTask
+from quorumd.protocol.stepped_task import SteppedTask
 from quorumd.protocol.wire import Message
 
 MAX_SHARED_BYTES: Final = 8 * 1024 * 1024
 MAX_SHARED_TOPICS: Final = 8
 COPIES_PER_UNIT: Final = 64
 """The number of partitions that can be copied in the time it takes to describe one."""
+TOPICS_PER_STEP: Final = 64
+"""Topics without partitions that are encoded in one step."""
 BYTES_PER_UNIT: Final = 4096
 """The number of bytes of a response that can be joined and sent in the time it takes to describe a partition."""
 
@@ -290,6 +293,9 @@ class SendingTask:
         return 1 + self._size // BYTES_PER_UNIT
 
 
+_Task = TopicListingTask | SendingTask | SteppedTask[bool]
+
+
 class TopicListings:
     """Lists topics in responses to Metadata. `begin` runs a task in slices."""
 
@@ -310,6 +316,10 @@ class TopicListings:
         """
         _Listing(self, session, request, topics, build).start()
 
+    def send(self, session: Session, request: Request[Message], response: MetadataResponse) -> None:
+        """Send a response with few topics, to which the session may add many."""
+        _Listing(self, session, request, lambda: iter(()), lambda topics: response).send(response)
+
 
 class _Listing:
     """One response. At the end it drops its task, which refers to it, so that no reference cycle remains."""
@@ -328,7 +338,7 @@ class _Listing:
         self._topics = topics
         self._build = build
         self._encoded = EncodedTopics(request.api_version)
-        self._task: TopicListingTask | SendingTask | None = None
+        self._task: _Task | None = None
 
     def start(self) -> None:
         """Begin, and block the session unless the response is small or has been sent."""
@@ -343,31 +353,57 @@ class _Listing:
             self._retry,
         )
         self._begin(work)
-        if self._task is not None and (not work.is_done or len(self._encoded)):
+        is_small = self._task is work and work.is_done and not len(self._encoded)
+        if self._task is not None and not is_small:
+            session.block(self._request, self._cancel)
+
+    def send(self, response: MetadataResponse) -> None:
+        """Send a response that is described already, and block the session until it is encoded."""
+        self._complete(response)
+        if self._task is not None:
             self._session.block(self._request, self._cancel)
 
-    def _begin(self, task: TopicListingTask | SendingTask) -> None:
+    def _begin(self, task: _Task) -> None:
         self._task = task
         self._listings.begin(task)
 
     def _complete(self, response: MetadataResponse) -> None:
-        if len(self._encoded):
+        """Send a small response; encode what the session adds to a large one, and send that."""
+        self._session = session = self._session.extend(response)
+        if not len(self._encoded) and len(response.topics) <= self._listings.source.slice_partitions:
+            self._task = None
+            session.respond(self._request, response)
+        elif response.topics:
+            self._begin(SteppedTask(self._encode_added(response), partial(self._on_encoded, response)))
+        else:
+            self._on_encoded(response, True)
+
+    def _encode_added(self, response: MetadataResponse) -> Generator[int, None, bool]:
+        """Move the topics of the response to the encoded ones in steps. Returns False if one cannot be encoded."""
+        added, response.topics = response.topics, []
+        added.reverse()
+        while added:
+            topics = added[: -TOPICS_PER_STEP - 1 : -1]
+            del added[-TOPICS_PER_STEP:]
+            try:
+                self._encoded.add(topics)
+            except (UnsupportedVersion, ValueError):
+                response.topics = topics
+                return False
+            yield TOPICS_PER_STEP
+        return True
+
+    def _on_encoded(self, response: MetadataResponse, is_encoded: bool) -> None:
+        if is_encoded:
             self._begin(SendingTask(self._encoded.size, partial(self._send, response)))
         else:
+            # The session cannot encode it either; it logs the error and closes the connection.
             self._task = None
             self._session.respond(self._request, response)
 
     def _send(self, response: MetadataResponse) -> None:
         self._task = None
-        session = self._session.extend(response)
-        try:
-            self._encoded.add(response.topics)
-        except (UnsupportedVersion, ValueError):
-            # The session cannot encode it either; it logs the error and closes the connection.
-            session.respond(self._request, response)
-            return
-        response.topics = []
-        session.respond_encoded(self._request, self._encoded.encode_response(self._request, response))
+        self._session.respond_encoded(self._request, self._encoded.encode_response(self._request, response))
 
     def _retry(self) -> None:
         self._task = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -37,6 +38,7 @@ from quorumd.protocol.messages.init_producer_id_request import InitProducerIdReq
 from quorumd.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from quorumd.protocol.messages.list_transactions_request import ListTransactionsRequest
 from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.wire import Message
 
 BATCHES_SINCE: Final = 4
 """The first version of AddPartitionsToTxn with several transactions, which only brokers send."""
@@ -45,6 +47,9 @@ FENCED_SINCE: Final = 2
 END_BUMPS_SINCE: Final = 5
 BROKER_ADDS_SINCE: Final = 5
 """The first version of AddPartitionsToTxn that brokers send for clients of transaction.version 2."""
+
+MAX_PARTITIONS_ADDED: Final = 10_000
+"""Partitions that one AddPartitionsToTxn request may name: all of them are added at once, or none."""
 
 Errors = dict[TopicPartition, ErrorCode]
 
@@ -123,17 +128,11 @@ class TransactionApis:
 
     def add_partitions(self, session: Session, request: Request[AddPartitionsToTxnRequest]) -> None:
         """Add partitions to transactions, or verify that the transactions include them."""
-        message, version = request.message, request.api_version
+        version = request.api_version
         if version >= BATCHES_SINCE:
             self._add_batches(session, request)
             return
-        one = AddPartitionsToTxnTransaction(
-            message.v3_and_below_transactional_id,
-            message.v3_and_below_producer_id,
-            message.v3_and_below_producer_epoch,
-            False,
-            message.v3_and_below_topics,
-        )
+        one = _transaction_of(request.message)
 
         def respond(errors: Errors) -> None:
             known = {each: _for_version(error, version >= FENCED_SINCE) for each, error in errors.items()}
@@ -251,6 +250,7 @@ class TransactionApis:
         message = request.message
         known_states = {state.title for state in TransactionState}
         states = {name for name in message.state_filters if name in known_states}
+        producer_ids = set(message.producer_id_filters)
         error = ErrorCode.NONE
         found = []
         for shard in self._transactions.all():
@@ -262,7 +262,7 @@ class TransactionApis:
                 duration_ms = now_ms - known.start_ms if known.start_ms >= 0 else -1
                 is_chosen = (
                     (not message.state_filters or known.state.title in states)
-                    and (not message.producer_id_filters or known.producer_id in message.producer_id_filters)
+                    and (not producer_ids or known.producer_id in producer_ids)
                     and (message.duration_filter < 0 or duration_ms > message.duration_filter)
                 )
                 if is_chosen:
@@ -299,6 +299,29 @@ class TransactionApis:
             known.epoch,
             [described.TopicData(*each) for each in topics.items()],
         )
+
+
+def refuse_partitions(session: Session, request: Request[Message]) -> None:
+    """Refuse AddPartitionsToTxn with more than MAX_PARTITIONS_ADDED partitions, or a part of it."""
+    message, error = request.message, ErrorCode.INVALID_REQUEST
+    assert isinstance(message, AddPartitionsToTxnRequest)
+    if request.api_version >= BATCHES_SINCE:
+        session.respond(request, AddPartitionsToTxnResponse(0, int(error)))
+        return
+    one = _transaction_of(message)
+    results = _topic_results(one, defaultdict(lambda: error))
+    session.respond(request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+
+def _transaction_of(message: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+    """Return the only transaction of a request before BATCHES_SINCE."""
+    return AddPartitionsToTxnTransaction(
+        message.v3_and_below_transactional_id,
+        message.v3_and_below_producer_id,
+        message.v3_and_below_producer_epoch,
+        False,
+        message.v3_and_below_topics,
+    )
 
 
 def _for_version(error: ErrorCode, knows_fenced: bool) -> ErrorCode:

@@ -7,10 +7,10 @@ of the client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Final, cast
 
-from quorumd.broker.api.rights import Check, Close, Extend, R, Rule
+from quorumd.broker.api.rights import Check, Close, Extend, R, Rule, Ruling, Steps
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.node.api.controller_table import CONTROLLER_APIS
@@ -23,18 +23,21 @@ from quorumd.node.statistics import NodeStatistics
 from quorumd.protocol.apis import APIS, ApiKey, request_class, response_class
 from quorumd.protocol.connection import Request
 from quorumd.protocol.response_errors import errors_in, top_level_error
-from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.routes import Handler, Route, Session, SlicedTask
+from quorumd.protocol.stepped_task import SteppedTask
 from quorumd.protocol.wire import Message
 from quorumd.security.authorizer import Access, Authorizer, AuthorizerNotReady, Client
 
 CHECKED_BY_LEADER: Final = frozenset({*CONTROLLER_APIS, ApiKey.DESCRIBE_CONFIGS})
 """APIs whose handlers call `RequestAuthorization.admit` themselves, when they execute the request."""
+UNITS_AT_ONCE: Final = 100
+"""Units of a rule in steps that are decided before any other event is handled."""
 
 
 class RequestAuthorization:
     """Authorizes requests. Without an authorizer it allows everything and leaves the routes unchanged.
 
-    `image()` returns the metadata that this node has applied.
+    `image()` returns the metadata that this node has applied, and `begin` runs a task in slices.
     """
 
     def __init__(
@@ -43,11 +46,13 @@ class RequestAuthorization:
         image: Callable[[], ClusterImage],
         role: LeaderRole,
         statistics: NodeStatistics,
+        begin: Callable[[SlicedTask], None],
     ) -> None:
         self.authorizer = authorizer
         self._image = image
         self._role = role
         self._statistics = statistics
+        self._begin = begin
 
     def serves(self, listener: str) -> bool:
         """Whether the listener serves requests: if not in `early.start.listeners`, only once the ACLs are loaded."""
@@ -77,7 +82,11 @@ class RequestAuthorization:
             if session.origin.is_internal or (is_forwarded and not self._role.is_leader):
                 handler(session, request)
                 return
-            admitted = self._apply(rule, session, request)
+            ruling = self._ruling(rule, session, request)
+            if isinstance(ruling, Generator):
+                self._decide(ruling, session, request, handler)
+                return
+            admitted = self._follow(ruling, session, request)
             if admitted is not None:
                 handler(admitted, request)
 
@@ -88,7 +97,9 @@ class RequestAuthorization:
         was refused and its response sent."""
         if self.authorizer is None or session.origin.is_internal:
             return session
-        return self._apply(NODE_RULES[request.api_key], session, request)
+        ruling = self._ruling(NODE_RULES[request.api_key], session, request)
+        assert not isinstance(ruling, Generator), "requests to the controller are divided into parts instead"
+        return self._follow(ruling, session, request)
 
     def access(self, session: Session, api_key: int) -> Access | None:
         """The rights of a client; None if it may do everything, as this process itself and without an authorizer."""
@@ -98,14 +109,32 @@ class RequestAuthorization:
             self.authorizer, Client(session.origin.principal, session.origin.host, APIS[api_key].name)
         )
 
-    def _apply(self, rule: Rule, session: Session, request: Request[Message]) -> Session | None:
+    def _ruling(self, rule: Rule, session: Session, request: Request[Message]) -> Ruling | Steps:
         access = self.access(session, request.api_key)
         assert access is not None
         try:
-            ruling = rule(Check(access, self._image(), request))
+            return rule(Check(access, self._image(), request))
         except AuthorizerNotReady:
-            self._respond(session, request, _not_ready(request))
-            return None
+            return _not_ready(request)
+
+    def _decide(
+        self, steps: Steps, session: Session, request: Request[Message], handler: Handler[Message]
+    ) -> None:
+        """Decide in slices, while later requests of the session wait, and call the handler if that is admitted."""
+
+        def on_ruling(ruling: Ruling) -> None:
+            admitted = self._follow(ruling, session, request)
+            if admitted is not None:
+                handler(admitted, request)
+
+        task = SteppedTask(_until_ready(steps, request), on_ruling)
+        task.advance(UNITS_AT_ONCE)
+        if not task.is_done:
+            session.block(request, task.cancel)
+            self._begin(task)
+
+    def _follow(self, ruling: Ruling, session: Session, request: Request[Message]) -> Session | None:
+        """Return the session for the response of an admitted request; respond to another one and return None."""
         if ruling is None:
             return session
         if isinstance(ruling, Close):
@@ -125,6 +154,14 @@ class RequestAuthorization:
         for error, _ in errors_in(response):
             self._statistics.count_error(request.api_key, error)
         session.respond(request, response)
+
+
+def _until_ready(steps: Steps, request: Request[Message]) -> Steps:
+    """The steps of a rule, which return an error before the ACLs are loaded."""
+    try:
+        return (yield from steps)
+    except AuthorizerNotReady:
+        return _not_ready(request)
 
 
 def _not_ready(request: Request[Message]) -> Message:

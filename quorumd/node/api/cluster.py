@@ -104,9 +104,8 @@ class ClusterApis:
             self._topics.respond(session, request, self._topics.all_topics, describe)
         elif all(_is_metadata_log(topic) for topic in requested):
             # Nodes find the leader with this request, so it must not wait for a commit.
-            session.respond(
-                request, describe([self._metadata_log(session.origin.listener)] if requested else [])
-            )
+            topics = [self._metadata_log(session.origin.listener)] if requested else []
+            self._topics.send(session, request, describe(topics))
         else:
             self._topics.respond(
                 session,

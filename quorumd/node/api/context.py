@@ -94,15 +94,15 @@ def create_api_context(
     quotas: ClientQuotas,
 ) -> ApiContext:
     """Build the parts that only API handlers use, and the context."""
+    execution = _execution(node, quorum, metadata, peers, router)
+    authorization = _authorization(node, quorum, metadata, execution.scheduler)
     return ApiContext(
         node=node,
         quorum=quorum,
         metadata=metadata,
         peers=peers,
-        gates=RequestGates(
-            router=router, authorization=_authorization(node, quorum, metadata), quotas=quotas
-        ),
-        execution=_execution(node, quorum, metadata, peers, router),
+        gates=RequestGates(router=router, authorization=authorization, quotas=quotas),
+        execution=execution,
     )
 
 
@@ -140,7 +140,9 @@ def _execution(
     )
 
 
-def _authorization(node: NodeBasics, quorum: QuorumParts, metadata: MetadataParts) -> RequestAuthorization:
+def _authorization(
+    node: NodeBasics, quorum: QuorumParts, metadata: MetadataParts, scheduler: SliceScheduler
+) -> RequestAuthorization:
     """The authorizer, if one is configured. It is ready once the image has reached the high watermark."""
     settings, machine = node.settings, metadata.state_machine
     authorizer = None
@@ -152,7 +154,9 @@ def _authorization(node: NodeBasics, quorum: QuorumParts, metadata: MetadataPart
             node.clock.now_ms,
             node.statistics.authorization,
         )
-    return RequestAuthorization(authorizer, lambda: machine.image, quorum.role, node.statistics)
+    return RequestAuthorization(
+        authorizer, lambda: machine.image, quorum.role, node.statistics, scheduler.begin
+    )
 
 
 class AclLoading:

@@ -134,7 +134,7 @@ _APIS = (
         on_request=record_heartbeat,
         needs_read_confirmation=False,
     ),
-    ControllerApi(UnregisterBrokerRequest, _without_context(plan_unregister_broker), SEVERAL_BATCHES),
+    ControllerApi(UnregisterBrokerRequest, plan_unregister_broker, SEVERAL_BATCHES),
     ControllerApi(ControllerRegistrationRequest, _without_context(plan_controller_registration)),
     ControllerApi(UnregisterControllerRequest, _without_context(plan_unregister_controller)),
     ControllerApi(AlterPartitionRequest, _without_context(plan_alter_partition), is_connection_ordered=True),

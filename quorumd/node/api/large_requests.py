@@ -176,7 +176,10 @@ class SplitRequestTask:
             self._session.respond_nothing(request)
             return
         response = merge(self._rule, self._parts, whole)
-        self._scheduler.begin(ResponseTask(self._session, request, built(response)))
+        if self._rule.response_path:
+            self._scheduler.begin(ResponseTask(self._session, request, built(response)))
+        else:
+            self._session.respond(request, response)
 
     def part_refused(self) -> None:
         """Skip the remaining parts: this node no longer leads. The refused part had no effect."""

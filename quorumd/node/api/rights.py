@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from quorumd.broker.api import rights
 from quorumd.broker.api.group_rights import DENIED_GROUP
-from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling
+from quorumd.broker.api.rights import DENIED_TOPIC, Check, Extend, Rule, Ruling, Steps
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
@@ -47,7 +47,7 @@ N = TypeVar(
 DENIED_CLUSTER: Final = int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def requires(operation: Operation) -> Rule:
+def requires(operation: Operation) -> Callable[[Check[Message]], Ruling]:
     """The rule of an API that requires one operation on the cluster."""
 
     def rule(check: Check[Message]) -> Ruling:
@@ -211,7 +211,7 @@ def describe_cluster(check: Check[DescribeClusterRequest]) -> Ruling:
     return rights.describe_cluster(check)
 
 
-def metadata(check: Check[MetadataRequest]) -> Ruling:
+def metadata(check: Check[MetadataRequest]) -> Ruling | Steps:
     """The rule of brokers, except that nodes of the cluster may request the metadata log, to find the leader."""
     requested = check.message.topics
     if requested and all(

@@ -36,7 +36,9 @@ class NodeTopics:
             LargeTopics(),
         )
         begin = partial(begin_when_readable, machine, context.execution.scheduler)
-        self.respond: Final = TopicListings(source, begin).respond
+        listings = TopicListings(source, begin)
+        self.respond: Final = listings.respond
+        self.send: Final = listings.send
 
     def _describe(self, entry: TopicEntry, numbers: list[int], shared: SharedLists) -> Described:
         return Described(metadata_partitions(self._state_machine.image, entry.partitions, numbers, shared))

@@ -1,17 +1,19 @@
 """Handles large requests to a broker in parts, one per iteration of the event loop.
 
 Each part is handled like a request of its own: its rights are checked, its items are looked up or changed. Kafka's
-clients rely on no more, since every item has its own result. Two things differ: a partition that a ListOffsets
-request names in two parts gets two results instead of INVALID_REQUEST, and a Produce response contains the endpoints
-of new leaders (KIP-951) only for its first part.
+clients rely on no more, since every item has its own result. Three things differ: a partition that a ListOffsets
+request names in two parts gets two results instead of INVALID_REQUEST, a Produce response contains the endpoints of
+new leaders (KIP-951) only for its first part, and offsets are committed in one batch per part.
 
-Requests that change something as a whole, such as AddPartitionsToTxn, are not split.
+AddPartitionsToTxn adds all partitions to a transaction or none, so it is handled as a whole, and refused if it names
+too many of them.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
+from quorumd.broker.api.transactions import MAX_PARTITIONS_ADDED, refuse_partitions
 from quorumd.controller.request_context import PartContext
 from quorumd.node.api.large_requests import SplitRequestTask
 from quorumd.node.sessions.request_splitting import SplitRule, parts_of_lists
@@ -39,22 +41,60 @@ BROKER_SPLIT_RULES: Final[dict[int, tuple[SplitRule, ...]]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: (SplitRule(("group_ids",), ("groups",)),),
     ApiKey.DELETE_GROUPS: (SplitRule(("groups_names",), ("results",)),),
     ApiKey.DESCRIBE_TRANSACTIONS: (SplitRule(("transactional_ids",), ("transaction_states",)),),
+    ApiKey.OFFSET_COMMIT: (_PARTITIONS,),
+    ApiKey.TXN_OFFSET_COMMIT: (_PARTITIONS,),
+    ApiKey.OFFSET_DELETE: (_PARTITIONS,),
+    ApiKey.WRITE_TXN_MARKERS: (
+        SplitRule(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions")),
+    ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (SplitRule(("dirs", "topics", "partitions"), ("results", "partitions")),),
 }
 """By API, one rule for each list of items that a request may have, depending on its version."""
+
+
+class WholeRule(NamedTuple):
+    """Describes the requests of an API that have one effect as a whole."""
+
+    lists: tuple[SplitRule, ...]
+    """The lists of items, as in `BROKER_SPLIT_RULES`."""
+    max_items: int
+    refuse: Handler[Message]
+    """Refuses each part of a request with more items."""
+
+
+WHOLE_RULES: Final[dict[int, WholeRule]] = {
+    ApiKey.ADD_PARTITIONS_TO_TXN: WholeRule(
+        (
+            SplitRule(
+                ("transactions", "topics", "partitions"),
+                ("results_by_transaction", "topic_results", "results_by_partition"),
+            ),
+            SplitRule(
+                ("v3_and_below_topics", "partitions"),
+                ("results_by_topic_v3_and_below", "results_by_partition"),
+            ),
+        ),
+        MAX_PARTITIONS_ADDED,
+        refuse_partitions,
+    ),
+}
 
 
 def handled_in_parts(
     route: Route, scheduler: SliceScheduler, max_items: int = MAX_PARTITIONS_PER_PART
 ) -> Handler[Message]:
     """Return the handler of a route that handles requests with more than `max_items` in parts, while later requests
-    of the session wait."""
+    of the session wait. Requests with too many items for one effect are refused."""
     handler, rules = route.handler, BROKER_SPLIT_RULES.get(route.api_key, ())
+    handle_part = handler
+    if route.api_key in WHOLE_RULES:
+        rules, max_items, handle_part = WHOLE_RULES[route.api_key]
     if not rules:
         return handler
 
     def execute(session: Session, part: Request[Message], context: PartContext) -> None:
         del context
-        handler(session, part)
+        handle_part(session, part)
 
     def not_leader(no_effect: bool) -> None:
         raise AssertionError("a broker handles its requests itself")

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from quorumd.controller.acl_requests import acls_to_delete
+from quorumd.controller.broker_registration import partitions_to_unregister
 from quorumd.controller.client_quotas import entity_of
 from quorumd.controller.controller import Controller
 from quorumd.controller.elections import partitions_to_elect
@@ -76,6 +77,8 @@ class SplitRule(NamedTuple):
     """The field of a second list next to the first, if the path has one field."""
     select: Callable[[Controller, Any, int], Iterator[Sequence[Selection]] | None] | None = None
     """The items of each part, with the ids of what each item selects."""
+    changes: Callable[[Controller, Message], int] | None = None
+    """The number of partitions that a request without items changes; each part is the whole request with a limit."""
 
     @property
     def is_plain(self) -> bool:
@@ -110,6 +113,9 @@ def parts_of(
     if rule is None:
         return None
     message = request.message
+    if rule.changes is not None:
+        changes = rule.changes(controller, message)
+        return None if changes <= max_partitions else _limited_parts(message, changes, max_partitions)
     name = rule.request_path[0]
     items = getattr(message, name)
     if items is None:
@@ -315,6 +321,13 @@ def _selected_parts(
         yield RequestPart(_copy_with(message, rule.request_path[0], items), continued, context)
 
 
+def _limited_parts(message: Message, changes: int, max_partitions: int) -> Iterator[RequestPart]:
+    """Yield a request once per `max_partitions` changes, and the last time without a limit."""
+    for _ in range(changes // max_partitions):
+        yield RequestPart(message, 0, PartContext(limit=max_partitions))
+    yield RequestPart(message)
+
+
 def _copy_with(message: Message, field: str, items: list[object]) -> Message:
     part = copy(message)
     setattr(part, field, items)
@@ -338,12 +351,13 @@ def merge(rule: SplitRule, parts: Sequence[RequestPart], responses: Sequence[Mes
             return response
     whole = copy(responses[0])
     path = rule.response_path
-    items: list[object] = []
-    for part, response in zip(parts, responses, strict=True):
-        _append_merged(items, getattr(response, path[0]), path[1:], part.continued)
-    setattr(whole, path[0], items)
-    throttle_ms = max(getattr(response, "throttle_time_ms") for response in responses)  # noqa: B009 - not declared
-    setattr(whole, "throttle_time_ms", throttle_ms)  # noqa: B010 - not declared
+    if path:
+        items: list[object] = []
+        for part, response in zip(parts, responses, strict=True):
+            _append_merged(items, getattr(response, path[0]), path[1:], part.continued)
+        setattr(whole, path[0], items)
+    if hasattr(whole, "throttle_time_ms"):  # not WriteTxnMarkers, which only brokers send
+        whole.throttle_time_ms = max(getattr(response, "throttle_time_ms", 0) for response in responses)
     return whole
 
 
@@ -433,6 +447,7 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         expand=partitions_to_elect,
         topic=TopicPartitions,
     ),
+    ApiKey.UNREGISTER_BROKER: SplitRule((), (), changes=partitions_to_unregister),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: SplitRule(
         ("directories", "topics", "partitions"), ("directories", "topics", "partitions")
     ),

@@ -142,7 +142,7 @@ class ApiHarness(NodeParts):
             "purgatory": purgatory,
             "large_requests": LargeRequests(self.controller, role, purgatory, scheduler),
             "authorization": RequestAuthorization(
-                self.authorizer, lambda: self.machine.image, role, self.statistics
+                self.authorizer, lambda: self.machine.image, role, self.statistics, scheduler.begin
             ),
             "quotas": ClientQuotas(
                 QuotaSettings(), lambda: self.machine.image.security.quotas, self.statistics.quotas

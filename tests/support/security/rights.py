@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
-from quorumd.broker.api.rights import Check
+from quorumd.broker.api.rights import Check, Rule, Ruling
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.connection import Request
 from quorumd.protocol.wire import Message
 from quorumd.security.acls import Acl, PatternType, Permission, ResourceType
 from quorumd.security.authorizer import Access, Authorizer, AuthorizerSettings, Client
+from tests.support.protocol.steps import run_steps
 from tests.support.security.index import index_of
 
 ALICE = "User:alice"
@@ -37,6 +38,12 @@ def received(message: Message, version: int) -> Request[Message]:
     assert message.API_KEY is not None
     copy = decode(type(message), version, encode(message, version))
     return Request(message.API_KEY, version, 1, "client", copy, b"", 0)
+
+
+def ruling_of(rule: Rule, checked: Check) -> Ruling:
+    """Return the ruling of a rule, which may decide in steps."""
+    ruling = rule(checked)
+    return run_steps(ruling)[1] if isinstance(ruling, Generator) else ruling
 
 
 def check(

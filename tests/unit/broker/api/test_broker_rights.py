@@ -38,7 +38,7 @@ from quorumd.protocol.messages.topic_record import TopicRecord
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
 from quorumd.security.acls import Acl, Operation, ResourceType
-from tests.support.security.rights import allow, check, on_cluster
+from tests.support.security.rights import allow, check, on_cluster, ruling_of
 
 TOPIC, GROUP, TRANSACTION = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
 IDS = {name: KafkaUuid(bytes(15) + bytes([number])) for number, name in enumerate("ab", 1)}
@@ -211,7 +211,7 @@ VERSIONS = [
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS, ids=str)
 def test_client_without_rights_is_refused(key: int, version: int, image: ClusterImage) -> None:
-    ruling = BROKER_RULES[key](check(request_of(key, version), version, image=image))
+    ruling = ruling_of(BROKER_RULES[key], check(request_of(key, version), version, image=image))
     response = finish(ruling, key)
     encode(response, version)
     found = {error for error, _ in errors_in(response)}
@@ -226,7 +226,7 @@ def test_client_with_all_rights_is_served(key: int, version: int, image: Cluster
     everything = [Acl(kind, 3, "*", "User:alice", "*", Operation.ALL, 3) for kind in ResourceType]
     request = request_of(key, version)
     checked = check(request, version, everything, image)
-    ruling = BROKER_RULES[key](checked)
+    ruling = ruling_of(BROKER_RULES[key], checked)
     assert ruling is None or (isinstance(ruling, Extend) and not ruling.is_complete)
     assert encode(checked.request.message, version) == encode(request, version)
     assert not errors_in(finish(ruling, key))
@@ -254,7 +254,7 @@ def test_topics_without_the_right_are_refused_one_by_one(
 ) -> None:
     for version in range(APIS[key].min_version, APIS[key].max_version + 1):
         checked = check(request_of(key, version), version, [allow(operation, TOPIC, "a"), *others], image)
-        ruling = BROKER_RULES[key](checked)
+        ruling = ruling_of(BROKER_RULES[key], checked)
         assert isinstance(ruling, Extend)
         assert not ruling.is_complete
         response = finish(ruling, key)
@@ -269,7 +269,7 @@ def test_unknown_topic_ids_are_left_to_the_handler(image: ClusterImage) -> None:
     message: Any = produce(13)
     message.topic_data[0].topic_id = KafkaUuid(bytes(15) + b"\x63")
     checked = check(message, 13, [allow(Operation.WRITE, TOPIC, "b")], image)
-    assert BROKER_RULES[ApiKey.PRODUCE](checked) is None
+    assert ruling_of(BROKER_RULES[ApiKey.PRODUCE], checked) is None
 
 
 def test_refused_produce_without_acks_closes_the_connection(image: ClusterImage) -> None:
@@ -283,10 +283,11 @@ def test_transactional_producers_need_their_transactional_id(image: ClusterImage
     message: Any = produce(9)
     message.transactional_id = "t"
     both = [allow(Operation.WRITE, TOPIC, name) for name in "ab"]
-    response: Any = BROKER_RULES[ApiKey.PRODUCE](check(message, 9, both, image))
+    response: Any = ruling_of(BROKER_RULES[ApiKey.PRODUCE], check(message, 9, both, image))
     assert {error for error, _ in errors_in(response)} == {53}
-    ruled = BROKER_RULES[ApiKey.PRODUCE](
-        check(message, 9, [*both, allow(Operation.WRITE, TRANSACTION, "t")], image)
+    ruled = ruling_of(
+        BROKER_RULES[ApiKey.PRODUCE],
+        check(message, 9, [*both, allow(Operation.WRITE, TRANSACTION, "t")], image),
     )
     assert ruled is None
 
@@ -306,7 +307,7 @@ def test_offsets_of_all_topics_are_filtered(image: ClusterImage, version: int) -
         failed = wire.OffsetFetchResponseGroup("h", [], 16)
         response = wire.OffsetFetchResponse(groups=[wire.OffsetFetchResponseGroup("g", topics), failed])
     checked = check(message, version, acls, image)
-    ruling = BROKER_RULES[ApiKey.OFFSET_FETCH](checked)
+    ruling = ruling_of(BROKER_RULES[ApiKey.OFFSET_FETCH], checked)
     assert isinstance(ruling, Extend)
     ruling.hook(response)
     left = response.topics if version < 8 else response.groups[0].topics
@@ -316,7 +317,9 @@ def test_offsets_of_all_topics_are_filtered(image: ClusterImage, version: int) -
 def test_offsets_are_fetched_of_topics_with_describe(image: ClusterImage) -> None:
     acls = [allow(Operation.READ, GROUP, "g"), allow(Operation.READ, TOPIC, "a")]
     for version in (7, 9, 10):
-        ruling = BROKER_RULES[ApiKey.OFFSET_FETCH](check(offset_fetch(version), version, acls, image))
+        ruling = ruling_of(
+            BROKER_RULES[ApiKey.OFFSET_FETCH], check(offset_fetch(version), version, acls, image)
+        )
         wire = offset_fetch_response
         response = wire.OffsetFetchResponse(groups=[wire.OffsetFetchResponseGroup("g")])
         assert isinstance(ruling, Extend)
@@ -328,19 +331,24 @@ def test_lists_show_what_may_be_described() -> None:
     groups = list_groups_response.ListGroupsResponse(
         groups=[list_groups_response.ListedGroup(name) for name in "gh"]
     )
-    ruling = BROKER_RULES[ApiKey.LIST_GROUPS](
-        check(request_of(ApiKey.LIST_GROUPS, 4), 4, [allow(Operation.READ, GROUP, "g")])
+    ruling = ruling_of(
+        BROKER_RULES[ApiKey.LIST_GROUPS],
+        check(request_of(ApiKey.LIST_GROUPS, 4), 4, [allow(Operation.READ, GROUP, "g")]),
     )
     assert isinstance(ruling, Extend)
     ruling.hook(groups)
     assert [group.group_id for group in groups.groups] == ["g"]
     request = request_of(ApiKey.LIST_GROUPS, 4)
-    assert BROKER_RULES[ApiKey.LIST_GROUPS](check(request, 4, [on_cluster(Operation.DESCRIBE)])) is None
+    assert (
+        ruling_of(BROKER_RULES[ApiKey.LIST_GROUPS], check(request, 4, [on_cluster(Operation.DESCRIBE)]))
+        is None
+    )
     states = list_transactions_response.ListTransactionsResponse(
         transaction_states=[list_transactions_response.TransactionState(name) for name in "tu"]
     )
-    ruling = BROKER_RULES[ApiKey.LIST_TRANSACTIONS](
-        check(request_of(ApiKey.LIST_TRANSACTIONS, 0), 0, [allow(Operation.DESCRIBE, TRANSACTION, "t")])
+    ruling = ruling_of(
+        BROKER_RULES[ApiKey.LIST_TRANSACTIONS],
+        check(request_of(ApiKey.LIST_TRANSACTIONS, 0), 0, [allow(Operation.DESCRIBE, TRANSACTION, "t")]),
     )
     assert isinstance(ruling, Extend)
     ruling.hook(states)
@@ -350,7 +358,9 @@ def test_lists_show_what_may_be_described() -> None:
 def test_authorized_operations_of_groups() -> None:
     message: Any = request_of(ApiKey.DESCRIBE_GROUPS, 5)
     message.include_authorized_operations = True
-    ruling = BROKER_RULES[ApiKey.DESCRIBE_GROUPS](check(message, 5, [allow(Operation.READ, GROUP, "g")]))
+    ruling = ruling_of(
+        BROKER_RULES[ApiKey.DESCRIBE_GROUPS], check(message, 5, [allow(Operation.READ, GROUP, "g")])
+    )
     response = describe_groups_response.DescribeGroupsResponse(
         groups=[describe_groups_response.DescribedGroup(0, None, "g")]
     )
@@ -363,12 +373,13 @@ def test_authorized_operations_of_groups() -> None:
 
 def test_consumer_groups_with_hidden_topics_are_hidden() -> None:
     wire = consumer_group_describe_response
-    ruling = BROKER_RULES[ApiKey.CONSUMER_GROUP_DESCRIBE](
+    ruling = ruling_of(
+        BROKER_RULES[ApiKey.CONSUMER_GROUP_DESCRIBE],
         check(
             request_of(ApiKey.CONSUMER_GROUP_DESCRIBE, 1),
             1,
             [allow(Operation.READ, GROUP, name) for name in "gh"] + [allow(Operation.READ, TOPIC, "a")],
-        )
+        ),
     )
     groups = []
     for group, topic in (("g", "a"), ("h", "b")):
@@ -383,8 +394,9 @@ def test_consumer_groups_with_hidden_topics_are_hidden() -> None:
 def test_transactions_are_described_without_hidden_topics(image: ClusterImage) -> None:
     wire = describe_transactions_response
     acls = [allow(Operation.DESCRIBE, TRANSACTION, "t"), allow(Operation.READ, TOPIC, "a")]
-    ruling = BROKER_RULES[ApiKey.DESCRIBE_TRANSACTIONS](
-        check(request_of(ApiKey.DESCRIBE_TRANSACTIONS, 0), 0, acls, image)
+    ruling = ruling_of(
+        BROKER_RULES[ApiKey.DESCRIBE_TRANSACTIONS],
+        check(request_of(ApiKey.DESCRIBE_TRANSACTIONS, 0), 0, acls, image),
     )
     state = wire.TransactionState(0, "t", topics=[wire.TopicData(name, [0]) for name in "ab"])
     response = wire.DescribeTransactionsResponse(transaction_states=[state])
@@ -395,7 +407,9 @@ def test_transactions_are_described_without_hidden_topics(image: ClusterImage) -
 
 def test_partitions_join_a_transaction_all_or_none(image: ClusterImage) -> None:
     acls = [allow(Operation.WRITE, TRANSACTION, "t"), allow(Operation.WRITE, TOPIC, "a")]
-    response: Any = BROKER_RULES[ApiKey.ADD_PARTITIONS_TO_TXN](check(add_partitions(3), 3, acls, image))
+    response: Any = ruling_of(
+        BROKER_RULES[ApiKey.ADD_PARTITIONS_TO_TXN], check(add_partitions(3), 3, acls, image)
+    )
     errors = {
         topic.name: topic.results_by_partition[0].partition_error_code
         for topic in response.results_by_topic_v3_and_below
@@ -412,8 +426,9 @@ def test_partitions_join_a_transaction_all_or_none(image: ClusterImage) -> None:
     ],
 )
 def test_idempotent_producers_need_some_write(acls: list[Acl], error: int) -> None:
-    ruling = BROKER_RULES[ApiKey.INIT_PRODUCER_ID](
-        check(with_fields(ApiKey.INIT_PRODUCER_ID, transactional_id=None)(5), 5, acls)
+    ruling = ruling_of(
+        BROKER_RULES[ApiKey.INIT_PRODUCER_ID],
+        check(with_fields(ApiKey.INIT_PRODUCER_ID, transactional_id=None)(5), 5, acls),
     )
     assert finish(ruling, ApiKey.INIT_PRODUCER_ID).error_code == error
 
@@ -421,26 +436,30 @@ def test_idempotent_producers_need_some_write(acls: list[Acl], error: int) -> No
 def test_consumers_subscribe_to_topics_with_describe() -> None:
     message = with_fields(ApiKey.CONSUMER_GROUP_HEARTBEAT, group_id="g", subscribed_topic_names=["a", "b"])(0)
     acls = [allow(Operation.READ, GROUP, "g"), allow(Operation.READ, TOPIC, "a")]
-    response: Any = BROKER_RULES[ApiKey.CONSUMER_GROUP_HEARTBEAT](check(message, 0, acls))
+    response: Any = ruling_of(BROKER_RULES[ApiKey.CONSUMER_GROUP_HEARTBEAT], check(message, 0, acls))
     assert response.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     acls.append(allow(Operation.DESCRIBE, TOPIC, "b"))
-    assert BROKER_RULES[ApiKey.CONSUMER_GROUP_HEARTBEAT](check(message, 0, acls)) is None
+    assert ruling_of(BROKER_RULES[ApiKey.CONSUMER_GROUP_HEARTBEAT], check(message, 0, acls)) is None
 
 
 def test_members_of_the_cluster_need_no_right_to_topics(image: ClusterImage) -> None:
     acls = [on_cluster(Operation.CLUSTER_ACTION)]
     for key in (ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.WRITE_TXN_MARKERS):
-        assert BROKER_RULES[key](check(request_of(key, 2), 2, acls, image)) is None
-    assert BROKER_RULES[ApiKey.ADD_PARTITIONS_TO_TXN](check(add_partitions(5), 5, acls, image)) is None
+        assert ruling_of(BROKER_RULES[key], check(request_of(key, 2), 2, acls, image)) is None
+    assert (
+        ruling_of(BROKER_RULES[ApiKey.ADD_PARTITIONS_TO_TXN], check(add_partitions(5), 5, acls, image))
+        is None
+    )
 
 
 def test_coordinators_are_found_one_by_one() -> None:
-    ruling = BROKER_RULES[ApiKey.FIND_COORDINATOR](
-        check(find_coordinator(4), 4, [allow(Operation.READ, GROUP, "g")])
+    ruling = ruling_of(
+        BROKER_RULES[ApiKey.FIND_COORDINATOR],
+        check(find_coordinator(4), 4, [allow(Operation.READ, GROUP, "g")]),
     )
     response = finish(ruling, ApiKey.FIND_COORDINATOR)
     assert [(each.key, each.error_code) for each in response.coordinators] == [("h", 30)]
     transaction: Any = find_coordinator(3)
     transaction.key_type = 1
-    refused: Any = BROKER_RULES[ApiKey.FIND_COORDINATOR](check(transaction, 3))
+    refused: Any = ruling_of(BROKER_RULES[ApiKey.FIND_COORDINATOR], check(transaction, 3))
     assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -27,6 +27,7 @@ from quorumd.protocol.messages.incremental_alter_configs_request import (
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 from quorumd.security.acls import Operation
+from quorumd.security.authorizer import Authorizer
 from quorumd.security.forwarded_principals import deserialize, serialize
 from tests.support.node.api_harness import ApiHarness
 from tests.support.node.parts import NodeParts
@@ -375,14 +376,18 @@ def test_envelope_without_an_address_is_refused() -> None:
     assert leader.outcome() == (ErrorCode.INVALID_REQUEST, None)
 
 
+def gate_of(leader: LeaderHarness, authorizer: Authorizer) -> RequestAuthorization:
+    begin = leader.context.execution.scheduler.begin
+    role = leader.context.quorum.role
+    return RequestAuthorization(authorizer, lambda: leader.image, role, leader.statistics, begin)
+
+
 def test_envelopes_need_cluster_action() -> None:
     leader = LeaderHarness()
     decider = authorizer_of([on_cluster(Operation.CLUSTER_ACTION)])
     for session, is_allowed in ((leader.session, False), (RecordingSession(), True)):
         session.origin.principal = "User:alice" if is_allowed else "User:bob"
-        gate = RequestAuthorization(
-            decider, lambda: leader.image, leader.context.quorum.role, leader.statistics
-        )
+        gate = gate_of(leader, decider)
         (route,) = gate.guard(leader.envelopes.routes())
         envelope = EnvelopeRequest(write().frame, leader.principal, leader.address)
         route.handler(session, request_of(envelope, 0, 99, "101"))
@@ -392,9 +397,7 @@ def test_envelopes_need_cluster_action() -> None:
 
 def test_envelopes_of_this_process_need_no_rights() -> None:
     leader = LeaderHarness()
-    gate = RequestAuthorization(
-        authorizer_of(), lambda: leader.image, leader.context.quorum.role, leader.statistics
-    )
+    gate = gate_of(leader, authorizer_of())
     (route,) = gate.guard(leader.envelopes.routes())
     session = RecordingSession()
     session.origin.is_internal = True

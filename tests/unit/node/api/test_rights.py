@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorumd.broker.api.rights import Check, Extend
+from quorumd.broker.api.rights import Check, Extend, Ruling
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID, KafkaUuid
@@ -35,7 +35,7 @@ from quorumd.security.acls import OPERATIONS, Acl, AclIndex, Operation, Resource
 from quorumd.security.authorizer import Access, Authorizer, AuthorizerNotReady, AuthorizerSettings, Client
 from tests.support.controller.requests import TOPIC_ID
 from tests.support.node.sample_requests import full_request
-from tests.support.security.rights import allow, check, on_cluster
+from tests.support.security.rights import allow, check, on_cluster, ruling_of
 
 TOPIC = ResourceType.TOPIC
 IDS = {name: KafkaUuid(bytes(15) + bytes([number])) for number, name in enumerate("abc", 1)}
@@ -61,7 +61,7 @@ def image() -> ClusterImage:
     return image
 
 
-def finish(ruling: object, response: Message) -> Any:
+def finish(ruling: Ruling, response: Message) -> Any:
     """The response after a ruling about its request."""
     if isinstance(ruling, Extend):
         ruling.hook(response)
@@ -77,7 +77,7 @@ def test_every_api_has_its_rights() -> None:
 @pytest.mark.parametrize(("key", "version"), NODE_APIS, ids=str)
 def test_client_without_rights_is_refused(key: int, version: int, image: ClusterImage) -> None:
     checked = check(full_request(key, version), version, image=image)
-    ruling = NODE_RULES[key](checked)
+    ruling = ruling_of(NODE_RULES[key], checked)
     response = finish(ruling, response_class(key)())
     encode(response, version)
     found = {error for error, _ in errors_in(response)}
@@ -101,7 +101,7 @@ def test_client_with_all_rights_is_served(key: int, version: int, image: Cluster
     everything = [Acl(kind, 3, "*", "User:alice", "*", Operation.ALL, 3) for kind in ResourceType]
     request = full_request(key, version)
     checked = check(request, version, everything, image)
-    ruling = NODE_RULES[key](checked)
+    ruling = ruling_of(NODE_RULES[key], checked)
     assert ruling is None or isinstance(ruling, Extend)
     assert not isinstance(ruling, Extend) or not ruling.is_complete
     assert encode(checked.request.message, version) == encode(request, version)
@@ -157,7 +157,9 @@ IMPLIED = {
 def test_api_needs_the_operation_that_it_needs_in_kafka(operation: Operation, key: int) -> None:
     version = APIS[key].max_version
     for held in OPERATIONS[ResourceType.CLUSTER]:
-        ruling = NODE_RULES[key](check(full_request(key, version), version, [on_cluster(Operation(held))]))
+        ruling = ruling_of(
+            NODE_RULES[key], check(full_request(key, version), version, [on_cluster(Operation(held))])
+        )
         assert (ruling is None) == (held == operation or held in IMPLIED.get(operation, set()))
 
 
@@ -171,7 +173,7 @@ def test_configs_of_a_topic_are_changed_with_alter_configs(key: int, is_allowed:
     message.resources[0].resource_type = ConfigResourceType.TOPIC
     name = message.resources[0].resource_name
     checked = check(message, version, [allow(operation, TOPIC, name)])
-    ruling = NODE_RULES[key](checked)
+    ruling = ruling_of(NODE_RULES[key], checked)
     response: Any = finish(ruling, response_class(key)())
     assert [each.error_code for each in response.responses] == [] if is_allowed else [29]
     assert len(checked.message.resources) == is_allowed
@@ -191,7 +193,7 @@ def test_token_of_another_owner_needs_create_tokens_on_the_owner(
     owner: str, acls: list[Acl], is_allowed: bool
 ) -> None:
     checked = check(CreateDelegationTokenRequest("User", owner, [], 0), 3, acls)
-    refused: Any = NODE_RULES[ApiKey.CREATE_DELEGATION_TOKEN](checked)
+    refused: Any = ruling_of(NODE_RULES[ApiKey.CREATE_DELEGATION_TOKEN], checked)
     error = None if refused is None else refused.error_code
     assert error == (None if is_allowed else ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
 
@@ -206,10 +208,10 @@ def test_handlers_that_check_rights_wait_for_the_acls(key: int) -> None:
     for principal in ("User:alice", "User:admin"):
         checked = Check(Access(not_loaded, Client(principal, "10.0.0.1", "API")), ClusterImage(), request)
         if principal == "User:admin":
-            assert NODE_RULES[key](checked) is None
+            assert ruling_of(NODE_RULES[key], checked) is None
             continue
         with pytest.raises(AuthorizerNotReady):
-            NODE_RULES[key](checked)
+            ruling_of(NODE_RULES[key], checked)
 
 
 def create_request(*names: str) -> Message:
@@ -228,24 +230,25 @@ def topic_errors(response: Any) -> dict[str, int]:
 
 def test_topics_are_created_with_create_on_the_topic_or_the_cluster() -> None:
     checked = check(create_request("a", "b"), 7, [allow(Operation.CREATE, TOPIC, "a")])
-    ruling = NODE_RULES[ApiKey.CREATE_TOPICS](checked)
+    ruling = ruling_of(NODE_RULES[ApiKey.CREATE_TOPICS], checked)
     assert [topic.name for topic in checked.message.topics] == ["a"]
     assert topic_errors(finish(ruling, created("a"))) == {"a": 0, "b": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     checked = check(create_request("a", "b"), 7, [on_cluster(Operation.CREATE)])
-    ruling = NODE_RULES[ApiKey.CREATE_TOPICS](checked)
+    ruling = ruling_of(NODE_RULES[ApiKey.CREATE_TOPICS], checked)
     assert topic_errors(finish(ruling, created("a", "b"))) == {"a": 0, "b": 0}
 
 
 def test_refused_topics_are_not_added_twice() -> None:
     checked = check(create_request("a", "b"), 7, [allow(Operation.CREATE, TOPIC, "a")])
     response = created("a", "b")
-    assert len(finish(NODE_RULES[ApiKey.CREATE_TOPICS](checked), response).topics) == 2
+    assert len(finish(ruling_of(NODE_RULES[ApiKey.CREATE_TOPICS], checked), response).topics) == 2
 
 
 def test_configs_of_a_new_topic_need_describe_configs() -> None:
     acls = [on_cluster(Operation.CREATE), allow(Operation.DESCRIBE_CONFIGS, TOPIC, "a")]
     response = finish(
-        NODE_RULES[ApiKey.CREATE_TOPICS](check(create_request("a", "b"), 7, acls)), created("a", "b")
+        ruling_of(NODE_RULES[ApiKey.CREATE_TOPICS], check(create_request("a", "b"), 7, acls)),
+        created("a", "b"),
     )
     shown = {t.name: (t.topic_config_error_code, t.num_partitions, t.configs) for t in response.topics}
     assert shown == {"a": (0, 3, []), "b": (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, None)}
@@ -275,7 +278,9 @@ def test_without_describe_a_topic_to_delete_does_not_exist(
         delete.DeleteTopicState(None, unknown),
     ]
     checked = check(delete.DeleteTopicsRequest(states), 6, acls, image)
-    response = finish(NODE_RULES[ApiKey.DELETE_TOPICS](checked), response_class(ApiKey.DELETE_TOPICS)())
+    response = finish(
+        ruling_of(NODE_RULES[ApiKey.DELETE_TOPICS], checked), response_class(ApiKey.DELETE_TOPICS)()
+    )
     names = {IDS["b"]: "b", unknown: "?"}
     left = [topic.name or names[topic.topic_id] for topic in checked.message.topics]
     assert [name for name in left if name != "?"] == [name for name in kept if name != "?"]
@@ -286,7 +291,7 @@ def test_without_describe_a_topic_to_delete_does_not_exist(
 def test_partitions_are_added_with_alter() -> None:
     topics = [CreatePartitionsTopic(name, 2) for name in "ab"]
     checked = check(CreatePartitionsRequest(topics), 3, [allow(Operation.ALTER, TOPIC, "a")])
-    response = finish(NODE_RULES[ApiKey.CREATE_PARTITIONS](checked), CreatePartitionsResponse())
+    response = finish(ruling_of(NODE_RULES[ApiKey.CREATE_PARTITIONS], checked), CreatePartitionsResponse())
     assert [topic.name for topic in checked.message.topics] == ["a"]
     assert [(item.name, item.error_code) for item in response.results] == [("b", 29)]
 
@@ -297,7 +302,7 @@ def test_configs_need_the_right_to_their_resource() -> None:
     message = DescribeConfigsRequest(resources)
     acls = [allow(Operation.DESCRIBE_CONFIGS, TOPIC, "a")]
     checked = check(message, 4, acls)
-    response = finish(NODE_RULES[ApiKey.DESCRIBE_CONFIGS](checked), DescribeConfigsResponse())
+    response = finish(ruling_of(NODE_RULES[ApiKey.DESCRIBE_CONFIGS], checked), DescribeConfigsResponse())
     assert [each.resource_type for each in checked.message.resources] == [2]
     errors = {each.resource_type: each.error_code for each in response.results}
     assert errors == {4: 31, 8: 31, 16: 31, 32: 30, 99: 31}
@@ -307,15 +312,18 @@ def test_config_resources_are_listed_with_describe_configs_on_the_cluster() -> N
     rule, message = NODE_RULES[ApiKey.LIST_CONFIG_RESOURCES], ListConfigResourcesRequest()
     refused: Any = rule(check(message, 1, [on_cluster(Operation.DESCRIBE)]))
     assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert rule(check(message, 1, [on_cluster(Operation.DESCRIBE_CONFIGS)])) is None
+    assert ruling_of(rule, check(message, 1, [on_cluster(Operation.DESCRIBE_CONFIGS)])) is None
 
 
 def test_controllers_are_described_with_alter_and_brokers_without_rights() -> None:
     rule = NODE_RULES[ApiKey.DESCRIBE_CLUSTER]
-    assert rule(check(cluster.DescribeClusterRequest(False, 1), 1)) is None
+    assert ruling_of(rule, check(cluster.DescribeClusterRequest(False, 1), 1)) is None
     refused: Any = rule(check(cluster.DescribeClusterRequest(False, 2), 1))
     assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert rule(check(cluster.DescribeClusterRequest(False, 2), 1, [on_cluster(Operation.ALTER)])) is None
+    assert (
+        ruling_of(rule, check(cluster.DescribeClusterRequest(False, 2), 1, [on_cluster(Operation.ALTER)]))
+        is None
+    )
 
 
 @pytest.mark.parametrize(("acls", "bits"), [([], 0), ([on_cluster(Operation.DESCRIBE)], 1 << 8)])
@@ -333,11 +341,11 @@ def metadata_of(*names: str) -> metadata.MetadataRequest:
 def test_metadata_shows_topics_with_describe(image: ClusterImage) -> None:
     rule = NODE_RULES[ApiKey.METADATA]
     checked = check(metadata_of("a", "b", "x"), 12, [allow(Operation.READ, TOPIC, "a")], image)
-    response = finish(rule(checked), MetadataResponse())
+    response = finish(ruling_of(rule, checked), MetadataResponse())
     assert [topic.name for topic in checked.message.topics] == ["a"]
     assert topic_errors(response) == {"b": 29, "x": 29}
     by_id = metadata.MetadataRequest([metadata.MetadataRequestTopic(IDS["b"], None)], False)
-    (refused,) = finish(rule(check(by_id, 12, (), image)), MetadataResponse()).topics
+    (refused,) = finish(ruling_of(rule, check(by_id, 12, (), image)), MetadataResponse()).topics
     assert (refused.name, refused.topic_id, refused.error_code) == (None, IDS["b"], 29)
 
 
@@ -345,12 +353,12 @@ def test_metadata_shows_topics_with_describe(image: ClusterImage) -> None:
 def test_metadata_of_all_topics_hides_the_others(image: ClusterImage, version: int) -> None:
     message = metadata.MetadataRequest([] if version == 0 else None)
     checked = check(message, version, [allow(Operation.DESCRIBE, TOPIC, "a")], image)
-    assert not finish(NODE_RULES[ApiKey.METADATA](checked), MetadataResponse()).topics
+    assert not finish(ruling_of(NODE_RULES[ApiKey.METADATA], checked), MetadataResponse()).topics
     assert [topic.name for topic in checked.message.topics] == ["a"]
     assert not checked.message.allow_auto_topic_creation
     hidden = check(message, version, (), image)
     response = MetadataResponse(topics=[], controller_id=3)
-    assert finish(NODE_RULES[ApiKey.METADATA](hidden), response).topics == []
+    assert finish(ruling_of(NODE_RULES[ApiKey.METADATA], hidden), response).topics == []
 
 
 def test_metadata_creates_topics_with_create(image: ClusterImage) -> None:
@@ -359,18 +367,23 @@ def test_metadata_creates_topics_with_create(image: ClusterImage) -> None:
     acls = [allow(Operation.DESCRIBE, TOPIC, name) for name in ("a", "x", "y")]
     acls.append(allow(Operation.CREATE, TOPIC, "x"))
     checked = check(message, 12, acls, image)
-    response = finish(BROKER_RULES[ApiKey.METADATA](checked), MetadataResponse())
+    response = finish(ruling_of(BROKER_RULES[ApiKey.METADATA], checked), MetadataResponse())
     assert [topic.name for topic in checked.message.topics] == ["a", "x"]
     assert topic_errors(response) == {"y": 29}
 
 
 def test_nodes_find_the_leader_with_the_metadata_log(image: ClusterImage) -> None:
     rule = NODE_RULES[ApiKey.METADATA]
-    assert rule(check(metadata_of(METADATA_TOPIC), 12, [on_cluster(Operation.CLUSTER_ACTION)], image)) is None
-    response = finish(rule(check(metadata_of(METADATA_TOPIC), 12, (), image)), MetadataResponse())
+    assert (
+        ruling_of(rule, check(metadata_of(METADATA_TOPIC), 12, [on_cluster(Operation.CLUSTER_ACTION)], image))
+        is None
+    )
+    response = finish(ruling_of(rule, check(metadata_of(METADATA_TOPIC), 12, (), image)), MetadataResponse())
     assert topic_errors(response) == {METADATA_TOPIC: 29}
     by_id = metadata.MetadataRequest([metadata.MetadataRequestTopic(METADATA_TOPIC_ID, None)], False)
-    assert topic_errors(finish(rule(check(by_id, 12, (), image)), MetadataResponse())) == {METADATA_TOPIC: 29}
+    assert topic_errors(finish(ruling_of(rule, check(by_id, 12, (), image)), MetadataResponse())) == {
+        METADATA_TOPIC: 29
+    }
 
 
 def test_authorized_operations_of_topics(image: ClusterImage) -> None:
@@ -378,5 +391,5 @@ def test_authorized_operations_of_topics(image: ClusterImage) -> None:
     message.include_topic_authorized_operations = True
     checked = check(message, 12, [allow(Operation.READ, TOPIC, "a")], image)
     response = MetadataResponse(topics=[MetadataResponseTopic(0, "a")])
-    (topic,) = finish(NODE_RULES[ApiKey.METADATA](checked), response).topics
+    (topic,) = finish(ruling_of(NODE_RULES[ApiKey.METADATA], checked), response).topics
     assert topic.topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE

@@ -9,6 +9,7 @@ import pytest
 
 from quorumd.controller.controller import ControllerSettings
 from quorumd.controller.new_partitions import MAX_PARTITIONS_PER_REQUEST
+from quorumd.errors import ErrorCode
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from quorumd.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
@@ -23,6 +24,7 @@ from quorumd.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from quorumd.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from quorumd.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from quorumd.protocol.wire import Message
 from tests.support.call_counter import CallCounter
 from tests.support.node.nodes import Cluster
@@ -127,4 +129,14 @@ def test_turns_of_ten_thousand_more_partitions_are_bounded(node: CountedNode) ->
     for name, assigned in (("grows", None), ("grows-as-assigned", assignments)):
         assert create(node, CreatableTopic(name, 1, 3)) == [0]
         assert add_partitions(node, CreatePartitionsTopic(name, 1 + PARTITIONS, assigned)) == [0]
+    assert 0 < node.calls.longest <= CALLS_PER_TURN
+
+
+def test_turns_of_the_unregistration_of_a_broker_are_bounded() -> None:
+    node = CountedNode()
+    assignments = [CreatableReplicaAssignment(number, replicas_of(number)) for number in range(PARTITIONS)]
+    assert create(node, CreatableTopic("assigned", -1, -1, assignments)) == [0]
+    node.calls.longest = 0
+    for error in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED):
+        assert node.request(UnregisterBrokerRequest(BROKERS[0]), 0).error_code == error
     assert 0 < node.calls.longest <= CALLS_PER_TURN

@@ -13,12 +13,14 @@ from quorumd.errors import ErrorCode
 from quorumd.node.api.authorization import RequestAuthorization
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.broker.clients import BROKER_RULES
-from quorumd.node.broker.large_requests import BROKER_SPLIT_RULES, handled_in_parts
+from quorumd.node.broker.large_requests import BROKER_SPLIT_RULES, WHOLE_RULES, handled_in_parts
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.node.statistics import NodeStatistics
-from quorumd.protocol.apis import api, response_class
+from quorumd.protocol.apis import ApiKey, api, response_class
 from quorumd.protocol.messages import (
+    add_partitions_to_txn_request,
+    alter_replica_log_dirs_request,
     consumer_group_describe_request,
     delete_groups_request,
     delete_records_request,
@@ -27,9 +29,13 @@ from quorumd.protocol.messages import (
     describe_transactions_request,
     find_coordinator_request,
     list_offsets_request,
+    offset_commit_request,
+    offset_delete_request,
     offset_fetch_request,
     offset_for_leader_epoch_request,
     produce_request,
+    txn_offset_commit_request,
+    write_txn_markers_request,
 )
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
@@ -105,11 +111,63 @@ def find_coordinator(count: int) -> Message:
     return find_coordinator_request.FindCoordinatorRequest(key_type=0, coordinator_keys=names_of(count))
 
 
+def offset_commit(count: int) -> Message:
+    wire = offset_commit_request
+    partitions = [wire.OffsetCommitRequestPartition(number, 1) for number in range(count)]
+    topics = [wire.OffsetCommitRequestTopic(name, partitions=partitions) for name in NAMES]
+    return wire.OffsetCommitRequest("0", topics=topics)
+
+
+def txn_offset_commit(count: int) -> Message:
+    wire = txn_offset_commit_request
+    partitions = [wire.TxnOffsetCommitRequestPartition(number, 1) for number in range(count)]
+    topics = [wire.TxnOffsetCommitRequestTopic(name, partitions=partitions) for name in NAMES]
+    return wire.TxnOffsetCommitRequest("t", "0", topics=topics)
+
+
+def offset_delete(count: int) -> Message:
+    wire = offset_delete_request
+    partitions = [wire.OffsetDeleteRequestPartition(number) for number in range(count)]
+    return wire.OffsetDeleteRequest("0", [wire.OffsetDeleteRequestTopic(name, partitions) for name in NAMES])
+
+
+def write_txn_markers(count: int) -> Message:
+    wire = write_txn_markers_request
+    topics = [wire.WritableTxnMarkerTopic(name, list(range(count))) for name in NAMES]
+    markers = [wire.WritableTxnMarker(producer_id, 0, True, topics, 0) for producer_id in (1, 2)]
+    return wire.WriteTxnMarkersRequest(markers)
+
+
+def alter_replica_log_dirs(count: int) -> Message:
+    wire = alter_replica_log_dirs_request
+    topics = [wire.AlterReplicaLogDirTopic(name, list(range(count))) for name in NAMES]
+    return wire.AlterReplicaLogDirsRequest([wire.AlterReplicaLogDir("/missing", topics)])
+
+
+def add_partitions(count: int) -> Message:
+    wire = add_partitions_to_txn_request
+    topics = [wire.AddPartitionsToTxnTopic(name, list(range(count))) for name in NAMES]
+    return wire.AddPartitionsToTxnRequest([], "t", 1, 0, topics)
+
+
+def add_partitions_of_broker(count: int) -> Message:
+    wire = add_partitions_to_txn_request
+    topics = [wire.AddPartitionsToTxnTopic(name, list(range(count))) for name in NAMES]
+    return wire.AddPartitionsToTxnRequest([wire.AddPartitionsToTxnTransaction("t", 1, 0, False, topics)])
+
+
 def names_of(count: int) -> list[str]:
     return [str(number) for number in range(count)]
 
 
-VERSIONS: dict[Callable[[int], Message], int] = {produce: 12, offset_fetch: 9, offset_fetch_of_one: 7}
+VERSIONS: dict[Callable[[int], Message], int] = {
+    produce: 12,
+    offset_fetch: 9,
+    offset_fetch_of_one: 7,
+    offset_commit: 9,
+    txn_offset_commit: 5,
+    add_partitions: 3,
+}
 BUILDERS: tuple[Callable[[int], Message], ...] = (
     produce,
     list_offsets,
@@ -123,6 +181,11 @@ BUILDERS: tuple[Callable[[int], Message], ...] = (
     lambda count: consumer_group_describe_request.ConsumerGroupDescribeRequest(names_of(count)),
     lambda count: delete_groups_request.DeleteGroupsRequest(names_of(count)),
     lambda count: describe_transactions_request.DescribeTransactionsRequest(names_of(count)),
+    offset_commit,
+    txn_offset_commit,
+    offset_delete,
+    write_txn_markers,
+    alter_replica_log_dirs,
 )
 all_apis = pytest.mark.parametrize("build", BUILDERS, ids=lambda build: str(build(1).NAME))
 
@@ -147,7 +210,7 @@ class Requests:
         self._max_items = max_items
         self._scheduler = SliceScheduler(self.turns.append, 100)
         self._authorization = RequestAuthorization(
-            authorizer, ClusterImage, ScriptedRole(lambda: False), NodeStatistics()
+            authorizer, ClusterImage, ScriptedRole(lambda: False), NodeStatistics(), self._scheduler.begin
         )
 
     def begin(self, message: Message, version: int) -> None:
@@ -218,6 +281,22 @@ def test_turns_of_large_requests_are_bounded(
             assert errors_in(response)
         longest.append(requests.counter.longest)
     assert longest[1] <= 1.2 * longest[0]
+
+
+@pytest.mark.parametrize("build", [add_partitions, add_partitions_of_broker], ids=["client", "broker"])
+def test_too_many_partitions_for_a_transaction_are_refused(
+    build: Callable[[int], Message], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = WHOLE_RULES[ApiKey.ADD_PARTITIONS_TO_TXN]._replace(max_items=4)
+    monkeypatch.setitem(WHOLE_RULES, ApiKey.ADD_PARTITIONS_TO_TXN, rule)
+    cluster = started()
+    invalid = ErrorCode.INVALID_REQUEST
+    assert invalid not in {
+        error for error, _ in errors_in(Requests(cluster).call(build(2), version_of(build)))
+    }
+    response = Requests(cluster).call(build(5), version_of(build))
+    errors = [error for error, _ in errors_in(response)]
+    assert errors == [invalid] * (10 if build is add_partitions else 1)
 
 
 def test_produce_without_acks_gets_no_response() -> None:
