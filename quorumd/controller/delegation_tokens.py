@@ -16,7 +16,10 @@ from quorumd.controller.request_context import NO_CONTEXT, RequestContext, Reque
 from quorumd.controller.security_records import Token
 from quorumd.controller.steps import select_sorted
 from quorumd.errors import ErrorCode
-from quorumd.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
+from quorumd.protocol.messages.create_delegation_token_request import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
 from quorumd.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 from quorumd.protocol.messages.delegation_token_record import DelegationTokenRecord
 from quorumd.protocol.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
@@ -33,6 +36,12 @@ from quorumd.protocol.messages.renew_delegation_token_response import RenewDeleg
 from quorumd.protocol.wire import Message
 from quorumd.security.tokens import token_hmac
 
+MAX_TOKENS: Final = 10_000
+"""Tokens that one principal may have requested: every authenticated client may request tokens for itself, and each
+request to renew or expire one computes the HMACs of all."""
+MAX_RENEWERS: Final = 20
+MAX_PRINCIPAL_LENGTH: Final = 255
+"""Maximum length of the name of a renewer in characters."""
 MAX_SWEPT: Final = 1000
 """Maximum number of tokens that one step of the sweep removes."""
 _FOREVER: Final = 2**63 - 1
@@ -59,6 +68,10 @@ def plan_create_delegation_token(
     error = _unavailable(controller, requester)
     if error is ErrorCode.NONE and any(each.principal_type != "User" for each in message.renewers):
         error = ErrorCode.INVALID_PRINCIPAL_TYPE
+    if error is ErrorCode.NONE and not _are_small(message.renewers):
+        error = ErrorCode.INVALID_REQUEST
+    if controller.image.security.token_counts.get(requester.principal, 0) >= MAX_TOKENS:
+        error = error or ErrorCode.POLICY_VIOLATION
     if error is not ErrorCode.NONE:
         response.error_code = int(error)
         return ControllerResult((), response)
@@ -123,6 +136,12 @@ def plan_expire_delegation_token(
         )
     changed = found._replace(expires_ms=min(found.max_ms, now + message.expiry_time_period_ms))
     return ControllerResult((_record(changed),), ExpireDelegationTokenResponse(0, changed.expires_ms))
+
+
+def _are_small(renewers: Sequence[CreatableRenewers]) -> bool:
+    return len(renewers) <= MAX_RENEWERS and all(
+        len(each.principal_name) <= MAX_PRINCIPAL_LENGTH for each in renewers
+    )
 
 
 def _unavailable(controller: Controller, requester: Requester) -> ErrorCode:

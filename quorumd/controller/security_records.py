@@ -42,15 +42,17 @@ class Token(NamedTuple):
 
 
 class SecurityState:
-    """`scram`: by (mechanism number, user). `quotas`: values by key, by entity. `tokens`: by id."""
+    """`scram`: by (mechanism number, user). `quotas`: values by key, by entity. `tokens`: by id. `token_counts`: by
+    the principal that requested them."""
 
-    __slots__ = ("acls", "quotas", "scram", "tokens")
+    __slots__ = ("acls", "quotas", "scram", "token_counts", "tokens")
 
     def __init__(self) -> None:
         self.acls = AclIndex()
         self.scram: dict[tuple[int, str], ScramCredential] = {}
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.tokens: dict[str, Token] = {}
+        self.token_counts: dict[str, int] = {}
 
     def apply(self, record: Message, changes: list[UndoEntry]) -> None:
         """Apply a record of these; other records change nothing."""
@@ -115,10 +117,24 @@ class SecurityState:
             record.max_timestamp,
             record.expiration_timestamp,
         )
+        self._uncount_token(token.id, changes)
         assign(self.tokens, token.id, token, changes)
+        assign(self.token_counts, token.requester, self.token_counts.get(token.requester, 0) + 1, changes)
 
     def _remove_token(self, record: RemoveDelegationTokenRecord, changes: list[UndoEntry]) -> None:
+        self._uncount_token(record.token_id, changes)
         remove(self.tokens, record.token_id, changes)
+
+    def _uncount_token(self, token_id: str, changes: list[UndoEntry]) -> None:
+        """Subtract a token that is about to be replaced or removed from the count of its requester."""
+        token = self.tokens.get(token_id)
+        if token is None:
+            return
+        count = self.token_counts[token.requester] - 1
+        if count:
+            assign(self.token_counts, token.requester, count, changes)
+        else:
+            remove(self.token_counts, token.requester, changes)
 
 
 def quota_entity(parts: dict[str, str | None]) -> QuotaEntity:

@@ -20,6 +20,8 @@ FINAL_EPOCH: Final = -1
 """The epoch of a request without a session, which ends the session that it names."""
 MAX_EPOCH: Final = 2**31 - 1
 MAX_SESSION_ID: Final = 2**31 - 1
+MAX_PARTITIONS: Final = 100_000
+"""Partitions in all sessions: they take about 50 MB, and any client may request sessions."""
 EVICTION_MS: Final = 120_000.0
 """The time after which an unused session can be evicted, and the age from which a new session of higher priority can
 evict another."""
@@ -190,15 +192,18 @@ class SessionFetch(Generic[Q]):
 class FetchSessions(Generic[Q]):
     """The fetch sessions of a broker; `randrange` is a method of `Entropy`.
 
-    When all slots are taken, a new session evicts an unused session or a session of lower priority: followers have
-    priority over consumers, and larger sessions over smaller ones.
+    When all slots are taken, or all sessions have `max_partitions`, a new session evicts unused sessions or sessions
+    of lower priority: followers have priority over consumers, and larger sessions over smaller ones.
     """
 
-    def __init__(self, randrange: Callable[[int], int], slots: int) -> None:
+    def __init__(
+        self, randrange: Callable[[int], int], slots: int, max_partitions: int = MAX_PARTITIONS
+    ) -> None:
         self.evictions = 0
         """The number of evicted sessions."""
         self._randrange = randrange
         self._slots = slots
+        self._max_partitions = max_partitions
         self._sessions: dict[int, _Session[Q]] = {}
         """Session id -> session, least recently used first."""
 
@@ -244,6 +249,8 @@ class FetchSessions(Generic[Q]):
         del self._sessions[session_id]
         if not session.partitions:
             return SessionFetch(requested, self, None, False, is_follower, uses_topic_ids)
+        if requested and not self._has_room(len(session.partitions)):
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         self._sessions[session_id] = session
         session.used_ms = now_ms
         session.epoch = epoch + 1 if epoch < MAX_EPOCH else FIRST_EPOCH + 1
@@ -251,14 +258,19 @@ class FetchSessions(Generic[Q]):
         return SessionFetch(partitions, self, session, False, is_follower, uses_topic_ids)
 
     def create(self, is_follower: bool, uses_topic_ids: bool, size: int, now_ms: float) -> _Session[Q] | None:
-        """Create a session for `size` partitions; None if all slots are taken."""
-        if len(self._sessions) >= self._slots and not self._evict(is_follower, size, now_ms):
-            return None
+        """Create a session for `size` partitions; None if there is no room for it."""
+        while not self._has_room(size):
+            if size > self._max_partitions or not self._evict(is_follower, size, now_ms):
+                return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = 1 + self._randrange(MAX_SESSION_ID)
         session = self._sessions[session_id] = _Session[Q](session_id, is_follower, uses_topic_ids, now_ms)
         return session
+
+    def _has_room(self, size: int) -> bool:
+        """Whether there is room for one more session with `size` partitions."""
+        return len(self._sessions) < self._slots and self.partitions + size <= self._max_partitions
 
     def _evict(self, is_follower: bool, size: int, now_ms: float) -> bool:
         least_recently_used = next(iter(self._sessions.values()), None)

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from quorumd.controller import delegation_tokens
 from quorumd.controller.delegation_tokens import (
+    MAX_PRINCIPAL_LENGTH,
+    MAX_RENEWERS,
     MAX_SWEPT,
     describe_delegation_tokens,
     expired_tokens,
@@ -188,3 +191,27 @@ def test_tokens_are_described_to_clients_with_an_identity() -> None:
     assert describe(without, ALICE).error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     anonymous = describe(without, Requester(ANONYMOUS)).error_code
     assert anonymous == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+def test_principal_may_request_a_limited_number_of_tokens(
+    controller: SecurityController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every authenticated client may request tokens for itself."""
+    monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 2)
+    first, _ = (create(controller) for _ in range(2))
+    assert create(controller).error_code == ErrorCode.POLICY_VIOLATION
+    assert create(controller, BOB).error_code == 0
+    assert renew(controller, first.hmac).error_code == 0
+    assert create(controller).error_code == ErrorCode.POLICY_VIOLATION
+    assert expire(controller, first.hmac).error_code == 0
+    assert create(controller).error_code == 0
+
+
+@pytest.mark.parametrize(("count", "length"), [(MAX_RENEWERS + 1, 1), (1, MAX_PRINCIPAL_LENGTH + 1)])
+def test_tokens_have_few_renewers_with_short_names(
+    controller: SecurityController, count: int, length: int
+) -> None:
+    renewers = [CreatableRenewers("User", "b" * length)] * count
+    assert create(controller, renewers=renewers).error_code == ErrorCode.INVALID_REQUEST
+    allowed = [CreatableRenewers("User", "b" * MAX_PRINCIPAL_LENGTH)] * MAX_RENEWERS
+    assert create(controller, renewers=allowed).error_code == 0

@@ -33,8 +33,8 @@ class Result:
 class Broker:
     """Sessions, and the fetches of one client at a time."""
 
-    def __init__(self, slots: int = 10) -> None:
-        self.sessions: FetchSessions[str] = FetchSessions(Random(1).randrange, slots)
+    def __init__(self, slots: int = 10, max_partitions: int = 100) -> None:
+        self.sessions: FetchSessions[str] = FetchSessions(Random(1).randrange, slots, max_partitions)
         self.now_ms = 0.0
 
     def begin(
@@ -197,3 +197,21 @@ def test_larger_session_takes_the_slot_of_an_old_smaller_one() -> None:
     assert broker.open(B) == NO_SESSION, "of the same size"
     assert broker.open(B, C) != NO_SESSION
     assert broker.sessions.partitions == 2
+
+
+def test_sessions_have_a_limited_number_of_partitions() -> None:
+    """Any client may request sessions for partitions that do not exist."""
+    broker = Broker(max_partitions=4)
+    consumers = [broker.open(A), broker.open(A, B)]
+    assert broker.open(A, B, C) == NO_SESSION
+    assert broker.open(A, B, C, is_follower=True) != NO_SESSION
+    assert [broker.begin(each, 1) for each in consumers] == [ErrorCode.FETCH_SESSION_ID_NOT_FOUND] * 2
+    assert broker.sessions.partitions == 3
+
+
+def test_session_that_grows_beyond_the_limit_ends() -> None:
+    broker = Broker(max_partitions=2)
+    session_id = broker.open(A)
+    broker.fetch(session_id, 1, {B: "second"})
+    assert broker.begin(session_id, 2, {C: "third"}) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert broker.sessions.partitions == 0
