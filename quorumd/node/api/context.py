@@ -94,20 +94,26 @@ def create_api_context(
     quotas: ClientQuotas,
 ) -> ApiContext:
     """Build the parts that only API handlers use, and the context."""
-    execution = _execution(node, quorum, metadata, peers, router)
-    authorization = _authorization(node, quorum, metadata, execution.scheduler)
+    scheduler = SliceScheduler(metadata.state_machine.when_readable, node.settings.slice_partitions)
+    authorization = _authorization(node, quorum, metadata, scheduler)
     return ApiContext(
         node=node,
         quorum=quorum,
         metadata=metadata,
         peers=peers,
         gates=RequestGates(router=router, authorization=authorization, quotas=quotas),
-        execution=execution,
+        execution=_execution(node, quorum, metadata, peers, router, authorization, scheduler),
     )
 
 
 def _execution(
-    node: NodeBasics, quorum: QuorumParts, metadata: MetadataParts, peers: PeerParts, router: RequestRouter
+    node: NodeBasics,
+    quorum: QuorumParts,
+    metadata: MetadataParts,
+    peers: PeerParts,
+    router: RequestRouter,
+    authorization: RequestAuthorization,
+    scheduler: SliceScheduler,
 ) -> RequestExecution:
     settings, step = node.settings, quorum.step
     forwarder = Forwarder(
@@ -116,6 +122,7 @@ def _execution(
         role=quorum.role,
         route=router.route,
         error_response=counted_error_responses(node.statistics),
+        admit=authorization.admit,
         request_timeout_ms=settings.request_timeout_ms,
     )
     purgatory = ResponsePurgatory(
@@ -124,7 +131,6 @@ def _execution(
         confirm_read=lambda outcome: step(ReadRequested(outcome)),
         forward=forwarder.forward,
     )
-    scheduler = SliceScheduler(metadata.state_machine.when_readable, settings.slice_partitions)
     return RequestExecution(
         committed_image=CommittedImage(metadata.state_machine, metadata.proposals),
         scheduler=scheduler,

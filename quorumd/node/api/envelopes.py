@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 from quorumd.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from quorumd.node.api.context import ApiContext
-from quorumd.node.api.error_responses import ENVELOPE_APIS
+from quorumd.node.api.error_responses import ENVELOPE_APIS, STOCK_ENVELOPE_APIS
 from quorumd.node.sessions.decoding_task import DecodingTask
 from quorumd.node.settings import CLIENT_ID_PREFIX
 from quorumd.protocol.connection import Request, encode_response, read_request
@@ -85,7 +85,9 @@ class EnvelopeApis:
         self._role = context.quorum.role
         self._router = context.gates.router
         self._scheduler = context.execution.scheduler
-        self._large_request_bytes = context.node.settings.large_request_bytes
+        settings = context.node.settings
+        self._large_request_bytes = settings.large_request_bytes
+        self._accepted = ENVELOPE_APIS if settings.private_apis else STOCK_ENVELOPE_APIS
 
     def routes(self) -> Iterable[Route]:
         return (Route(EnvelopeRequest, self.envelope),)
@@ -101,7 +103,7 @@ class EnvelopeApis:
         except (MalformedMessage, UnsupportedVersion):
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.UNSUPPORTED_VERSION)))
             return
-        if inner.api_key not in ENVELOPE_APIS:
+        if inner.api_key not in self._accepted:
             session.respond(request, EnvelopeResponse(None, int(ErrorCode.INVALID_REQUEST)))
             return
         try:

@@ -314,3 +314,5 @@ APIS_WITH_ERROR_RESPONSE = frozenset(_BUILDERS)
 
 ENVELOPE_APIS = frozenset({key for key in _BUILDERS if APIS[key].forwardable} | {ApiKey.DESCRIBE_CONFIGS})
 """The APIs that a leader accepts in an Envelope. Stock nodes do not forward DescribeConfigs, quorumd nodes do."""
+STOCK_ENVELOPE_APIS = ENVELOPE_APIS - {ApiKey.DESCRIBE_CONFIGS}
+"""The APIs that a stock leader accepts in an Envelope."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from copy import copy
 
 from quorumd.errors import ErrorCode, MalformedMessage
 from quorumd.node.leader_role import LeaderRole
@@ -45,7 +46,8 @@ class Forwarder:
 
     `call_leader(call)` returns False if no other node is known to lead. A request that waited while this node became
     the active controller goes to its handler (`route`). `error_response(request, code)` builds the error response of
-    the request's API.
+    the request's API. `admit` checks the rights of a client whose request the leader will not check
+    (`RequestAuthorization.admit`).
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Forwarder:
         role: LeaderRole,
         route: Handler[Message],
         error_response: Callable[[Request[Message], ErrorCode], Message],
+        admit: Callable[[Session, Request[Message]], Session | None],
         request_timeout_ms: float,
     ) -> None:
         self._clock = clock
@@ -62,6 +65,7 @@ class Forwarder:
         self._route = route
         self._call_leader = call_leader
         self._error_response = error_response
+        self._admit = admit
         self._request_timeout_ms = request_timeout_ms
 
     def forward(self, session: Session, request: Request[Message], hook: ResponseHook | None = None) -> None:
@@ -122,18 +126,24 @@ class Forwarder:
         hook: ResponseHook | None,
         on_failure: Callable[[Failure], None],
     ) -> None:
-        """Send a read to a stock leader that does not support its API in an Envelope, as a client would. Writes are
-        not sent that way: the leader would not know the principal of the client."""
+        """Send a read to a stock leader that does not support its API in an Envelope, as a client would. The leader
+        checks the rights of this node, so this node checks those of the client. Writes are not sent that way."""
         if request.api_key not in READ_ONLY_APIS:
             self._fail(session, request, ErrorCode.UNSUPPORTED_VERSION)
+            return
+        # The check removes what the client may not read, which the next attempt must check again.
+        whole = request.message
+        request.message = copy(whole)
+        admitted = self._admit(session, request)
+        message, request.message = request.message, whole
+        if admitted is None:
             return
 
         def on_response(response: Message) -> None:
             if hook is not None:
                 hook(response)
-            session.respond(request, response)
+            admitted.respond(request, response)
 
-        message = request.message
         deadline = self._clock.now_ms() + self._request_timeout_ms
         call = Call(request.api_key, lambda version: message, on_response, on_failure, deadline)
         if not self._call_leader(call):
