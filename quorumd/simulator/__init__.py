@@ -4,6 +4,8 @@ environment/      the ports: virtual time, randomness, clocks, a disk and a netw
 cluster           machines and their nodes, crashes and restarts
 data_directories  data directories that operators replace, restore and confuse
 options           options of one run
+node_settings     the settings of the parts of every node
+client_listener   the listener with SASL of nodes, and the users that log in
 profiles/         distributions from which a seed draws its options, by name
 faults/           injected faults, a class each
 workload/         clients with histories of calls and returns; writers of opaque records and features

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from quorumd.controller.controller import ControllerSettings
 from quorumd.errors import ExitCode, StorageError
 from quorumd.ids import Endpoint, KafkaUuid, ReplicaKey
-from quorumd.log import LogSettings
 from quorumd.log.meta_properties import partition_directory
 from quorumd.log.quorum_state_file import Founder
 from quorumd.node.builder import start_node
@@ -24,7 +22,6 @@ from quorumd.node.ports import NodePorts
 from quorumd.node.settings import NodeSettings
 from quorumd.ports import ANONYMOUS
 from quorumd.protocol.messages import voters_record
-from quorumd.raft.settings import RaftSettings
 from quorumd.raft.voters import VoterSet
 from quorumd.security.authorizer import AuthorizerSettings
 from quorumd.simulator import data_directories
@@ -37,6 +34,7 @@ from quorumd.simulator.brokers.nodes.roles import (
     log_directories,
 )
 from quorumd.simulator.checkers import InvariantViolation
+from quorumd.simulator.client_listener import SASL, with_client_listener
 from quorumd.simulator.environment.clock import MachineTime, SimulatedClock
 from quorumd.simulator.environment.disk import DEFAULT_CAPACITY_BYTES, SimulatedDisk
 from quorumd.simulator.environment.disk_latency import DiskLatency
@@ -46,6 +44,7 @@ from quorumd.simulator.environment.link_conditions import LinkConditions
 from quorumd.simulator.environment.network import SimulatedNetwork
 from quorumd.simulator.environment.topic_regexes import compile_regex
 from quorumd.simulator.inspection.log_mirror import Batch, DurableLog, LogMirror
+from quorumd.simulator.node_settings import controller_settings, log_settings, raft_settings
 from quorumd.simulator.options import SimulationOptions
 from quorumd.simulator.voter_sets import voter_sets_of
 
@@ -219,6 +218,7 @@ class Cluster:
             machine.disk,
             self.network.host(machine.host, process),
             compile_regex,
+            SASL if self.options.logins_ms else {},
         )
         return start_node(self._settings(machine), ports, partial(self._node_stopped, machine, process))
 
@@ -451,7 +451,7 @@ class Cluster:
         voters = (machine.node_id,) if machine.names_itself else self.voters
         seeds = [self.machines[n] for n in (voters if machine.seeds is None else machine.seeds)]
         others = [seed for seed in seeds if not machine.names_itself]
-        return NodeSettings(
+        settings = NodeSettings(
             node_id=machine.node_id,
             data_directory=DATA_DIRECTORY,
             listen=endpoint,
@@ -459,25 +459,9 @@ class Cluster:
             bootstrap_servers=tuple((seed.host, seed.port) for seed in others),
             voter_addresses=tuple((seed.node_id, seed.host, seed.port) for seed in seeds),
             bootstrap_voters=voters if machine.seeds is None else (),
-            raft=RaftSettings(
-                fetch_timeout_ms=options.fetch_timeout_ms,
-                election_timeout_ms=options.election_timeout_ms,
-                election_backoff_max_ms=options.election_timeout_ms,
-                # As in a daemon: a long poll never exceeds half of the fetch or request timeout.
-                fetch_max_wait_ms=min(500, options.fetch_timeout_ms // 2, options.election_timeout_ms),
-                snapshot_max_bytes=options.chunk_bytes,
-                observer_session_ms=options.intervals.observer_session_ms,
-            ),
-            log=LogSettings(segment_bytes=options.segment_bytes, allocate_bytes=options.allocate_bytes,
-                            reserve_bytes=4096, snapshot_bytes=options.snapshot_bytes,
-                            retention_bytes=options.retention_bytes, segment_ms=options.intervals.segment_ms,
-                            snapshot_ms=options.intervals.snapshot_ms, retention_ms=options.intervals.retention_ms),
-            controller=ControllerSettings(broker_session_timeout_ms=options.brokers.session_timeout_ms,
-                                          max_partitions_per_step=options.brokers.max_partitions_per_step,
-                                          leader_imbalance_check_interval_ms=options.brokers.balance_ms,
-                                          unclean_election_interval_ms=options.intervals.unclean_election_ms,
-                                          max_idle_interval_ms=options.idle_interval_ms,
-                                          has_authorizer=bool(options.access_ms)),
+            raft=raft_settings(options),
+            log=log_settings(options),
+            controller=controller_settings(options),
             request_timeout_ms=2 * options.election_timeout_ms,
             maintenance_interval_ms=options.maintenance_interval_ms,
             private_apis=machine.node_id not in self.stock_voters,
@@ -490,4 +474,5 @@ class Cluster:
             authorizer=AUTHORIZER if options.access_ms else None,
             controllers_name=LISTENER_NAME if role is not None else "",
             broker=role,
-        )  # fmt: skip
+        )
+        return with_client_listener(settings, options) if options.logins_ms else settings

@@ -178,6 +178,15 @@ class SimulationOptions:
     access_ms: float = 0.0
     """Mean time between two requests of the administrator of access, and of each client without rights of its own; 0
     for nodes without an authorizer."""
+    logins_ms: float = 0.0
+    """Mean time between two connections of each client that logs in, and between two changes of passwords; 0 for
+    nodes without a listener with SASL."""
+    mistakes_ms: float = 0.0
+    """Mean time between two requests of the careless administrator; 0 for none."""
+    impolite_ms: float = 0.0
+    """Mean time between two connections of the impolite client; 0 for none."""
+    remote_storage: bool = False
+    """Whether topics may use remote storage."""
     idle_interval_ms: float = 0.0
     """An idle leader writes a NoOpRecord after this time; 0 for never."""
     record_ms: float = 0.0

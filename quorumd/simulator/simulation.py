@@ -33,7 +33,6 @@ from quorumd.simulator.inspection.leader_probe import LeaderProbe
 from quorumd.simulator.inspection.pause_probe import PauseProbe
 from quorumd.simulator.inspection.readiness_probe import ReadinessProbe
 from quorumd.simulator.inspection.wire_checks import WireChecks
-from quorumd.simulator.liveness.access import LastRights
 from quorumd.simulator.liveness.administration import LastReads, require_credentials
 from quorumd.simulator.liveness.convergence import (
     LastVoterChange,
@@ -324,9 +323,7 @@ class Simulation:
         needed."""
         if self._options.configs_ms or self._brokers is not None:
             LastReads(self._cluster, self._inspector.administration, self._run_until).require()
-        if self._options.access_ms:
-            random = self._streams.stream("last rights")
-            LastRights(self._cluster, self._background.access, random, self._run_until).require()
+        self._background.require_settled(self._run_until)
         require_credentials(self._cluster)
         sealed = sealed_segments(self._cluster)
         self._require_responses(began_ms, incarnations)

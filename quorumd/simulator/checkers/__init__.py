@@ -15,6 +15,7 @@ with the observed contradiction and keeps the history that it needs.
     administration         what administrators set and deleted, and which requests were refused
     administered_register  the values that a read of a changed setting may return
     access                 rights, quotas and credentials that administrators grant
+    logins                 the passwords and delegation tokens with which clients log in
     acl_index              the ACLs that authorizers find
     committed_state        topics, partitions, brokers and features in the committed log over time
     reads                  responses to clients that read the cluster

@@ -67,6 +67,9 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     # A single voter needs another quorumd node to discover that no quorum exists; a stock voter does not report it.
     alone = options.voters == 1 or options.stock_voters > 0
     membership = streams.stream("membership")
+    has_broker_nodes = options.brokers.nodes + options.brokers.combined > 0
+    logins_ms = _Sampler(streams.stream("logins")).interval_ms(drawn.logins, drawn.logins_ms)
+    mistakes_ms = _Sampler(streams.stream("mistakes")).interval_ms(drawn.mistakes, drawn.mistakes_ms)
     registers, joins = membership.random() < drawn.registrations, membership.random() < drawn.auto_join
     return replace(
         options,
@@ -77,6 +80,12 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         ),
         configs_ms=_Sampler(streams.stream("configs")).interval_ms(drawn.configs, drawn.configs_ms),
         access_ms=_Sampler(streams.stream("access")).interval_ms(drawn.access, drawn.access_ms),
+        logins_ms=0.0 if has_broker_nodes else logins_ms,
+        mistakes_ms=mistakes_ms,
+        impolite_ms=_Sampler(streams.stream("impolite")).interval_ms(drawn.impolite, drawn.impolite_ms),
+        remote_storage=mistakes_ms > 0.0
+        and not has_broker_nodes
+        and streams.stream("remote storage").random() < 0.5,
         reads_ms=_Sampler(streams.stream("cluster reads")).interval_ms(drawn.reads, drawn.reads_ms),
         consumer_ms=_Sampler(streams.stream("consumer")).interval_ms(drawn.consumers, drawn.consumer_ms),
         record_ms=_Sampler(streams.stream("processor")).record_ms(drawn),

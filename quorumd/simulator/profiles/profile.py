@@ -64,6 +64,18 @@ class Profile:
     """Share of seeds with an authorizer, an administrator of access and clients without rights of their own."""
     access_ms: Range = (20.0, 500.0)
     """Mean time between two requests of the administrator of access, and of each of these clients."""
+    logins: float = 0.0
+    """Share of seeds whose nodes have a listener with SASL and delegation tokens, and clients that log in."""
+    logins_ms: Range = (20.0, 500.0)
+    """Mean time between two connections of each of these clients, and between two changes of their passwords."""
+    mistakes: float = 0.0
+    """Share of seeds with a careless administrator, half of which have remote storage."""
+    mistakes_ms: Range = (10.0, 200.0)
+    """Mean time between two requests of the careless administrator."""
+    impolite: float = 0.0
+    """Share of seeds with a client that pipelines, does not read, and hangs up."""
+    impolite_ms: Range = (100.0, 1000.0)
+    """Mean time between two connections of the impolite client."""
     reads: float = 0.0
     """Share of seeds with a client that reads topics, brokers, features and the quorum."""
     reads_ms: Range = (10.0, 300.0)

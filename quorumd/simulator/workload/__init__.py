@@ -16,6 +16,13 @@ value is written once. A client has at most one call in progress.
     odd_configs           draws changes of any config to any value, most of them invalid
     access_client         an administrator of ACLs, quotas and credentials, and clients with only the rights granted
     access_requests       draws the requests of both
+    login_client          clients that log in with SASL and use delegation tokens, and an administrator of passwords
+    login_scripts         what these clients send on a connection, and may expect
+    conversation          a connection on which a script sends requests
+    connection_loop       base class of clients that open one connection at a time
+    careless_administrator  sends invalid requests, which must be refused
+    mistakes              draws these requests
+    impolite_client       pipelines, does not read, sends garbage and hangs up
     kept_records          records like a stock controller's, which quorumd stores as written
     kept_records_writer   lets leaders write kept records
     feature_operator      requests feature levels

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quorumd.simulator.checkers.access import AccessIsAsGranted
 from quorumd.simulator.checkers.consumers import ConsumersReadCommitted
+from quorumd.simulator.checkers.logins import LoginsAreAuthentic
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.environment.entropy import Streams
 from quorumd.simulator.inspection.inspector import Inspector
+from quorumd.simulator.liveness.access import LastRights
+from quorumd.simulator.liveness.logins import LastLogins
 from quorumd.simulator.workload.access_client import AccessWorkload
+from quorumd.simulator.workload.careless_administrator import CarelessAdministrator
 from quorumd.simulator.workload.cluster_reader import ClusterReader
 from quorumd.simulator.workload.config_administrator import ConfigAdministrator
 from quorumd.simulator.workload.feature_operator import FeatureOperator
+from quorumd.simulator.workload.impolite_client import ImpoliteClient
 from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
 from quorumd.simulator.workload.log_consumer import LogConsumer
+from quorumd.simulator.workload.login_client import LoginWorkload
 
 
 class BackgroundWorkload:
     """The background clients that the options of a seed include."""
 
     def __init__(self, cluster: Cluster, streams: Streams, inspector: Inspector) -> None:
+        self._cluster = cluster
+        self._streams = streams
         self._options = cluster.options
         self._inspector = inspector
         self._kept_records = KeptRecordsWriter(
@@ -43,12 +53,20 @@ class BackgroundWorkload:
         self._reader = ClusterReader(
             cluster, streams.stream("cluster reader"), self._options.reads_ms, inspector.reads
         )
+        self._careless = CarelessAdministrator(cluster, streams.stream("mistakes"), self._options.mistakes_ms)
+        self._impolite = ImpoliteClient(cluster, streams.stream("impolite"), self._options.impolite_ms)
         self._consumed = ConsumersReadCommitted(inspector.committed)
         self._consumer = LogConsumer(
             cluster, streams.stream("log consumer"), self._options.consumer_ms, self._consumed
         )
-        self.access = AccessIsAsGranted()
-        self._access = AccessWorkload(cluster, streams.stream("access"), self._options.access_ms, self.access)
+        self._granted = AccessIsAsGranted()
+        self._access = AccessWorkload(
+            cluster, streams.stream("access"), self._options.access_ms, self._granted
+        )
+        self._authentic = LoginsAreAuthentic("clock jump" in self._options.faults)
+        self._logins = LoginWorkload(
+            cluster, streams.stream("logins"), self._options.logins_ms, self._authentic, self._granted
+        )
 
     def start(self) -> None:
         options = self._options
@@ -59,6 +77,9 @@ class BackgroundWorkload:
             (self._reader, options.reads_ms),
             (self._consumer, options.consumer_ms),
             (self._access, options.access_ms),
+            (self._logins, options.logins_ms),
+            (self._careless, options.mistakes_ms),
+            (self._impolite, options.impolite_ms),
         ):
             if interval_ms:
                 client.start()
@@ -66,7 +87,18 @@ class BackgroundWorkload:
     def stop(self) -> None:
         self._kept_records.running = self._features.running = False
         self._configs.running = self._reader.running = self._consumer.running = False
+        self._careless.running = self._impolite.running = False
         self._access.stop()
+        self._logins.stop()
+
+    def require_settled(self, run_until: Callable[[float], None]) -> None:
+        """Require that every running node grants the rights and accepts the logins that were set. Raises
+        InvariantViolation."""
+        if self._options.access_ms:
+            LastRights(self._cluster, self._granted, self._streams.stream("last rights"), run_until).require()
+        if self._options.logins_ms:
+            random = self._streams.stream("last logins")
+            LastLogins(self._cluster, self._authentic, self._granted, random, run_until).require()
 
     def counters(self) -> dict[str, int]:
         """Return the numbers of requests and of comparisons, by name."""
@@ -78,6 +110,9 @@ class BackgroundWorkload:
             **self._inspector.reads.counters,
             **self._consumer.counters,
             **self._access.counters,
-            "rights checked": self.access.checked,
+            "rights checked": self._granted.checked,
+            **self._authentic.counters,
+            **self._careless.counters,
+            **self._impolite.counters,
             "consumed batches checked": self._consumed.checked,
         }

@@ -1,0 +1,145 @@
+"""A client that sends many requests at once, in pieces, and garbage, does not read for a while, and hangs up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from quorumd.ports import Transport
+from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from quorumd.protocol.messages.metadata_request import MetadataRequest
+from quorumd.protocol.wire import Message
+from quorumd.simulator.cluster import Cluster, Machine
+from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.workload.connection_loop import ClientSide, ConnectionLoop
+
+HOST: Final = "10.0.17.1"
+NAME: Final = "impolite"
+COUNTS: Final = (1, 2, 5, 5, 30, 30, 200, 1100)
+"""Number of requests sent at once; more than a thousand may not wait for a response."""
+GARBAGE: Final = (b"GET / HTTP/1.1\r\n", bytes(12), b"\x00\x00\x00\x08" + b"\x7f" * 8, b"\xff\xff\xff\xff")
+BROKER: Final = 4
+CONNECTIONS_PER_SECOND: Final = 2.0
+"""The quota that the client sometimes sets for itself."""
+_STRANGER: Final = EntryData([EntityData("user", "impolite")], [OpData("producer_byte_rate", 1.0, False)])
+_REQUESTS: Final[tuple[tuple[Message, int], ...]] = (
+    (ApiVersionsRequest("client", "1"), 3),
+    (ApiVersionsRequest("client", "1"), 3),
+    (DescribeClusterRequest(), 1),
+    (MetadataRequest([]), 12),
+    (AlterClientQuotasRequest([_STRANGER], True), 1),
+    (DescribeConfigsRequest([DescribeConfigsResource(BROKER, "", ["log.retention.ms"])]), 4),
+)
+"""Requests without an effect."""
+_LARGE: Final = (DescribeConfigsRequest([DescribeConfigsResource(BROKER, "", None)] * 3), 4)
+
+
+def _limit(is_removed: bool) -> AlterClientQuotasRequest:
+    """The request that limits the rate of connections of this client, or removes the limit."""
+    quota = OpData("connection_creation_rate", CONNECTIONS_PER_SECOND, is_removed)
+    return AlterClientQuotasRequest([EntryData([EntityData("ip", HOST)], [quota])])
+
+
+class ImpoliteClient(ConnectionLoop):
+    """Opens connections from time to time."""
+
+    def __init__(self, cluster: Cluster, random: Random, interval_ms: float) -> None:
+        super().__init__(cluster, HOST, NAME, random, interval_ms)
+        self.counters: Counter[str] = Counter()
+
+    def make(self, machine: Machine, on_end: Callable[[], None]) -> tuple[int, ClientSide]:
+        """Draw what to send, and how."""
+        connection = ImpoliteConnection(self._heap, self._process, self._random, self.counters, on_end)
+        return machine.port, connection
+
+
+class ImpoliteConnection:
+    """Sends requests once connected, and closes after the last response; satisfies `ports.Connection`. Raises
+    MalformedMessage for responses that are not in the order of the requests, or that follow garbage."""
+
+    def __init__(
+        self,
+        heap: EventHeap,
+        process: Process,
+        random: Random,
+        counters: Counter[str],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._heap = heap
+        self._process = process
+        self._random = random
+        self._counters = counters
+        self._on_end = on_end
+        self._connection = ClientConnection(NAME)
+        self._transport: Transport | None = None
+        self._is_over = False
+        self._hangs_up_early = random.random() < 0.15
+        self._ends_with_garbage = random.random() < 0.2
+
+    def abandon(self) -> None:
+        """See `ClientSide`."""
+        if not self._is_over:
+            self._is_over = True
+            if self._transport is not None:
+                self._transport.close()
+            self._on_end()
+
+    def connected(self, transport: Transport) -> None:
+        self._transport = transport
+        if self._is_over:
+            transport.close()
+            return
+        random = self._random
+        requests = [random.choice(_REQUESTS) for _ in range(random.choice(COUNTS))]
+        if random.random() < 0.1:
+            requests[-1] = _LARGE
+        if random.random() < 0.2:
+            requests[0] = (_limit(random.random() < 0.4), 1)
+        data = b"".join(self._connection.request(*each)[1] for each in requests)
+        self._counters["impolite: requests"] += len(requests)
+        if self._ends_with_garbage:
+            data += random.choice(GARBAGE)
+        if random.random() < 0.3:
+            transport.pause_reading()
+            self._heap.call_later(random.choice((5.0, 100.0, 800.0)), self._read, b"read", self._process)
+        self._send(data)
+
+    def _read(self) -> None:
+        if self._transport is not None and not self._is_over:
+            self._transport.resume_reading()
+
+    def _send(self, data: bytes) -> None:
+        """Send all or a piece, and the rest later."""
+        if self._transport is None or self._is_over:
+            return
+        length = len(data)
+        if self._random.random() < 0.5:
+            length = min(length, 1 + self._random.randrange(3 * len(data) // 2))
+        self._transport.write(data[:length])
+        if length < len(data):
+            wait_ms = self._random.choice((0.0, 1.0, 20.0))
+            self._heap.call_later(wait_ms, lambda: self._send(data[length:]), b"piece", self._process)
+        elif self._hangs_up_early:
+            self._counters["impolite: hung up"] += 1
+            self.abandon()
+
+    def received(self, data: bytes) -> None:
+        if not self._is_over:
+            self._counters["impolite: responses"] += len(self._connection.receive(data))
+            if not self._connection.in_flight and not self._ends_with_garbage:
+                self.abandon()
+
+    def closed(self, reason: str, refused: bool) -> None:
+        self._transport = None
+        self.abandon()
