@@ -28,6 +28,7 @@ controller_registration  ControllerRegistration and UnregisterController
 broker_heartbeat         BrokerHeartbeat: state changes of brokers
 broker_lifecycle         records that fence, unfence, drain or unregister a broker, and their partition changes
 partition_change         builds every change of a partition (ISR, ELR, leader, epochs)
+partition_change_frame   applies changes of partitions as they are in the log
 partition_rules          the rules for changes of a topic's partitions, from the image
 reassignment             start, replacement, cancellation and completion of a reassignment
 alter_partition          AlterPartition: its checks, in order

@@ -337,9 +337,8 @@ class ClusterImage:
         self._replace_row(text_row("topic", topic.name, str(topic.id)), 0, changes)
 
     def _add_partition(self, record: PartitionRecord, changes: list[UndoEntry]) -> None:
-        """Add a partition, or replace an existing one."""
         topic = self._topic(record.topic_id)
-        self._set_partition(topic, record.partition_id, partition_from_record(record, self.shared), changes)
+        self.set_partition(topic, record.partition_id, partition_from_record(record, self.shared), changes)
 
     def apply_partition_change(self, record: PartitionChangeRecord, changes: list[UndoEntry]) -> None:
         """Apply a PartitionChangeRecord, as `apply` does. Raises MalformedMessage for an unknown partition."""
@@ -349,11 +348,12 @@ class ClusterImage:
             raise MalformedMessage(
                 f"a record changes partition {record.partition_id} of topic {topic.id}, which does not exist"
             )
-        self._set_partition(topic, record.partition_id, partition.apply(record, self.shared), changes)
+        self.set_partition(topic, record.partition_id, partition.apply(record, self.shared), changes)
 
-    def _set_partition(
+    def set_partition(
         self, topic: Topic, number: int, partition: Partition, changes: list[UndoEntry]
     ) -> None:
+        """Add a partition to a topic, or replace one. Raises MalformedMessage for a state that Kafka rejects."""
         partition.check()
         before = topic.partitions.get(number)
         # All states of a partition and all entries of the index share one id: there are millions.
@@ -388,7 +388,7 @@ class ClusterImage:
         for each in [topic] if topic is not None else list(self.topics.values()):
             for index, before in list(each.partitions.items()):
                 if before.elr or before.last_known_elr:
-                    self._set_partition(each, index, before.without_elr(), changes)
+                    self.set_partition(each, index, before.without_elr(), changes)
 
     def _topic(self, topic_id: KafkaUuid) -> Topic:
         topic = self.topics.get(topic_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import unpack_from
 from typing import Final
 
 from quorumd.ids import KafkaUuid
@@ -13,15 +14,18 @@ Replicas = tuple[int, ...]
 MAX_ENTRIES: Final = 1 << 17
 """Maximum number of interned tuples of one kind. A full pool is cleared: later tuples are not shared with earlier
 ones, which only costs memory."""
+_MAX_ENCODED: Final = 31
+"""The number of broker ids in arrays of less than 128 bytes."""
 
 
 class InternPool:
     """The interned replica sets and directories of an image."""
 
-    __slots__ = ("_directories", "_ids", "_replicas")
+    __slots__ = ("_directories", "_encoded", "_ids", "_replicas")
 
     def __init__(self) -> None:
         self._replicas: dict[Replicas, Replicas] = {}
+        self._encoded: dict[bytes, Replicas] = {}
         self._directories: dict[tuple[KafkaUuid, ...], tuple[KafkaUuid, ...]] = {}
         self._ids: dict[KafkaUuid, KafkaUuid] = {}
 
@@ -35,6 +39,18 @@ class InternPool:
             if len(self._replicas) >= MAX_ENTRIES:
                 self._replicas.clear()
             known = self._replicas[value] = value
+        return known
+
+    def encoded_replicas(self, value: bytes) -> Replicas | None:
+        """Return the interned broker ids of a compact array of at most 31; None for other bytes and for null."""
+        known = self._encoded.get(value)
+        if known is None:
+            count = len(value) // 4
+            if not value or count > _MAX_ENCODED or value[0] != count + 1 or len(value) != 4 * count + 1:
+                return None
+            if len(self._encoded) >= MAX_ENTRIES:
+                self._encoded.clear()
+            known = self._encoded[value] = self.replicas(unpack_from(f">{count}i", value, 1))
         return known
 
     def directories(self, values: Sequence[KafkaUuid]) -> tuple[KafkaUuid, ...]:

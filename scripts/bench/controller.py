@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import uvloop
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -134,7 +135,7 @@ def measure_controller(
     try:
         for node_id in range(3):
             members.start(node_id)
-        report = asyncio.run(_measure(members, theirs, package, seconds, rounds, echo))
+        report = uvloop.run(_measure(members, theirs, package, seconds, rounds, echo))
     except (RequestFailed, TimeoutError) as error:
         raise BenchError(f"while the controller was measured: {error}; the logs are in {directory}") from None
     finally:

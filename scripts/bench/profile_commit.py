@@ -1,4 +1,4 @@
-"""Prints the CPU time per request of the leader and of a follower, under each kind of load, and where it is spent.
+"""Prints the CPU time per request of each process under each kind of load, and where it is spent.
 
     python -m scripts.bench.profile_commit [--load isr-64] [--seconds 10] [--profiler perf]
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -54,6 +55,7 @@ class Measured:
     requests_per_second: float
     leader_us: float
     follower_us: float
+    client_us: float
     functions_us: dict[str, dict[str, float]]
     """The time per function, by node; empty without a profiler."""
 
@@ -92,6 +94,7 @@ def main(
         "us/partition",
         "follower us/request",
         "us/partition",
+        "client us/request",
     ):
         table.add_column(heading, justify="right")
     for each in measured:
@@ -103,6 +106,7 @@ def main(
             f"{each.leader_us * share:.2f}" if share else "",
             f"{each.follower_us:,.1f}",
             f"{each.follower_us * share:.2f}" if share else "",
+            f"{each.client_us:,.1f}",
         )
     console.print(table)
     for each in measured:
@@ -165,7 +169,9 @@ async def _sampled(
     before = {name: node.cpu_seconds() for name, node in nodes.items()}
     stacks = {name: directory / f"{name}.{profiler}" for name in nodes if profiler}
     samplers = [_start_sampler(str(profiler), nodes[name], path, seconds) for name, path in stacks.items()]
+    client_before = _client_seconds()
     counts = await work(seconds)
+    client_us = (_client_seconds() - client_before) * 1e6 / max(1, counts.requests)
     used_us = {name: (node.cpu_seconds() - before[name]) * 1e6 for name, node in nodes.items()}
     for sampler in samplers:
         if await asyncio.to_thread(sampler.wait, 120):
@@ -175,7 +181,15 @@ async def _sampled(
     functions = {name: _scaled(read(path), per_request[name]) for name, path in stacks.items()}
     rate = counts.requests / seconds
     leader_us, follower_us = per_request["leader"], per_request["follower"]
-    return Measured(load, counts.requests, counts.partitions, rate, leader_us, follower_us, functions)
+    return Measured(
+        load, counts.requests, counts.partitions, rate, leader_us, follower_us, client_us, functions
+    )
+
+
+def _client_seconds() -> float:
+    """The CPU time of this process, and of its ended subprocesses, one of which sends the config writes."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _start_sampler(profiler: str, process: Process, output: Path, seconds: float) -> subprocess.Popen[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quorumd.controller.cluster_image import ClusterImage
+from quorumd.controller.partition_change_frame import apply_frame
 from quorumd.controller.undo_log import UndoEntry
 from quorumd.errors import MalformedMessage, UnsupportedVersion
 from quorumd.protocol.batch_header import BatchHeader
@@ -39,9 +40,11 @@ def apply_steps(
             if is_end or offset - reported == records_per_step:
                 yield offset - reported
                 reported = offset
-            record = decode_record(value)
-            apply(record, changes, value)
-            is_end = type(record) is RemoveTopicRecord
+            is_end = False
+            if not apply_frame(image, value, changes):
+                record = decode_record(value)
+                apply(record, changes, value)
+                is_end = type(record) is RemoveTopicRecord
             offset += 1
     except UnsupportedVersion as error:
         raise UnsupportedVersion(f"at offset {offset}: {error}") from None
