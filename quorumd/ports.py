@@ -175,6 +175,10 @@ class Transport(Protocol):
     def unsent_bytes(self) -> int:
         """Number of bytes queued and not yet sent, for backpressure."""
 
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, later, when nearly all queued bytes are sent; not if the connection is closed before.
+        A second call before that replaces the first."""
+
 
 class Connection(Protocol):
     """The receiving side of one connection, written by the node."""

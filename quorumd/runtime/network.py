@@ -153,6 +153,10 @@ class TcpNetwork:
             context = {"message": "a connection callback failed", "exception": error, "task": task}
             self._loop.call_exception_handler(context)
 
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call a callback in the next iteration of the loop."""
+        self._loop.call_soon(callback)
+
     def on_link_opened(self, link: _Link) -> None:
         """Add an established link."""
         self._links.add(link)
@@ -204,6 +208,8 @@ class _Link(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._failure = ""
         self._closing = False
+        self._is_writing_paused = False
+        self._on_sent: Callable[[], None] | None = None
         self.host = ""
         self.peer = ""
         self.last_active = 0.0
@@ -261,6 +267,7 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
+        self._on_sent = None
         if self._tls is not None:
             self._tls.connection_lost()
         self._network.on_link_closed(self)
@@ -320,6 +327,23 @@ class _Link(asyncio.Protocol):
     def unsent_bytes(self) -> int:
         """See `ports.Transport`."""
         return self._transport.get_write_buffer_size()
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        """See `ports.Transport`."""
+        if self._is_writing_paused:
+            self._on_sent = callback
+        else:
+            self._network.call_soon(callback)
+
+    def pause_writing(self) -> None:
+        """Record that many bytes are unsent. The loop calls this, and `resume_writing` when few are left."""
+        self._is_writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_writing_paused = False
+        callback, self._on_sent = self._on_sent, None
+        if callback is not None:
+            callback()
 
     def _adopt(self, transport: asyncio.Transport) -> None:
         self._transport = transport

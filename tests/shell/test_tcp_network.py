@@ -157,6 +157,55 @@ def test_paused_reader_makes_the_unsent_bytes_of_its_peer_grow(loop_factory: Loo
     run(scenario, loop_factory)
 
 
+def test_writer_learns_when_its_bytes_are_sent(loop_factory: LoopFactory) -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            server = Recorder()
+            listener = net.listen("127.0.0.1", 0, lambda: server)
+            client = Recorder()
+            net.connect("127.0.0.1", listener.port, client)
+            await server.until(lambda: "connected" in server.calls)
+            sent = asyncio.Event()
+            client.transport.call_when_sent(sent.set)
+            assert not sent.is_set()
+            await sent.wait()
+            server.transport.pause_reading()
+            size = 20_000_000
+            client.transport.write(bytes(size))
+            unsent: list[int] = []
+            client.transport.call_when_sent(lambda: unsent.append(client.transport.unsent_bytes))
+            await asyncio.sleep(0.05)
+            assert unsent == []
+            server.transport.resume_reading()
+            await server.until(lambda: len(server.data) == size)
+            assert len(unsent) == 1
+            assert unsent[0] < 1_000_000
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
+def test_writer_whose_connection_is_closed_does_not_learn_that_its_bytes_are_sent(
+    loop_factory: LoopFactory,
+) -> None:
+    async def scenario() -> None:
+        async with network() as net:
+            server = Recorder()
+            listener = net.listen("127.0.0.1", 0, lambda: server)
+            client = Recorder()
+            net.connect("127.0.0.1", listener.port, client)
+            await server.until(lambda: "connected" in server.calls)
+            server.transport.pause_reading()
+            client.transport.write(bytes(20_000_000))
+            client.transport.call_when_sent(lambda: client.calls.append("sent"))
+            client.transport.abort()
+            await client.until(lambda: bool(client.ends))
+            assert client.calls == ["connected", "closed"]
+            listener.close()
+
+    run(scenario, loop_factory)
+
+
 def test_paused_reader_learns_that_its_client_has_closed(loop_factory: LoopFactory) -> None:
     """Also if the client has sent more than was read."""
 

@@ -34,8 +34,6 @@ MAX_UNSENT_BYTES = 16 * 1024 * 1024
 """Responses that a client has not read, in addition to its largest response."""
 DRAINED_BYTES = 1024 * 1024
 """A client has read its large response once fewer bytes than this are unsent."""
-DRAIN_POLL_MS = 20.0
-"""Interval of checks whether a client has read its large response."""
 
 
 class ServerSession:
@@ -321,7 +319,7 @@ class ServerSession:
         if transport is None:
             return
         if transport.unsent_bytes > DRAINED_BYTES:
-            self._clock.call_at(self._clock.now_ms() + DRAIN_POLL_MS, self._unblock)
+            transport.call_when_sent(self._unblock)
             return
         self._blocking_request = None
         self._call_on_unblocked()

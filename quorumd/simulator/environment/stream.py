@@ -104,6 +104,10 @@ class Side:
     def unsent_bytes(self) -> int:
         return self.stream.unsent_bytes
 
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        """See `ports.Transport`."""
+        self.stream.call_when_sent(callback)
+
     # ---- called by the network
 
     @property
@@ -148,6 +152,7 @@ class Stream:
         "_in_flight",
         "_last_arrival",
         "_network",
+        "_on_sent",
         "_stalled",
         "_unsent",
         "delay_ms",
@@ -172,10 +177,16 @@ class Stream:
         self._last_arrival = 0.0
         self._stalled: deque[Arrival] = deque()
         self._finishing = False
+        self._on_sent: Callable[[], None] | None = None
 
     def write(self, data: bytes) -> None:
         self._unsent.append(data)
         self.unsent_bytes += len(data)
+        self._pump()
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the network has accepted all written bytes."""
+        self._on_sent = callback
         self._pump()
 
     @property
@@ -198,6 +209,7 @@ class Stream:
         """Drop the data that the network has not accepted yet."""
         self._unsent.clear()
         self.unsent_bytes = 0
+        self._on_sent = None
 
     def reset(self) -> None:
         """Reset the connection of the receiver, after the data in flight, because the sender is gone."""
@@ -244,6 +256,9 @@ class Stream:
             self.unsent_bytes -= length
             self._in_flight += length
             self._launch(data, b"data", data)
+        if self._on_sent is not None and not unsent:
+            self._heap.call_later(0.0, self._on_sent, b"sent", self.sender.process)
+            self._on_sent = None
         if self._finishing and not unsent:
             self._finishing = False
             self._launch(self._arrive_end, b"end")

@@ -49,6 +49,7 @@ class RecordingTransport:
         self.writes: list[bytes] = []
         self.is_closed = False
         self.reading: list[str] = []
+        self.on_sent: Callable[[], None] | None = None
 
     def write(self, data: bytes) -> None:
         if not self.is_closed:
@@ -67,6 +68,16 @@ class RecordingTransport:
         self.reading.append("resume")
 
     def reserve_for_host(self) -> None: ...
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        self.on_sent = callback
+
+    def send_all(self) -> None:
+        """Send all queued bytes."""
+        self.unsent_bytes = 0
+        callback, self.on_sent = self.on_sent, None
+        if callback is not None:
+            callback()
 
 
 class SessionHarness(NodeParts):

@@ -98,8 +98,7 @@ def test_next_large_response_waits_until_the_client_has_read_the_previous_one(
     harness.time.end_turn()
     harness.time.end_turn()
     assert len(harness.requests) == 1
-    harness.transport.unsent_bytes = 0
-    harness.time.pass_ms(2 * module.DRAIN_POLL_MS)
+    harness.transport.send_all()
     assert len(harness.requests) == 2
 
 
@@ -384,8 +383,7 @@ def test_owner_of_a_large_response_learns_when_it_is_received(harness: SessionHa
     harness.time.end_turn()
     harness.time.end_turn()
     assert unblocked == []
-    harness.transport.unsent_bytes = 0
-    harness.time.pass_ms(2 * module.DRAIN_POLL_MS)
+    harness.transport.send_all()
     assert unblocked == ["received"]
     harness.session.closed("", False)
     assert unblocked == ["received", "received"], "the second request's, as the connection closed"

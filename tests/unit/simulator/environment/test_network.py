@@ -227,9 +227,13 @@ def test_reader_that_pauses_makes_the_writer_wait() -> None:
     hosts.run(5000.0)
     assert transport_of(near).unsent_bytes >= 5 * len(block)
     assert len(far.data) == 0
+    unsent: list[int] = []
+    transport_of(near).call_when_sent(lambda: unsent.append(transport_of(near).unsent_bytes))
+    hosts.run(5000.0)
+    assert unsent == []
     transport_of(far).resume_reading()
     hosts.run()
-    assert transport_of(near).unsent_bytes == 0
+    assert unsent == [0]
     assert len(far.data) == 10 * len(block)
 
 
