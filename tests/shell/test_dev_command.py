@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from quorumd.errors import QuorumdError
+from quorumd.errors import ExitCode, QuorumdError
 from quorumd.testing import KafkaCluster
 from tests.support.documentation import python_examples
 from tests.support.documented_output import assert_as_documented
@@ -33,10 +35,14 @@ class Dev(NamedTuple):
     """What it has printed."""
 
 
-@pytest.fixture
-def dev(tmp_path: Path) -> Iterator[Dev]:
-    command = [sys.executable, "-m", "quorumd", "dev", "--port", "0"]
-    environment = os.environ | {"TMPDIR": str(tmp_path)}
+COMMAND = (sys.executable, "-m", "quorumd", "dev")
+
+
+@contextmanager
+def running_dev(temporary: Path, *arguments: str | Path) -> Iterator[Dev]:
+    """Run the command on a free port, with `temporary` as the place of temporary directories."""
+    command = [*COMMAND, "--port", "0", *map(str, arguments)]
+    environment = os.environ | {"TMPDIR": str(temporary)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     try:
@@ -48,6 +54,12 @@ def dev(tmp_path: Path) -> Iterator[Dev]:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Iterator[Dev]:
+    with running_dev(tmp_path) as running:
+        yield running
 
 
 def produce(bootstrap_servers: str, topic: str, *values: bytes) -> None:
@@ -78,8 +90,34 @@ def test_dev_serves_producers_and_consumer_groups(dev: Dev, tmp_path: Path) -> N
     assert_as_documented("quorumd dev", dev.output)
     produce(dev.address, "greetings", b"hello", b"world")
     assert consume(dev.address, "greetings", 2) == [b"hello", b"world"]
+    assert [each.parent.name for each in tmp_path.glob("quorumd-dev-*/data/greetings-0")] == ["data"]
     dev.process.send_signal(signal.SIGINT)
     assert dev.process.wait(60) == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_dev_keeps_its_records_in_a_given_directory(tmp_path: Path) -> None:
+    temporary, kept = tmp_path / "temporary", tmp_path / "kept"
+    temporary.mkdir()
+    with running_dev(temporary, "--dir", kept) as first:
+        produce(first.address, "greetings", b"hello")
+        assert not list(temporary.iterdir())
+        first.process.send_signal(signal.SIGINT)
+        assert first.process.wait(60) == 0
+    with running_dev(temporary, "--dir", kept) as second:
+        assert consume(second.address, "greetings", 1) == [b"hello"]
+
+
+def test_dev_serves_port_9092_by_default(tmp_path: Path) -> None:
+    with socket.socket() as occupied:
+        # If another process has the port, it is occupied as well.
+        with suppress(OSError):
+            occupied.bind(("127.0.0.1", 9092))
+            occupied.listen()
+        environment = os.environ | {"TMPDIR": str(tmp_path)}
+        done = subprocess.run(COMMAND, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == ExitCode.ADDRESS_UNAVAILABLE
+    assert "127.0.0.1:9092" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
