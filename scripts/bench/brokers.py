@@ -11,7 +11,7 @@ import itertools
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -221,8 +221,9 @@ def measure_brokers(
             report.idle[name] = idle(clusters[name], seconds)
         for case in cases:
             systems = report.cases[case] = {name: [] for name in clusters}
-            for name, cluster in itertools.chain.from_iterable([clusters.items()] * rounds):
-                systems[name].append(run_case(cluster, case, seconds))
+            for _ in range(rounds):
+                for name, sample in run_case(clusters, case, seconds).items():
+                    systems[name].append(sample)
             rates = ", ".join(f"{name} {runs[-1].produced:,.0f}" for name, runs in systems.items())
             echo(f"{case}, MB/s: {rates}")
         for name, cluster in clusters.items():
@@ -232,36 +233,58 @@ def measure_brokers(
     return report
 
 
-def run_case(cluster: BrokerCluster, case: Case, seconds: float) -> Sample:
-    """Produce at full speed, consume what was produced, then measure latencies at a fixed rate."""
-    topic = f"bench-{time.monotonic_ns()}"
-    create_topic(cluster, topic, case.partitions, case.replicas)
-    job = {
-        "bootstrap": cluster.bootstrap,
-        "topic": topic,
-        "acks": case.acks,
-        "record_bytes": case.record_bytes,
-        "partitions": case.partitions,
-        "batch_bytes": BATCH_BYTES,
-        "batch_records": case.batch_records,
-        "linger_ms": 0 if case.batch_records == 1 else LINGER_MS,
-        "seconds": seconds,
-        "rate": RATE,
-    }
-    results, cpu = {}, {}
-    for action in ("produce", "consume", "pace"):
-        before = cpu_seconds(cluster.processes)
-        results[action] = run_client({**job, "action": action})
-        cpu[action] = cpu_seconds(cluster.processes) - before
-    delete_topic(cluster, topic)
-    produced, consumed = results["produce"], results["consume"]
-    return Sample(
-        produced["bytes"] / MB / produced["seconds"],
-        results["pace"]["p99_ms"],
-        cpu["produce"] / (produced["bytes"] / (1000 * MB)),
-        consumed["bytes"] / MB / consumed["seconds"],
-        cpu["consume"] / (max(consumed["bytes"], 1) / (1000 * MB)),
-    )
+class Load:
+    """One run of a load: produce at full speed, consume, then measure latencies at a fixed rate."""
+
+    def __init__(self, cluster: BrokerCluster, case: Case, seconds: float) -> None:
+        self._cluster = cluster
+        topic = f"bench-{time.monotonic_ns()}"
+        create_topic(cluster, topic, case.partitions, case.replicas)
+        self._job = {
+            "bootstrap": cluster.bootstrap,
+            "topic": topic,
+            "acks": case.acks,
+            "record_bytes": case.record_bytes,
+            "partitions": case.partitions,
+            "batch_bytes": BATCH_BYTES,
+            "batch_records": case.batch_records,
+            "linger_ms": 0 if case.batch_records == 1 else LINGER_MS,
+            "seconds": seconds,
+            "rate": RATE,
+        }
+        self._produced, self._produce_cpu = self._run("produce")
+
+    @property
+    def records(self) -> int:
+        """The number of produced records."""
+        return int(self._produced["records"])
+
+    def finish(self, records: int) -> Sample:
+        """Consume some of the records, and measure latencies."""
+        consumed, consume_cpu = self._run("consume", records=records)
+        paced, _ = self._run("pace")
+        delete_topic(self._cluster, self._job["topic"])
+        produced = self._produced
+        return Sample(
+            produced["bytes"] / MB / produced["seconds"],
+            paced["p99_ms"],
+            self._produce_cpu / (produced["bytes"] / (1000 * MB)),
+            consumed["bytes"] / MB / consumed["seconds"],
+            consume_cpu / (max(consumed["bytes"], 1) / (1000 * MB)),
+        )
+
+    def _run(self, action: str, **extra: int) -> tuple[dict[str, Any], float]:
+        """Return the client's results, and the CPU time of all nodes."""
+        before = cpu_seconds(self._cluster.processes)
+        found = run_client({**self._job, **extra, "action": action})
+        return found, cpu_seconds(self._cluster.processes) - before
+
+
+def run_case(clusters: Mapping[str, BrokerCluster], case: Case, seconds: float) -> dict[str, Sample]:
+    """Run a load on each system. All consume the same number of records, which each of them has."""
+    loads = {name: Load(cluster, case, seconds) for name, cluster in clusters.items()}
+    records = min(load.records for load in loads.values())
+    return {name: load.finish(records) for name, load in loads.items()}
 
 
 def first_record(start: Start, directory: Path) -> float:
