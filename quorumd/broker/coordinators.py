@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quorumd.broker.api.classic_groups import ClassicGroupApis
-from quorumd.broker.api.consumer_groups import ConsumerGroupApis, MetadataTopics
+from quorumd.broker.api.consumer_groups import ConsumerGroupApis
 from quorumd.broker.api.context import AccessLookup
 from quorumd.broker.api.coordinator_lookup import CoordinatorLookup
 from quorumd.broker.api.find_coordinator import GROUP_KEY, TRANSACTION_KEY, FindCoordinatorApis
@@ -22,6 +22,7 @@ from quorumd.broker.coordinator.consumer_rebalance import Regexes
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.hosted_log import CoordinatorPartitions
 from quorumd.broker.coordinator.internal_topics import InternalTopics, offsets_topic, transactions_topic
+from quorumd.broker.coordinator.metadata_topics import MetadataTopics
 from quorumd.broker.coordinator.regex_evaluator import RegexEvaluator
 from quorumd.broker.coordinator.shards import Shard, Shards
 from quorumd.broker.coordinator.topic_regexes import EvaluatedRegexes
@@ -177,9 +178,8 @@ class Coordinators:
         ]
 
     def apply(self, delta: MetadataDelta) -> None:
-        """Apply a metadata change: record that topics were created, and delete the offsets of deleted topics."""
-        if delta.new_topics or delta.is_snapshot:
-            self._topics.created_offset = delta.offset
+        """Apply a metadata change, and delete the offsets of deleted topics."""
+        self._topics.apply(delta)
         names = {topic.name for topic in delta.removed_topics}
         deleted = frozenset(name for name in names if name not in self._metadata.image.topic_ids)
         if not deleted:

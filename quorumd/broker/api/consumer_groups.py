@@ -21,7 +21,6 @@ from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.errors import ErrorCode
-from quorumd.ids import KafkaUuid
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages import consumer_group_describe_response as described
@@ -36,29 +35,6 @@ CLIENT_IDS_SINCE = 1
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 """The MemberType of members that use the consumer protocol."""
-
-
-class MetadataTopics:
-    """The `coordinator.topics.Topics` of the broker's metadata."""
-
-    def __init__(self, metadata: BrokerMetadata) -> None:
-        self.created_offset = -1
-        self._metadata = metadata
-
-    @property
-    def offset(self) -> int:
-        return self._metadata.offset
-
-    def partitions(self, name: str) -> tuple[KafkaUuid, int] | None:
-        """See `Topics`."""
-        image = self._metadata.image
-        topic_id = image.topic_ids.get(name)
-        return None if topic_id is None else (topic_id, len(image.topics[topic_id].partitions))
-
-    def name(self, topic_id: KafkaUuid) -> str | None:
-        """See `Topics`."""
-        topic = self._metadata.image.topics.get(topic_id)
-        return None if topic is None else topic.name
 
 
 class ConsumerGroupApis:

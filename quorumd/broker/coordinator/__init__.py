@@ -12,6 +12,8 @@ __transaction_state that this broker leads.
     migration            from classic groups to consumer groups and back, while they have members
     embedded_protocol    the subscriptions and assignments of consumers in JoinGroup and SyncGroup
     topics               the topics of the metadata, as the coordinators see them
+    metadata_topics      these topics in the image of the broker
+    metadata_hash        the hash of the topics of a group, as Kafka computes it
     topic_regexes        the regular expressions of consumer groups, and when they are evaluated
     regex_evaluator      matches the regular expressions against the names of all topics, in slices
     assignors            the server-side assignors of consumer groups

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from quorumd.broker.coordinator.assignors import ASSIGNORS
@@ -31,6 +30,7 @@ from quorumd.broker.coordinator.consumer_group import (
     target_record,
 )
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.metadata_hash import group_hash
 from quorumd.broker.coordinator.migration import (
     downgrade,
     downgrade_records,
@@ -272,14 +272,7 @@ class ConsumerRebalances:
             records.append(epoch_record(group.id, group.epoch, metadata_hash))
 
     def _hash(self, topics: Iterable[str]) -> int:
-        """Return a hash of the existing topics and their partition counts, 0 if none exists."""
-        found = [
-            f"{name} {self._topics.partitions(name)}\n"
-            for name in sorted(topics)
-            if self._topics.partitions(name)
-        ]
-        digest = blake2b("".join(found).encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big", signed=True) if found else 0
+        return group_hash({name: found for name in topics if (found := self._topics.hash(name)) is not None})
 
     def _maybe_assign(self, group: ConsumerGroup, times: Times, records: list[CoordinatorRecord]) -> None:
         if group.epoch <= group.target_epoch:

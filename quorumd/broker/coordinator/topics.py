@@ -23,3 +23,6 @@ class Topics(Protocol):
     @property
     def created_offset(self) -> int:
         """The offset of the metadata at which a topic was last created."""
+
+    def hash(self, name: str) -> int | None:
+        """Return the `metadata_hash.topic_hash` of a topic, None if it does not exist."""

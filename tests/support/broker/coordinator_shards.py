@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from quorumd.broker.coordinator.consumer_rebalance import Regexes
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.groups import GroupCoordinator
+from quorumd.broker.coordinator.metadata_hash import topic_hash
 from quorumd.broker.coordinator.records import LoadedMarker, LoadedRecord, decode_records
 from quorumd.broker.coordinator.regex_evaluator import regex_task
 from quorumd.broker.coordinator.shards import Shard, Shards, StateMachine
@@ -136,6 +137,11 @@ class FixedTopics:
         """Return the id of a topic, which is derived from its name, and its number of partitions."""
         count = self.counts.get(name)
         return None if count is None else (topic_id(name), count)
+
+    def hash(self, name: str) -> int | None:
+        """Return the hash of a topic without racks."""
+        count = self.counts.get(name)
+        return None if count is None else topic_hash(topic_id(name), name, [()] * count)
 
     def name(self, wanted: KafkaUuid) -> str | None:
         """Return the name of a topic."""

@@ -6,10 +6,13 @@ import pytest
 
 from quorumd.broker.coordinator.consumer_group import EMPTY_ASSIGNMENT, LEAVING, LEAVING_STATIC
 from quorumd.broker.coordinator.groups import GroupClient, GroupListing
+from quorumd.broker.coordinator.metadata_hash import group_hash
 from quorumd.broker.coordinator.offset_requests import CommittedOffset, Errors
 from quorumd.broker.coordinator.offset_store import TopicPartition
+from quorumd.broker.coordinator.records import LoadedRecord
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
+from quorumd.protocol.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from tests.support.broker.classic_members import ClassicClient, Groups, stable_group
 from tests.support.broker.consumer_members import ConsumerClient
 from tests.support.broker.coordinator_shards import FixedTopics, group_shard, topic_id
@@ -322,3 +325,16 @@ def test_offsets_of_subscribed_topics_do_not_expire(topics: FixedTopics) -> None
         groups.pass_ms(20_000)
         client.beat()
     assert set(groups.machine.offsets.of_group("g")) == {TopicPartition("a", 0)}
+
+
+def test_group_keeps_its_epoch_at_a_new_coordinator(groups: Groups, topics: FixedTopics) -> None:
+    client = ConsumerClient(groups, "m1", "a", "b")
+    client.beat()
+    records = [each.value for each in groups.log.records("group") if isinstance(each, LoadedRecord)]
+    (recorded,) = [each for each in records if isinstance(each, ConsumerGroupMetadataValue)]
+    hashes = {name: topics.hash(name) or 0 for name in ("a", "b")}
+    assert recorded.metadata_hash == group_hash(hashes)
+    groups.fail_over()
+    assert client.beat().epoch == 1
+    topics.create("b", 3)
+    assert client.beat().epoch == 2
