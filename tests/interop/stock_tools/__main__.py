@@ -6,7 +6,7 @@
     --only controllers  a stock controller among the voters while leaders are killed
     --only directories  moves between log directories of quorumd's brokers, and cordons
     --only takeover     Kafka's clients on a broker of quorumd, whose directory a stock broker takes over
-    --only mixed        brokers of Kafka and of quorumd that follow each other
+    --only mixed        brokers of Kafka and of quorumd that follow each other, and take over coordinators
     --only kills        VerifiableProducer while leaders are killed
     --only histories    the audit of random histories of stock clusters, which are undamaged
     --only pipeline     the pipeline on a stock cluster that is disturbed for four minutes, also on a Spark master
@@ -36,6 +36,7 @@ from tests.interop.stock_tools.brokers import ORDERS, Brokers
 from tests.interop.stock_tools.claims import BROKEN, HOLDS, Verdict, judge, show
 from tests.interop.stock_tools.configs import RELEASE, Configs
 from tests.interop.stock_tools.controllers import Controllers
+from tests.interop.stock_tools.coordinator_moves import CoordinatorMoves
 from tests.interop.stock_tools.directories import Directories
 from tests.interop.stock_tools.kafka_brokers import kafka_brokers
 from tests.interop.stock_tools.kafka_controller import KafkaController
@@ -43,7 +44,9 @@ from tests.interop.stock_tools.kills import Kills
 from tests.interop.stock_tools.logs import Logs, take_snapshots
 from tests.interop.stock_tools.matrix import HOLDS as YES
 from tests.interop.stock_tools.matrix import NOT_THERE, Style, running_cell
-from tests.interop.stock_tools.mixed import Mixed
+from tests.interop.stock_tools.mixed import Mixed, MixedCluster
+from tests.interop.stock_tools.moved_groups import MovedGroups
+from tests.interop.stock_tools.moved_transactions import MovedTransactions
 from tests.interop.stock_tools.plans import Plans
 from tests.interop.stock_tools.results import keep
 from tests.interop.stock_tools.secured import SecureCluster
@@ -153,10 +156,7 @@ def main(
         "histories": lambda: judge(
             [("histories", of_stock_clusters(directory, histories, seed).steps())], report
         ),
-        "mixed": lambda: judge(
-            [("mixed", Mixed([fetched(each, None) for each in MIXED], directory / "mixed", report).steps())],
-            report,
-        ),
+        "mixed": lambda: with_brokers_of_both(directory),
         "kills": lambda: under_a_producer(tools, directory, seconds),
         "pipeline": lambda: on_a_hurt_cluster(tools, directory / "pipeline", hurt, seed),
         "security": lambda: with_security([fetched(each, None) for each in MIXED], directory),
@@ -187,6 +187,21 @@ def with_a_takeover(tools: StockTools, directory: Path) -> list[Verdict]:
         return judge([("takeover", takeover.steps())], report)
     finally:
         takeover.stop()
+
+
+def with_brokers_of_both(directory: Path) -> list[Verdict]:
+    """Run nodes of quorumd and brokers of Kafka in one cluster; then move coordinators in another one."""
+    releases = [fetched(each, None) for each in MIXED]
+    moved = directory / "moved"
+    with MixedCluster(releases, moved) as cluster:
+        bootstrap, theirs = cluster.bootstrap_servers, cluster.stock
+        moves = CoordinatorMoves(bootstrap, cluster.nodes, moved)
+        ours = [each for each in cluster.nodes if each not in theirs]
+        groups = MovedGroups(bootstrap, moves, ours, theirs)
+        transactions = MovedTransactions(releases[-1], bootstrap, moves, ours, theirs)
+        verdicts = judge([("coordinators", [*groups.steps(), *transactions.steps()])], report)
+    mixed = Mixed(releases, directory / "mixed", report)
+    return verdicts + judge([("mixed", mixed.steps())], report)
 
 
 def with_two_directories(tools: StockTools, directory: Path) -> list[Verdict]:

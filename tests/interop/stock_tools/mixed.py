@@ -39,6 +39,9 @@ WRITERS = (
 GROUPS = ("classic", "consumer")
 INTERNAL_TOPICS = {"offsets.topic.num.partitions": "10", "transaction.state.log.num.partitions": "10"}
 """The settings of `KafkaCluster`, with which a stock broker's settings must agree."""
+SHORT_HEARTBEATS = {"group.consumer.heartbeat.interval.ms": "500"}
+"""A short interval for members of the consumer protocol, so that their groups settle soon."""
+STOCK_SETTINGS = {**INTERNAL_TOPICS, **SHORT_HEARTBEATS, "group.consumer.min.heartbeat.interval.ms": "500"}
 PATIENCE_S = 120.0
 
 
@@ -49,7 +52,7 @@ class MixedCluster:
         self._releases = releases
         self._directory = directory
         oldest = min(releases, key=lambda each: each.release).release
-        self._quorumd = KafkaCluster(QUORUMD_NODES, directory / "quorumd", oldest)
+        self._quorumd = KafkaCluster(QUORUMD_NODES, directory / "quorumd", oldest, SHORT_HEARTBEATS)
         self._stock: dict[int, KafkaBroker] = {}
 
     def __enter__(self) -> Self:
@@ -62,7 +65,7 @@ class MixedCluster:
             for broker_id, tools in enumerate(self._releases, FIRST_STOCK_ID):
                 directory = self._directory / f"broker-{broker_id}"
                 self._stock[broker_id] = KafkaBroker(
-                    tools, cluster_id, quorum, broker_id, "a", directory, INTERNAL_TOPICS
+                    tools, cluster_id, quorum, broker_id, "a", directory, STOCK_SETTINGS
                 )
                 self.restart(broker_id)
         except BaseException:
@@ -85,6 +88,11 @@ class MixedCluster:
     def nodes(self) -> list[int]:
         """The ids of the brokers: one of quorumd, the stock brokers, and the other brokers of quorumd."""
         return [0, *self._stock, *self._quorumd.nodes[1:]]
+
+    @property
+    def stock(self) -> list[int]:
+        """The ids of the stock brokers, in the order of `releases`."""
+        return list(self._stock)
 
     def kill(self, node_id: int) -> None:
         self._end(node_id, signal.SIGKILL)
