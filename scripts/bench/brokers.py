@@ -138,10 +138,12 @@ class BrokerReport:
         """Return a sentence per missed target."""
         found = []
         for case, systems in self.cases.items():
-            if KAFKA in systems:
-                ratio = _ratio(systems)
+            for action in ("produced", "consumed") if KAFKA in systems else ():
+                ratio = _ratio(systems, action)
                 if ratio < case.target:
-                    found.append(f"{case}: {ratio:.2f} x Kafka's MB/s, the target is {case.target} x")
+                    found.append(
+                        f"{case}, {action}: {ratio:.2f} x Kafka's MB/s, the target is {case.target} x"
+                    )
         first = statistics.median(self.first_record_s[QUORUMD])
         if first > FIRST_RECORD_TARGET_S:
             found.append(
@@ -186,9 +188,9 @@ class BrokerReport:
             console.print(sentence, markup=False)
 
 
-def _ratio(systems: dict[str, list[Sample]]) -> float:
+def _ratio(systems: dict[str, list[Sample]], column: str) -> float:
     pairs = zip(systems[QUORUMD], systems[KAFKA], strict=True)
-    return statistics.median(ours.produced / theirs.produced for ours, theirs in pairs)
+    return statistics.median(getattr(ours, column) / getattr(theirs, column) for ours, theirs in pairs)
 
 
 Start = Callable[[Path, int], BrokerCluster]
