@@ -203,7 +203,7 @@ class Broker:
         )
         return [
             *broker_routes(context, self.coordinators.transactions.init_producer_id),
-            *self.coordinators.routes(access),
+            *self.coordinators.routes(access, ports.begin),
         ]
 
     def start(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from quorumd.broker.api.classic_groups import ClassicGroupApis
 from quorumd.broker.api.consumer_groups import ConsumerGroupApis
@@ -11,6 +11,7 @@ from quorumd.broker.api.coordinator_lookup import CoordinatorLookup
 from quorumd.broker.api.find_coordinator import GROUP_KEY, TRANSACTION_KEY, FindCoordinatorApis
 from quorumd.broker.api.group_admin import GroupAdminApis
 from quorumd.broker.api.offsets import OffsetApis
+from quorumd.broker.api.transaction_admin import TransactionAdminApis
 from quorumd.broker.api.transaction_markers import TransactionMarkerApis
 from quorumd.broker.api.transaction_verification import TransactionVerifier
 from quorumd.broker.api.transactional_offsets import TransactionalOffsetApis
@@ -22,6 +23,7 @@ from quorumd.broker.coordinator.consumer_rebalance import Regexes
 from quorumd.broker.coordinator.groups import GroupCoordinator
 from quorumd.broker.coordinator.hosted_log import CoordinatorPartitions
 from quorumd.broker.coordinator.internal_topics import InternalTopics, offsets_topic, transactions_topic
+from quorumd.broker.coordinator.large_members import LargeMembers
 from quorumd.broker.coordinator.metadata_topics import MetadataTopics
 from quorumd.broker.coordinator.regex_evaluator import RegexEvaluator
 from quorumd.broker.coordinator.shards import Shard, Shards
@@ -36,7 +38,7 @@ from quorumd.broker.settings.broker_settings import BrokerSettings
 from quorumd.controller.broker import BrokerEndpoint
 from quorumd.ports import Clock, Entropy
 from quorumd.protocol.coordinator_record import GROUP, TRANSACTION
-from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.routes import Route, Session, SlicedTask
 
 
 class Coordinators:
@@ -58,6 +60,7 @@ class Coordinators:
         self._topics = MetadataTopics(metadata)
         self._regexes = regexes
         self._entropy = entropy
+        self._large_members = LargeMembers()
         self._settings = settings
         self._internal_topics = InternalTopics(metadata, topic_creation)
         self._offsets_topic = offsets_topic(settings.groups)
@@ -122,7 +125,9 @@ class Coordinators:
             self._regexes.compile,
             lambda evaluation: self._regexes.evaluate(evaluation, self._on_regexes_evaluated),
         )
-        return GroupCoordinator(self._settings.groups, self._new_member_id, self._topics, regexes)
+        return GroupCoordinator(
+            self._settings.groups, self._new_member_id, self._topics, regexes, self._large_members
+        )
 
     def _on_regexes_evaluated(self, evaluated: EvaluatedRegexes) -> None:
         shard = self._group_lookup.shard_of(evaluated.group)
@@ -149,8 +154,9 @@ class Coordinators:
         if shard is not None:
             shard.run(lambda machine, times: machine.markers_written(transactional_id, transaction, times))
 
-    def routes(self, access: AccessLookup) -> Iterable[Route]:
-        """Return the routes of all coordinators. Clients get the endpoints of the listener that they use."""
+    def routes(self, access: AccessLookup, begin: Callable[[SlicedTask], None]) -> Iterable[Route]:
+        """Return the routes of all coordinators. Clients get the endpoints of the listener that they use. `begin`
+        runs a task in slices."""
 
         def endpoint(session: Session, broker_id: int) -> BrokerEndpoint | None:
             broker = self._metadata.broker(broker_id)
@@ -170,9 +176,10 @@ class Coordinators:
             *find_coordinator.routes(),
             *ClassicGroupApis(groups).routes(),
             *OffsetApis(groups, self._metadata).routes(),
-            *GroupAdminApis(groups).routes(),
+            *GroupAdminApis(groups, access, begin).routes(),
             *ConsumerGroupApis(groups, self._metadata, self._settings, access).routes(),
             *self.transactions.routes(),
+            *TransactionAdminApis(self._transaction_lookup, access, begin).routes(),
             *self._marker_apis.routes(),
             *offsets.routes(),
         ]

@@ -8,6 +8,7 @@
     apis                  the known APIs: keys, names, version ranges, which are forwardable
     routes                the handler of each API, the origin of a request and the session that it responds through
     stepped_task          runs the steps of a generator in slices
+    response_task         builds and encodes a large response in slices
     response_errors       the error codes in a response; responses with nothing but an error
     throttle_time         the throttle time in an encoded response
     config_resource_type  the types of resources that have configs

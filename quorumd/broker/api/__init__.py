@@ -23,8 +23,8 @@
     consumer_groups           ConsumerGroupHeartbeat, ConsumerGroupDescribe
     group_admin               ListGroups, DescribeGroups, DeleteGroups
     offsets                   OffsetCommit, OffsetFetch, OffsetDelete
-    transactions              InitProducerId with a transactional id, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn,
-                              DescribeTransactions, ListTransactions
+    transactions              InitProducerId with a transactional id, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn
+    transaction_admin         ListTransactions, DescribeTransactions
     transactional_offsets     TxnOffsetCommit
     transaction_markers       WriteTxnMarkers
     rights                    the ACL operations that requests about topics require

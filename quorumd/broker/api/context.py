@@ -22,6 +22,7 @@ from quorumd.ids import KafkaUuid
 from quorumd.ports import Clock, Entropy
 from quorumd.protocol.routes import Session, SlicedTask
 from quorumd.quotas.client_quotas import NO_QUOTAS, ClientQuotas
+from quorumd.security.acls import Operation
 from quorumd.security.authorizer import Access
 
 
@@ -46,6 +47,11 @@ def unrestricted(session: Session, api_key: int) -> Access | None:
     """The `AccessLookup` of a broker without an authorizer."""
     del session, api_key
     return None
+
+
+def may_describe(access: Access | None, resource_type: int, name: str) -> bool:
+    """Whether a resource that the client did not name may be listed for it."""
+    return access is None or access.allows(Operation.DESCRIBE, resource_type, name, logs_denied=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,12 @@ from quorumd.broker.api.fetch_reader import (
     ReadPartition,
     failed_partition,
 )
-from quorumd.broker.api.fetch_sessions import FetchSessions, PartitionKey, SessionFetch
+from quorumd.broker.api.fetch_sessions import (
+    MAX_SESSION_PARTITIONS,
+    FetchSessions,
+    PartitionKey,
+    SessionFetch,
+)
 from quorumd.broker.replication.repeated_fetch import count_repeated
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
@@ -39,6 +44,9 @@ FOLLOWER_READS_SINCE: Final = 11
 LEADERS_SINCE: Final = 16
 """The first version whose responses name the current leader (KIP-951)."""
 STORAGE_ERROR_SINCE: Final = 6
+MAX_FETCHED: Final = 10_000
+"""Partitions in a fetch, or in its session, unless the sender is a registered broker: no consumer reads more from one
+broker."""
 LARGE_RESPONSE_BYTES: Final = 64 * 1024
 """A larger response counts towards `fetch_memory_bytes` until the client has received it; the next request of the
 connection waits until then."""
@@ -79,6 +87,11 @@ class FetchApis:
         """Read the requested partitions; respond, or wait for more records."""
         message, version = request.message, request.api_version
         uses_ids = version >= TOPIC_IDS_SINCE
+        fetcher = _fetcher(message, version)
+        max_size = MAX_SESSION_PARTITIONS if self.is_registered(fetcher) else MAX_FETCHED
+        if sum(len(topic.partitions) for topic in message.topics) > max_size:
+            session.respond(request, FetchResponse(0, int(ErrorCode.INVALID_REQUEST)))
+            return
         requested: dict[PartitionKey, FetchPartition] = {
             (topic.topic_id if uses_ids else topic.topic, partition.partition): partition
             for topic in message.topics
@@ -89,7 +102,6 @@ class FetchApis:
             for topic in message.forgotten_topics_data
             for number in topic.partitions
         ]
-        fetcher = _fetcher(message, version)
         begun = self.sessions.begin(
             message.session_id,
             message.session_epoch,
@@ -98,6 +110,7 @@ class FetchApis:
             self.context.clock.now_ms(),
             is_follower=fetcher.is_follower,
             uses_topic_ids=uses_ids,
+            max_size=max_size,
         )
         if isinstance(begun, ErrorCode):
             session.respond(request, FetchResponse(0, int(begun)))
@@ -107,6 +120,11 @@ class FetchApis:
         if access is not None:
             denied = self._denied(access, fetcher, begun.partitions)
         _Fetch(self, session, request, fetcher, begun, denied).begin()
+
+    def is_registered(self, fetcher: Fetcher) -> bool:
+        """Whether the sender is a follower that is a registered broker."""
+        epoch = self.context.metadata.broker_epoch(fetcher.replica_id)
+        return fetcher.is_follower and epoch >= 0 and fetcher.broker_epoch == epoch
 
     def _denied(
         self, access: Access, fetcher: Fetcher, requested: Iterable[PartitionKey]
@@ -202,8 +220,7 @@ class _Fetch:
     def _unread_partitions(self) -> Iterable[PartitionKey]:
         """The partitions to read; for a follower, without partitions that have not changed since its last fetch."""
         fetcher, context = self._fetcher, self._apis.context
-        is_registered = fetcher.broker_epoch == context.metadata.broker_epoch(fetcher.replica_id)
-        if not fetcher.is_follower or not is_registered or self._denied:
+        if not self._apis.is_registered(fetcher) or self._denied:
             return self._fetch.partitions
         now_ms, keys, hosted_by_id = context.clock.now_ms(), self._keys, context.partitions.hosted_by_id
         replica_id, broker_epoch = fetcher.replica_id, fetcher.broker_epoch

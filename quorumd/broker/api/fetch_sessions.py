@@ -20,7 +20,7 @@ FINAL_EPOCH: Final = -1
 """The epoch of a request without a session, which ends the session that it names."""
 MAX_EPOCH: Final = 2**31 - 1
 MAX_SESSION_ID: Final = 2**31 - 1
-MAX_PARTITIONS: Final = 100_000
+MAX_SESSION_PARTITIONS: Final = 100_000
 """Partitions in all sessions: they take about 50 MB, and any client may request sessions."""
 EVICTION_MS: Final = 120_000.0
 """The time after which an unused session can be evicted, and the age from which a new session of higher priority can
@@ -197,7 +197,7 @@ class FetchSessions(Generic[Q]):
     """
 
     def __init__(
-        self, randrange: Callable[[int], int], slots: int, max_partitions: int = MAX_PARTITIONS
+        self, randrange: Callable[[int], int], slots: int, max_partitions: int = MAX_SESSION_PARTITIONS
     ) -> None:
         self.evictions = 0
         """The number of evicted sessions."""
@@ -225,8 +225,10 @@ class FetchSessions(Generic[Q]):
         *,
         is_follower: bool,
         uses_topic_ids: bool,
+        max_size: int = MAX_SESSION_PARTITIONS,
     ) -> SessionFetch[Q] | ErrorCode:
-        """Begin a fetch. Returns a top-level error if the request does not continue its session."""
+        """Begin a fetch. Returns a top-level error if the request does not continue its session, or if the session
+        has more than `max_size` partitions, which ends it."""
         if epoch in (FIRST_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             return SessionFetch(requested, self, None, epoch == FIRST_EPOCH, is_follower, uses_topic_ids)
@@ -249,7 +251,8 @@ class FetchSessions(Generic[Q]):
         del self._sessions[session_id]
         if not session.partitions:
             return SessionFetch(requested, self, None, False, is_follower, uses_topic_ids)
-        if requested and not self._has_room(len(session.partitions)):
+        size = len(session.partitions)
+        if requested and (size > max_size or not self._has_room(size)):
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         self._sessions[session_id] = session
         session.used_ms = now_ms

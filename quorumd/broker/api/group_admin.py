@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
+from quorumd.broker.api.context import AccessLookup, may_describe
 from quorumd.broker.api.coordinator_lookup import GroupLookup
 from quorumd.broker.coordinator.classic_group import ClassicGroup, GroupState
 from quorumd.errors import ErrorCode
+from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.connection import Request
 from quorumd.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from quorumd.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
@@ -19,7 +21,10 @@ from quorumd.protocol.messages.describe_groups_response import (
 )
 from quorumd.protocol.messages.list_groups_request import ListGroupsRequest
 from quorumd.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
-from quorumd.protocol.routes import Route, Session
+from quorumd.protocol.response_task import begin_response
+from quorumd.protocol.routes import Route, Session, SlicedTask
+from quorumd.security.acls import Operation, ResourceType
+from quorumd.security.authorizer import Access
 
 NOT_FOUND_SINCE: Final = 6
 """The first version of DescribeGroups with an error for an unknown group; earlier versions describe it as Dead."""
@@ -28,10 +33,14 @@ _Collect = Callable[[int, ErrorCode], None]
 
 
 class GroupAdminApis:
-    """Handlers of ListGroups, DescribeGroups and DeleteGroups."""
+    """Handlers of ListGroups, DescribeGroups and DeleteGroups. `begin` runs a task in slices."""
 
-    def __init__(self, groups: GroupLookup) -> None:
+    def __init__(
+        self, groups: GroupLookup, access: AccessLookup, begin: Callable[[SlicedTask], None]
+    ) -> None:
         self._groups = groups
+        self._access = access
+        self._begin = begin
 
     def routes(self) -> Iterable[Route]:
         """Return the routes of these APIs."""
@@ -42,22 +51,32 @@ class GroupAdminApis:
         )
 
     def list_groups(self, session: Session, request: Request[ListGroupsRequest]) -> None:
-        """List the groups of every loaded partition."""
-        message = request.message
+        """List the groups of every loaded partition that the client may describe, in slices."""
+        access = self._access(session, ApiKey.LIST_GROUPS)
+        if access is not None and access.allows_cluster(Operation.DESCRIBE, logs_denied=False):
+            access = None
+        begin_response(session, request, self._listed(request.message, access), self._begin)
+
+    def _listed(
+        self, message: ListGroupsRequest, access: Access | None
+    ) -> Generator[None, None, ListGroupsResponse]:
         states = {name.lower() for name in message.states_filter}
         types = {name.lower() for name in message.types_filter}
         error = ErrorCode.NONE
-        found = []
+        found: list[ListedGroup] = []
         for shard in self._groups.all():
             if not shard.is_active:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 continue
-            found += [
-                ListedGroup(group.group, group.protocol_type, group.state, group.type)
-                for group in shard.machine.list()
-                if (not states or group.state.lower() in states) and (not types or group.type in types)
-            ]
-        session.respond(request, ListGroupsResponse(0, error, found))
+            for group in shard.machine.listings():
+                yield
+                if group is None or (states and group.state.lower() not in states):
+                    continue
+                if (not types or group.type in types) and may_describe(
+                    access, ResourceType.GROUP, group.group
+                ):
+                    found.append(ListedGroup(group.group, group.protocol_type, group.state, group.type))
+        return ListGroupsResponse(0, error, found)
 
     def describe_groups(self, session: Session, request: Request[DescribeGroupsRequest]) -> None:
         """Describe classic groups."""

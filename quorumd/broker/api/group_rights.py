@@ -38,8 +38,6 @@ from quorumd.protocol.messages.heartbeat_request import HeartbeatRequest
 from quorumd.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from quorumd.protocol.messages.join_group_request import JoinGroupRequest
 from quorumd.protocol.messages.leave_group_request import LeaveGroupRequest
-from quorumd.protocol.messages.list_groups_response import ListGroupsResponse
-from quorumd.protocol.messages.list_transactions_response import ListTransactionsResponse
 from quorumd.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from quorumd.protocol.messages.offset_delete_request import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from quorumd.protocol.messages.offset_fetch_request import (
@@ -328,19 +326,6 @@ def delete_groups(check: Check[DeleteGroupsRequest]) -> Ruling:
     return Extend(lambda response: response.results.extend(added), not message.groups_names)
 
 
-def list_groups(check: Check[Message]) -> Ruling:
-    """DESCRIBE on the cluster or on each listed group."""
-    if check.access.allows_cluster(Operation.DESCRIBE, logs_denied=False):
-        return None
-
-    def hook(response: ListGroupsResponse) -> None:
-        names = [group.group_id for group in response.groups]
-        allowed = check.access.allowed(Operation.DESCRIBE, ResourceType.GROUP, names, logs_denied=False)
-        response.groups = [group for group in response.groups if group.group_id in allowed]
-
-    return Extend(hook)
-
-
 def init_producer_id(check: Check[InitProducerIdRequest]) -> Ruling:
     """WRITE on the transactional id; without one, IDEMPOTENT_WRITE on the cluster or WRITE on any topic."""
     transactional_id, access = check.message.transactional_id, check.access
@@ -440,20 +425,6 @@ def describe_transactions(check: Check[DescribeTransactionsRequest]) -> Ruling:
     return Extend(hook, not message.transactional_ids)
 
 
-def list_transactions(check: Check[Message]) -> Ruling:
-    """DESCRIBE on each listed transactional id."""
-
-    def hook(response: ListTransactionsResponse) -> None:
-        ids = [state.transactional_id for state in response.transaction_states]
-        kind = ResourceType.TRANSACTIONAL_ID
-        allowed = check.access.allowed(Operation.DESCRIBE, kind, ids, logs_denied=False)
-        response.transaction_states = [
-            state for state in response.transaction_states if state.transactional_id in allowed
-        ]
-
-    return Extend(hook)
-
-
 GROUP_RULES: Final[Mapping[int, Rule]] = {
     ApiKey.OFFSET_COMMIT: offset_commit,
     ApiKey.OFFSET_FETCH: offset_fetch,
@@ -465,7 +436,6 @@ GROUP_RULES: Final[Mapping[int, Rule]] = {
     ApiKey.LEAVE_GROUP: member_of_group,
     ApiKey.DESCRIBE_GROUPS: describe_groups,
     ApiKey.DELETE_GROUPS: delete_groups,
-    ApiKey.LIST_GROUPS: list_groups,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe,
     ApiKey.INIT_PRODUCER_ID: init_producer_id,
@@ -475,6 +445,5 @@ GROUP_RULES: Final[Mapping[int, Rule]] = {
     ApiKey.END_TXN: end_txn,
     ApiKey.WRITE_TXN_MARKERS: write_txn_markers,
     ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions,
-    ApiKey.LIST_TRANSACTIONS: list_transactions,
 }
-"""The rules by API key."""
+"""The rules by API key. ListGroups and ListTransactions check the groups and transactional ids that they list."""

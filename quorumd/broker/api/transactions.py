@@ -1,4 +1,4 @@
-"""The APIs of transactional producers, except TxnOffsetCommit, and the APIs that list and describe transactions."""
+"""The APIs of transactional producers, except TxnOffsetCommit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from quorumd.broker.controller_requests.producer_ids import NO_ID, ProducerIds
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.internal_topics import InternalTopic, InternalTopics
 from quorumd.broker.coordinator.offset_store import TopicPartition
-from quorumd.broker.coordinator.transaction import TransactionState
 from quorumd.broker.coordinator.transactions import ProducerResult, TransactionCoordinator
 from quorumd.broker.metadata.broker_metadata import BrokerMetadata
 from quorumd.errors import ErrorCode
 from quorumd.protocol.connection import Request
-from quorumd.protocol.messages import describe_transactions_response as described
-from quorumd.protocol.messages import list_transactions_response as listed
 from quorumd.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from quorumd.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from quorumd.protocol.messages.add_partitions_to_txn_request import (
@@ -31,12 +28,10 @@ from quorumd.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from quorumd.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from quorumd.protocol.messages.end_txn_request import EndTxnRequest
 from quorumd.protocol.messages.end_txn_response import EndTxnResponse
 from quorumd.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from quorumd.protocol.messages.init_producer_id_response import InitProducerIdResponse
-from quorumd.protocol.messages.list_transactions_request import ListTransactionsRequest
 from quorumd.protocol.routes import Route, Session
 from quorumd.protocol.wire import Message
 
@@ -55,7 +50,7 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 class TransactionApis:
-    """Handles the requests of transactional producers, and describes their transactions."""
+    """Handles the requests of transactional producers."""
 
     def __init__(
         self,
@@ -77,8 +72,6 @@ class TransactionApis:
             Route(AddPartitionsToTxnRequest, self.add_partitions),
             Route(AddOffsetsToTxnRequest, self.add_offsets),
             Route(EndTxnRequest, self.end),
-            Route(ListTransactionsRequest, self.list_transactions),
-            Route(DescribeTransactionsRequest, self.describe_transactions),
         )
 
     def _with_producer_id(
@@ -242,63 +235,6 @@ class TransactionApis:
                 lambda machine, times: run(machine, times, -1),
                 lambda error: respond(ProducerResult(error)),
             )
-
-    # Lists
-
-    def list_transactions(self, session: Session, request: Request[ListTransactionsRequest]) -> None:
-        """List the transactional ids of every loaded partition."""
-        message = request.message
-        known_states = {state.title for state in TransactionState}
-        states = {name for name in message.state_filters if name in known_states}
-        producer_ids = set(message.producer_id_filters)
-        error = ErrorCode.NONE
-        found = []
-        for shard in self._transactions.all():
-            if not shard.is_active:
-                error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                continue
-            now_ms = self._transactions.times().wall_ms
-            for transactional_id, known in sorted(shard.machine.transactions.items()):
-                duration_ms = now_ms - known.start_ms if known.start_ms >= 0 else -1
-                is_chosen = (
-                    (not message.state_filters or known.state.title in states)
-                    and (not producer_ids or known.producer_id in producer_ids)
-                    and (message.duration_filter < 0 or duration_ms > message.duration_filter)
-                )
-                if is_chosen:
-                    found.append(
-                        listed.TransactionState(transactional_id, known.producer_id, known.state.title)
-                    )
-        unknown = [name for name in message.state_filters if name not in known_states]
-        failed = error is not ErrorCode.NONE
-        session.respond(request, listed.ListTransactionsResponse(0, error, unknown, [] if failed else found))
-
-    def describe_transactions(self, session: Session, request: Request[DescribeTransactionsRequest]) -> None:
-        """Describe transactional ids."""
-        states = [self._describe(each) for each in request.message.transactional_ids]
-        session.respond(request, described.DescribeTransactionsResponse(0, states))
-
-    def _describe(self, transactional_id: str) -> described.TransactionState:
-        known = self._transactions.get(
-            transactional_id, lambda machine, times: machine.transactions.get(transactional_id)
-        )
-        if isinstance(known, ErrorCode):
-            return described.TransactionState(known, transactional_id)
-        if known is None:
-            return described.TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
-        topics: dict[str, list[int]] = {}
-        for topic, number in sorted(known.partitions):
-            topics.setdefault(topic, []).append(number)
-        return described.TransactionState(
-            0,
-            transactional_id,
-            known.state.title,
-            known.timeout_ms,
-            known.start_ms,
-            known.producer_id,
-            known.epoch,
-            [described.TopicData(*each) for each in topics.items()],
-        )
 
 
 def refuse_partitions(session: Session, request: Request[Message]) -> None:

@@ -6,6 +6,7 @@ __transaction_state that this broker leads.
     shards               the partitions of one internal topic: loads and unloads them, appends and completes writes
     hosted_log           the logs of the shards, loaded and unloaded as the leadership of this broker changes
     internal_topics      creates the internal topics; the partition of a group id or transactional id
+    large_members        bounds of the memory of members
     classic_*            groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
     consumer_*           groups of the consumer protocol: ConsumerGroupHeartbeat (KIP-848)
     mixed_membership     the requests of members of consumer groups that use the classic protocol

@@ -22,6 +22,7 @@ from quorumd.broker.coordinator.classic_rebalance import (
     current_generation,
 )
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.large_members import MAX_MEMBER_BYTES, MAX_MEMBERS, LargeMembers
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
 
@@ -42,6 +43,11 @@ class Join(NamedTuple):
     """Whether a dynamic member must join with an assigned member id (KIP-394)."""
     can_skip_assignment: bool = True
     """Whether the client supports a static leader that rejoins without computing an assignment (KIP-814)."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of its protocols, approximately."""
+        return sum(len(name) + len(metadata) for name, metadata in self.protocols)
 
 
 LeaveResponder = Callable[[ErrorCode, Sequence[tuple[str, ErrorCode]]], None]
@@ -90,12 +96,14 @@ class ClassicMembership:
         deadlines: Deadlines[DeadlineKey],
         outbox: Outbox,
         new_member_id: Callable[[str], str],
+        large_members: LargeMembers,
     ) -> None:
         self._rebalances = rebalances
         self._settings = settings
         self._deadlines = deadlines
         self._outbox = outbox
         self._new_member_id = new_member_id
+        self._large_members = large_members
 
     # JoinGroup
 
@@ -111,8 +119,12 @@ class ClassicMembership:
         is_known = join.member_id in group.members or join.member_id in group.pending
         is_known = is_known or (join.instance_id is not None and join.instance_id in group.static_members)
         error = ErrorCode.NONE
-        if not is_known and group.size >= self._settings.max_size:
+        if not is_known and group.size >= min(self._settings.max_size, MAX_MEMBERS):
             error = ErrorCode.GROUP_MAX_SIZE_REACHED
+        elif join.size > MAX_MEMBER_BYTES:
+            error = ErrorCode.MESSAGE_TOO_LARGE
+        elif not self._large_members.has_room(join.size):
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         elif not group.supports(join.protocol_type, join.protocols):
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if error is not ErrorCode.NONE:
@@ -151,6 +163,7 @@ class ClassicMembership:
         )
         member.is_new = True
         group.add(member, join.protocol_type)
+        self._large_members.record(group, member, join.size)
         self._deadlines.cancel(DeadlineKey(PENDING, group.id, member_id))
         self._rebalances.await_join(group, member, respond, times)
         if group.state is GroupState.PREPARING_REBALANCE and group.is_delaying:
@@ -176,9 +189,17 @@ class ClassicMembership:
             self._rebalances.extend_session(group, member, times)
             respond(current_generation(group, member))
             return
-        _update(member, join)
+        self._update(group, member, join)
         self._rebalances.await_join(group, member, respond, times)
         self._rebalances.prepare(group, f"member {member_id} rejoined", times)
+
+    def _update(self, group: ClassicGroup, member: ClassicMember, join: Join) -> None:
+        member.protocols = join.protocols
+        member.rebalance_timeout_ms = join.rebalance_timeout_ms
+        member.session_timeout_ms = join.session_timeout_ms
+        member.client_id = join.client_id
+        member.client_host = join.client_host
+        self._large_members.record(group, member, join.size)
 
     def _replace_static(
         self, group: ClassicGroup, join: Join, member_id: str, times: Times, respond: JoinResponder
@@ -192,7 +213,7 @@ class ClassicMembership:
         self._rebalances.end_session(group, old_id)
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         group.replace_static(old_id, member_id)
-        _update(member, join)
+        self._update(group, member, join)
         is_same = before[0] == join.protocols or (
             group.protocol == group.select_protocol()
             and dict(before[0]).get(group.protocol or "") == member.metadata(group.protocol)
@@ -345,14 +366,6 @@ class ClassicMembership:
         if group.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
-
-
-def _update(member: ClassicMember, join: Join) -> None:
-    member.protocols = join.protocols
-    member.rebalance_timeout_ms = join.rebalance_timeout_ms
-    member.session_timeout_ms = join.session_timeout_ms
-    member.client_id = join.client_id
-    member.client_host = join.client_host
 
 
 def _assigned(group: ClassicGroup, member: ClassicMember) -> SyncResult:

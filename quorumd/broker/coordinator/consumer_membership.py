@@ -17,6 +17,7 @@ from quorumd.broker.coordinator.consumer_group import (
 )
 from quorumd.broker.coordinator.consumer_rebalance import ConsumerRebalances, MemberChange
 from quorumd.broker.coordinator.effects import Times
+from quorumd.broker.coordinator.large_members import MAX_MEMBERS
 from quorumd.broker.coordinator.topic_regexes import RegexCompiler
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode, RequestError
@@ -156,7 +157,7 @@ class ConsumerMembership:
                     text = f"instance id {instance_id} is in use by member {holder}"
                     raise RequestError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
                 return None, replaced
-            if known is None and len(group.members) >= self._settings.consumer_max_size:
+            if known is None and len(group.members) >= min(self._settings.consumer_max_size, MAX_MEMBERS):
                 text = f"group {group.id} is full: it has {len(group.members)} members"
                 raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
             return known, None

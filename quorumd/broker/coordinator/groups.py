@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from quorumd.broker.coordinator.classic_group import (
@@ -31,6 +31,7 @@ from quorumd.broker.coordinator.consumer_membership import (
 )
 from quorumd.broker.coordinator.consumer_rebalance import CONSUMER_DEADLINES, ConsumerRebalances, Regexes
 from quorumd.broker.coordinator.effects import Deadlines, Outbox, Times, Write
+from quorumd.broker.coordinator.large_members import LargeMembers
 from quorumd.broker.coordinator.mixed_membership import MixedMembership
 from quorumd.broker.coordinator.offset_requests import (
     CommitResponder,
@@ -83,6 +84,7 @@ class GroupCoordinator:
         new_member_id: Callable[[str], str],
         topics: Topics,
         regexes: Regexes,
+        large_members: LargeMembers,
     ) -> None:
         self.outbox = Outbox()
         self.new_member_id = new_member_id
@@ -93,7 +95,7 @@ class GroupCoordinator:
         self._deadlines: Deadlines[DeadlineKey] = Deadlines()
         self._rebalances = ClassicRebalances(self.classic, settings, self._deadlines, self.outbox)
         self._membership = ClassicMembership(
-            self._rebalances, settings, self._deadlines, self.outbox, new_member_id
+            self._rebalances, settings, self._deadlines, self.outbox, new_member_id, large_members
         )
         self._consumer_rebalances = ConsumerRebalances(
             self.consumers, self._rebalances, settings, self._deadlines, self.outbox, topics, regexes
@@ -326,19 +328,18 @@ class GroupCoordinator:
         is_known = group_id in self.classic or group_id in self.consumers.groups
         return is_known or bool(self.offsets.of_group(group_id))
 
-    def list(self) -> list[GroupListing]:
-        """Return every group, sorted by id."""
-        found = []
+    def listings(self) -> Iterator[GroupListing | None]:
+        """Yield every group, sorted by id, and None for one that was deleted since the first was yielded."""
         for group_id in sorted({*self.offsets.groups(), *self.classic, *self.consumers.groups}):
             group = self.classic.get(group_id)
             consumers = self.consumers.groups.get(group_id)
             if consumers is not None:
-                found.append(GroupListing(group_id, CONSUMER, consumers.state, CONSUMER))
+                yield GroupListing(group_id, CONSUMER, consumers.state, CONSUMER)
             elif group is not None:
-                found.append(GroupListing(group_id, group.protocol_type or "", group.state.value, CLASSIC))
-            elif self.exists(group_id):
-                found.append(GroupListing(group_id, "", GroupState.EMPTY.value, CLASSIC))
-        return found
+                yield GroupListing(group_id, group.protocol_type or "", group.state.value, CLASSIC)
+            else:
+                is_empty = self.exists(group_id)
+                yield GroupListing(group_id, "", GroupState.EMPTY.value, CLASSIC) if is_empty else None
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
         """Return a classic group, or an empty one if the group has only offsets; None if there is no such group."""

@@ -15,10 +15,10 @@ from quorumd.node.api.forwarding import READ_ONLY_APIS, ResponseHook
 from quorumd.node.api.purgatory import ResponsePurgatory
 from quorumd.node.leader_role import LeaderRole
 from quorumd.node.sessions.request_splitting import SPLIT_RULES, RequestPart, SplitRule, merge, parts_of
-from quorumd.node.sessions.response_task import ResponseTask, built
 from quorumd.node.sessions.slice_scheduler import SliceScheduler
 from quorumd.node.settings import MAX_PARTITIONS_PER_PART
 from quorumd.protocol.connection import Request
+from quorumd.protocol.response_task import ResponseTask, built
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 

@@ -50,8 +50,6 @@ sent."""
 
 DIRECTORY_ID_VERSION = 2
 """The first version of DescribeQuorum with directory ids, error messages and endpoints."""
-MAX_DESCRIBED = 100
-"""Topics and partitions in a DescribeQuorum request; only one partition can be described."""
 
 
 class PendingResponse:
@@ -155,7 +153,10 @@ class QuorumApis:
             return
         engine_request = fetch_messages.stock_fetch_from_wire(message, version)
         if engine_request is None:
-            session.respond(request, fetch_messages.stock_fetch_error(message, version))
+            is_large = quorum_messages.named_partitions(message.topics) > quorum_messages.MAX_NAMED
+            invalid = int(ErrorCode.INVALID_REQUEST)
+            error = _fetch_error(invalid) if is_large else fetch_messages.stock_fetch_error(message, version)
+            session.respond(request, error)
             return
         self._step(self._event(session, request, engine_request, self._fetch_response))
 
@@ -167,7 +168,10 @@ class QuorumApis:
             return
         engine_request = snapshot_messages.snapshot_request_from_wire(message)
         if engine_request is None:
-            session.respond(request, snapshot_messages.snapshot_error(message))
+            is_large = quorum_messages.named_partitions(message.topics) > quorum_messages.MAX_NAMED
+            invalid = int(ErrorCode.INVALID_REQUEST)
+            error = _fetch_snapshot_error(invalid) if is_large else snapshot_messages.snapshot_error(message)
+            session.respond(request, error)
             return
         self._step(self._event(session, request, engine_request, self._snapshot_chunk))
 
@@ -179,7 +183,7 @@ class QuorumApis:
         """
         message = request.message
         wire = describe_quorum_response
-        if quorum_messages.named_partitions(message.topics) > MAX_DESCRIBED:
+        if quorum_messages.named_partitions(message.topics) > quorum_messages.MAX_NAMED:
             session.respond(request, wire.DescribeQuorumResponse(int(ErrorCode.INVALID_REQUEST)))
             return
         is_leader = self._role.is_leader
@@ -252,10 +256,14 @@ class QuorumApis:
             self._refuse_cluster(session, request, response_class)
             return None
         partition = quorum_messages.only_partition(topics)
-        if partition is None:
+        if partition is not None:
+            return partition
+        if quorum_messages.named_partitions(topics) > quorum_messages.MAX_NAMED:
+            session.respond(request, response_class(int(ErrorCode.INVALID_REQUEST)))
+        else:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             session.respond(request, response_class(0, quorum_messages.error_topics(wire, topics, error)))
-        return partition
+        return None
 
     def _event(
         self, session: Session, request: Request[Any], engine_request: RaftRequest, to_wire: ToWire

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 
 from quorumd.node.api.context import ApiContext
-from quorumd.node.sessions.response_task import ResponseTask
 from quorumd.protocol.connection import Request
+from quorumd.protocol.response_task import ResponseTask
 from quorumd.protocol.routes import Session
 from quorumd.protocol.wire import Message
 

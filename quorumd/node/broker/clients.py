@@ -20,7 +20,7 @@ from quorumd.node.api.context import ApiContext
 from quorumd.node.api.controller import ControllerApis
 from quorumd.node.api.describe_node import NodeApis
 from quorumd.node.api.quorum import QuorumApis
-from quorumd.node.api.rights import unrestricted
+from quorumd.node.api.rights import checked_by_handler, unrestricted
 from quorumd.node.api.sasl import SaslApis
 from quorumd.node.api.security import SecurityApis
 from quorumd.node.api.topics import TopicApis
@@ -59,7 +59,12 @@ PUBLIC_APIS: Final = FORWARDABLE | {
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
 """The APIs of a node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
-BROKER_RULES: Final = {**TOPIC_RULES, **GROUP_RULES}
+BROKER_RULES: Final = {
+    **TOPIC_RULES,
+    **GROUP_RULES,
+    ApiKey.LIST_GROUPS: checked_by_handler,
+    ApiKey.LIST_TRANSACTIONS: checked_by_handler,
+}
 """The ACL operations that the broker's APIs require, except for Fetch, which checks the partitions of its session."""
 _FAMILIES: Final = (
     QuorumApis,

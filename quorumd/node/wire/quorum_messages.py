@@ -7,7 +7,7 @@ partition of one topic is expected and written (hole 42).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from quorumd.errors import ErrorCode, UnsupportedVersion
 from quorumd.ids import (
@@ -67,7 +67,18 @@ def only_partition(topics: Sequence[Topic[P_co]]) -> P_co | None:
     return partition if partition.partition_index == METADATA_PARTITION else None
 
 
-def named_partitions(topics: Sequence[Topic[Partition]]) -> int:
+MAX_NAMED: Final = 100
+"""Topics and partitions in a request; there is only one partition. A request with more gets no error for each."""
+
+
+class HasPartitions(Protocol):
+    """A topic of any request."""
+
+    @property
+    def partitions(self) -> Sequence[object]: ...
+
+
+def named_partitions(topics: Sequence[HasPartitions]) -> int:
     """The number of partitions that a request names; a topic counts as one more."""
     return len(topics) + sum(len(topic.partitions) for topic in topics)
 

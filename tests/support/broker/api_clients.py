@@ -7,6 +7,7 @@ from typing import Any
 
 from quorumd.broker.settings.coordinator_settings import GroupSettings
 from quorumd.errors import ErrorCode
+from quorumd.node.api.forwarding import decode_response
 from quorumd.protocol.apis import api, response_class
 from quorumd.protocol.codec import decode, encode
 from quorumd.protocol.connection import Request
@@ -45,7 +46,7 @@ class Client:
         self.cluster = cluster
         self.broker_id = broker_id
         self.client_id = client_id
-        self.session = _WireSession(peer="127.0.0.1:1234")
+        self.session: RecordingSession = _WireSession(peer="127.0.0.1:1234")
         self._routes: Iterable[Route] | None = None
 
     def use(self, routes: Iterable[Route]) -> None:
@@ -125,3 +126,6 @@ class _WireSession(RecordingSession):
     def respond(self, request: Request, message: Message) -> None:
         version = request.api_version
         self.responses.append(decode(response_class(request.api_key), version, encode(message, version)))
+
+    def respond_encoded(self, request: Request, response: bytes) -> None:
+        self.responses.append(decode_response(request, response))

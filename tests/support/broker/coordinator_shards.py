@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from quorumd.broker.coordinator.consumer_rebalance import Regexes
 from quorumd.broker.coordinator.effects import Times
 from quorumd.broker.coordinator.groups import GroupCoordinator
+from quorumd.broker.coordinator.large_members import LargeMembers
 from quorumd.broker.coordinator.metadata_hash import topic_hash
 from quorumd.broker.coordinator.records import LoadedMarker, LoadedRecord, decode_records
 from quorumd.broker.coordinator.regex_evaluator import regex_task
@@ -193,5 +194,6 @@ def group_shard(
             lambda prefix: f"{prefix}-{next(numbers)}",
             known,
             Regexes(begun.compile, begun.begun.append),
+            LargeMembers(),
         ),
     )

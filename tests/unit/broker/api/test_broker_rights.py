@@ -22,9 +22,7 @@ from quorumd.protocol.messages import (
     describe_groups_response,
     describe_producers_request,
     describe_transactions_response,
-    list_groups_response,
     list_offsets_request,
-    list_transactions_response,
     offset_commit_request,
     offset_delete_request,
     offset_fetch_request,
@@ -325,34 +323,6 @@ def test_offsets_are_fetched_of_topics_with_describe(image: ClusterImage) -> Non
         assert isinstance(ruling, Extend)
         ruling.hook(response)
         assert [error for error, _ in errors_in(response)] == [29]
-
-
-def test_lists_show_what_may_be_described() -> None:
-    groups = list_groups_response.ListGroupsResponse(
-        groups=[list_groups_response.ListedGroup(name) for name in "gh"]
-    )
-    ruling = ruling_of(
-        BROKER_RULES[ApiKey.LIST_GROUPS],
-        check(request_of(ApiKey.LIST_GROUPS, 4), 4, [allow(Operation.READ, GROUP, "g")]),
-    )
-    assert isinstance(ruling, Extend)
-    ruling.hook(groups)
-    assert [group.group_id for group in groups.groups] == ["g"]
-    request = request_of(ApiKey.LIST_GROUPS, 4)
-    assert (
-        ruling_of(BROKER_RULES[ApiKey.LIST_GROUPS], check(request, 4, [on_cluster(Operation.DESCRIBE)]))
-        is None
-    )
-    states = list_transactions_response.ListTransactionsResponse(
-        transaction_states=[list_transactions_response.TransactionState(name) for name in "tu"]
-    )
-    ruling = ruling_of(
-        BROKER_RULES[ApiKey.LIST_TRANSACTIONS],
-        check(request_of(ApiKey.LIST_TRANSACTIONS, 0), 0, [allow(Operation.DESCRIBE, TRANSACTION, "t")]),
-    )
-    assert isinstance(ruling, Extend)
-    ruling.hook(states)
-    assert [state.transactional_id for state in states.transaction_states] == ["t"]
 
 
 def test_authorized_operations_of_groups() -> None:

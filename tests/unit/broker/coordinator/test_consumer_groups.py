@@ -150,7 +150,7 @@ def test_refused_append_changes_nothing(groups: Groups) -> None:
     groups.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
     first = ConsumerClient(groups, "m1", "a")
     assert first.beat().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert groups.machine.list() == []
+    assert list(groups.machine.listings()) == []
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_refused_append_changes_nothing(groups: Groups) -> None:
 )
 def test_invalid_heartbeat_is_refused(groups: Groups, changes: dict[str, object], error: ErrorCode) -> None:
     assert ConsumerClient(groups, "m1", "a").beat(**changes).error is error
-    assert groups.machine.list() == []
+    assert list(groups.machine.listings()) == []
 
 
 def test_range_assignor_gives_contiguous_partitions(groups: Groups) -> None:
@@ -231,9 +231,9 @@ def test_classic_group_with_members_is_not_a_consumer_group(groups: Groups) -> N
     assert client.beat().error is ErrorCode.GROUP_ID_NOT_FOUND
     classic.leave()
     assert client.beat().error is ErrorCode.NONE
-    assert groups.machine.list() == [GroupListing("g", "consumer", "Stable", "consumer")]
+    assert list(groups.machine.listings()) == [GroupListing("g", "consumer", "Stable", "consumer")]
     groups.fail_over()
-    assert groups.machine.list() == [GroupListing("g", "consumer", "Stable", "consumer")]
+    assert list(groups.machine.listings()) == [GroupListing("g", "consumer", "Stable", "consumer")]
     joined = ClassicClient(groups).join()
     assert joined is not None
     assert joined.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -241,7 +241,7 @@ def test_classic_group_with_members_is_not_a_consumer_group(groups: Groups) -> N
     joined = ClassicClient(groups).join()
     assert joined is not None
     assert joined.error is ErrorCode.NONE
-    assert groups.machine.list()[0].type == "classic"
+    assert next(groups.machine.listings()).type == "classic"
 
 
 def test_commit_needs_the_member_epoch(groups: Groups) -> None:
@@ -273,7 +273,7 @@ def test_only_a_group_without_members_is_deleted(groups: Groups) -> None:
     groups.run(lambda machine, times: machine.delete_group("g", found.append))
     assert found == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE]
     groups.fail_over()
-    assert groups.machine.list() == []
+    assert list(groups.machine.listings()) == []
 
 
 def test_instance_id_belongs_to_one_member(groups: Groups) -> None:
@@ -309,7 +309,7 @@ def test_deleted_group_is_absent_after_a_failover(groups: Groups) -> None:
     groups.run(lambda machine, times: machine.delete_group("g", responses.append))
     assert responses == [ErrorCode.NONE]
     groups.fail_over()
-    assert groups.machine.list() == []
+    assert list(groups.machine.listings()) == []
     assert "g" not in groups.machine.consumers.groups
 
 

@@ -58,7 +58,7 @@ def stable(groups: Groups, topics: FixedTopics, count: int = 2, **options: objec
 
 
 def group_type(groups: Groups) -> str:
-    (listed,) = groups.machine.list()
+    (listed,) = list(groups.machine.listings())
     return listed.type
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_TOPIC, METADATA_TOPIC_ID, Endpoint, KafkaUuid, OffsetAndEpoch, ReplicaKey
-from quorumd.node.api.quorum import MAX_DESCRIBED, QuorumApis
+from quorumd.node.api.quorum import QuorumApis
 from quorumd.node.peers.address_book import Address
+from quorumd.node.wire.quorum_messages import MAX_NAMED
 from quorumd.protocol.apis import APIS, RAFT_FETCH_VERSION, ApiKey
 from quorumd.protocol.messages import (
     begin_quorum_epoch_request,
@@ -316,11 +317,37 @@ def test_follower_forwards_describe_quorum_of_broker_clients(harness: QuorumApiH
 def test_describe_quorum_of_many_partitions_is_refused(harness: QuorumApiHarness) -> None:
     """There is one. The errors of 50,000 took 53 ms."""
     request = describe()
-    request.topics *= MAX_DESCRIBED // 2
+    request.topics *= MAX_NAMED // 2
     assert harness.send(request, 2).error_code == 0
     request.topics += describe().topics
     response = harness.send(request, 2)
     assert (response.error_code, response.topics) == (ErrorCode.INVALID_REQUEST, [])
+
+
+@pytest.mark.parametrize(
+    ("message", "version"),
+    [
+        (vote_request.VoteRequest(topics=[vote_request.TopicData("other")]), 1),
+        (
+            begin_quorum_epoch_request.BeginQuorumEpochRequest(
+                topics=[begin_quorum_epoch_request.TopicData()]
+            ),
+            1,
+        ),
+        (end_quorum_epoch_request.EndQuorumEpochRequest(topics=[end_quorum_epoch_request.TopicData()]), 1),
+        (fetch_request.FetchRequest(topics=[fetch_request.FetchTopic()]), RAFT_FETCH_VERSION),
+        (fetch_snapshot_request.FetchSnapshotRequest(topics=[fetch_snapshot_request.TopicSnapshot()]), 1),
+    ],
+    ids=lambda each: getattr(each, "NAME", ""),
+)
+def test_requests_that_name_many_partitions_get_one_error(
+    harness: QuorumApiHarness, message: Any, version: int
+) -> None:
+    """The errors of 50,000 took 125 ms."""
+    message.topics *= MAX_NAMED
+    assert harness.send(message, version).error_code == 0
+    message.topics += message.topics[:1]
+    assert harness.send(message, version).error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("engine_request", [describe("another"), describe(partition=1)])

@@ -12,7 +12,6 @@ from quorumd.errors import ErrorCode
 from quorumd.ids import Endpoint, KafkaUuid
 from quorumd.node.api.forwarding import decode_response
 from quorumd.node.api.security import SecurityApis
-from quorumd.node.sessions.response_task import STEPS_PER_UNIT
 from quorumd.node.settings import NodeSettings
 from quorumd.protocol.messages.access_control_entry_record import AccessControlEntryRecord
 from quorumd.protocol.messages.client_quota_record import ClientQuotaRecord, EntityData
@@ -25,6 +24,7 @@ from quorumd.protocol.messages.describe_user_scram_credentials_request import (
 )
 from quorumd.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from quorumd.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
+from quorumd.protocol.response_task import STEPS_PER_UNIT
 from quorumd.protocol.wire import Message
 from quorumd.security.acls import Acl, Operation, ResourceType
 from tests.support.call_counter import CallCounter

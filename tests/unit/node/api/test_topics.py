@@ -13,7 +13,6 @@ from quorumd.ids import KafkaUuid
 from quorumd.node.api import topic_listing
 from quorumd.node.api.authorization import ExtendedSession
 from quorumd.node.api.forwarding import decode_response
-from quorumd.node.sessions.response_task import STEPS_PER_UNIT
 from quorumd.protocol.connection import Request, encode_response
 from quorumd.protocol.messages.describe_topic_partitions_request import (
     DescribeTopicPartitionsRequest,
@@ -22,6 +21,7 @@ from quorumd.protocol.messages.describe_topic_partitions_request import (
 from quorumd.protocol.messages.metadata_request import MetadataRequestTopic
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from quorumd.protocol.messages.remove_topic_record import RemoveTopicRecord
+from quorumd.protocol.response_task import STEPS_PER_UNIT
 from quorumd.security.acls import ResourceType
 from tests.support.call_counter import CallCounter
 from tests.support.controller.topic_harness import a_broker, directory_of

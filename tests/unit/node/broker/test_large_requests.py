@@ -134,8 +134,10 @@ def offset_delete(count: int) -> Message:
 def write_txn_markers(count: int) -> Message:
     wire = write_txn_markers_request
     topics = [wire.WritableTxnMarkerTopic(name, list(range(count))) for name in NAMES]
-    markers = [wire.WritableTxnMarker(producer_id, 0, True, topics, 0) for producer_id in (1, 2)]
-    return wire.WriteTxnMarkersRequest(markers)
+    another = [wire.WritableTxnMarkerTopic("events", [0])]
+    return wire.WriteTxnMarkersRequest(
+        [wire.WritableTxnMarker(1, 0, True, topics, 0), wire.WritableTxnMarker(2, 0, True, another, 0)]
+    )
 
 
 def alter_replica_log_dirs(count: int) -> Message:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Final
 
 from quorumd.errors import UnsupportedVersion
 from quorumd.protocol.connection import Request, encode_response_in_steps
-from quorumd.protocol.routes import Session
+from quorumd.protocol.routes import Session, SlicedTask
 from quorumd.protocol.wire import Message
 
 STEPS_PER_UNIT: Final = 2
@@ -54,6 +54,19 @@ class ResponseTask:
             self.is_done = True
             self._session.respond(self._request, self._message)
         return -(-taken // STEPS_PER_UNIT)
+
+
+def begin_response(
+    session: Session,
+    request: Request[Message],
+    build: Generator[None, None, Message],
+    begin: Callable[[SlicedTask], None],
+) -> None:
+    """Send the response that `build` returns, while later requests of the session wait. `begin` runs a task in
+    slices."""
+    task = ResponseTask(session, request, build)
+    session.block(request, task.cancel)
+    begin(task)
 
 
 def built(response: Message) -> Generator[None, None, Message]:

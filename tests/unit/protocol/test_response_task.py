@@ -8,9 +8,9 @@ import pytest
 from quorumd.broker.api.rights import Extend
 from quorumd.node.api.authorization import ExtendedSession
 from quorumd.node.api.forwarding import decode_response
-from quorumd.node.sessions.response_task import STEPS_PER_UNIT, ResponseTask, built
 from quorumd.protocol.messages.describe_acls_request import DescribeAclsRequest
 from quorumd.protocol.messages.describe_acls_response import DescribeAclsResource, DescribeAclsResponse
+from quorumd.protocol.response_task import STEPS_PER_UNIT, ResponseTask, built
 from quorumd.protocol.wire import Message
 from tests.support.node.recording_session import RecordingSession, request_of
 
