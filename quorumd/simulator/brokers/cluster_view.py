@@ -103,6 +103,19 @@ class Registration(NamedTuple):
     offset: int
 
 
+class OwnerCommit(NamedTuple):
+    """A successful commit of an offset by the owner of a partition; times are those of the owner's requests."""
+
+    group: str
+    where: PartitionId
+    offset: int
+    owner: str
+    owned_since_ms: float
+    """When the owner began to consume the partition, after it was assigned to it."""
+    sent_ms: float
+    received_ms: float
+
+
 @dataclass(slots=True)
 class BrokerView:
     """One broker, running or stopped."""

@@ -34,6 +34,7 @@ from quorumd.simulator.brokers.cluster_view import (
     ObservedBroker,
     ObservedLog,
     ObservedReplica,
+    OwnerCommit,
     PartitionChange,
     Registration,
 )
@@ -287,6 +288,10 @@ class Observation:
     def offset_reported(self, group: str, where: PartitionId, offset: int, committed: int) -> None:
         """Record an offset of a group in a response, and the newest offset committed before the request."""
         self._check("offset_reported", group, where, offset, committed)
+
+    def offset_committed(self, commit: OwnerCommit) -> None:
+        """Record a successful commit of an offset."""
+        self._check("offset_committed", commit)
 
     def late_commit(self, group: str, topic: str, number: int, error: ErrorCode) -> None:
         """Record the response to a commit with an epoch of the member that is no longer current."""

@@ -29,6 +29,8 @@ class BrokerOptions:
     """Number of producers with transactions, for nodes with the broker role."""
     members: int = 0
     """Number of members of consumer groups, for nodes with the broker role."""
+    migrates_groups: bool = False
+    """Whether all members share one group, which they leave from time to time to return with either protocol."""
     racks: int = 0
     """Number of racks, 0 for none."""
     session_timeout_ms: float = 2000.0

@@ -32,6 +32,8 @@ FIXED_VOTER_FAULTS = (
 voters. Replaced disks are drawn again by profiles with `disks_with_voter_changes`."""
 FLUSHES_SHARE = 0.3
 """Share of seeds with moves between log directories whose brokers flush every record."""
+MIGRATIONS_SHARE = 0.5
+"""Share of seeds with members of groups in which they change between the protocols."""
 BROKER_NODES_SHARE = 0.05
 """Share of the seeds of plain swarm that have nodes with the broker role. Such a seed draws from one of their
 profiles, since their clients do not expect the faults of all other profiles."""
@@ -55,11 +57,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     options = _Sampler(streams.stream("options")).options(drawn)
     options = _Sampler(streams.stream("leader balance")).with_balance(options, drawn)
     options = _Sampler(streams.stream("parts")).with_parts(options, drawn)
-    if options.brokers.count:
-        options = _Sampler(streams.stream("operators")).with_operators(options, drawn)
-    else:
-        options = _Sampler(streams.stream("broker nodes")).with_broker_nodes(options, drawn)
-        options = _Sampler(streams.stream("moves")).with_moves(options, drawn)
+    options = _with_work_of_brokers(options, drawn, streams)
     options = _Sampler(streams.stream("transfers")).with_transfers(options, drawn)
     options = _Sampler(streams.stream("long intervals")).with_long_intervals(options, drawn)
     options = _Sampler(streams.stream("disks and voters")).with_replaced_disks(options, drawn)
@@ -92,6 +90,17 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         formatted_by_kafka=streams.stream("format").random() < 0.15,
         initial_controllers=alone or streams.stream("founding").random() < 0.5,
     )
+
+
+def _with_work_of_brokers(
+    options: SimulationOptions, profile: Profile, streams: Streams
+) -> SimulationOptions:
+    """Draw the operators of brokers that are models, or nodes with the broker role and their clients."""
+    if options.brokers.count:
+        return _Sampler(streams.stream("operators")).with_operators(options, profile)
+    options = _Sampler(streams.stream("broker nodes")).with_broker_nodes(options, profile)
+    options = _Sampler(streams.stream("moves")).with_moves(options, profile)
+    return _Sampler(streams.stream("migrations")).with_migrations(options)
 
 
 class _Sampler:
@@ -232,6 +241,12 @@ class _Sampler:
         moves_ms = self.interval_ms(profile.moves_share, profile.moves_ms)
         flushes = moves_ms > 0 and self._random.random() < FLUSHES_SHARE
         return replace(options, brokers=replace(brokers, moves_ms=moves_ms, flushes_messages=flushes))
+
+    def with_migrations(self, options: SimulationOptions) -> SimulationOptions:
+        """Draw whether the members of groups change between the protocols, from a separate stream."""
+        if not options.brokers.members or self._random.random() >= MIGRATIONS_SHARE:
+            return options
+        return replace(options, brokers=replace(options.brokers, migrates_groups=True))
 
     def with_parts(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         """Draw the limits for decoding in steps and for splitting requests, from a separate stream."""

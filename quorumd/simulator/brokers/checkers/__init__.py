@@ -77,6 +77,7 @@ _CHECKERS: Final[tuple[type[BrokerChecker], ...]] = (
     histories.TransactionsAreIsolated,
     histories.AllocatedProducerIdsAreUnique,
     histories.GroupOffsetsNeverGoBack,
+    histories.PartitionsHaveOneOwner,
     histories.FormerMembersCommitNothing,
     histories.AssignedTopicsAreSubscribed,
     responses.ResponsesAreCommitted,

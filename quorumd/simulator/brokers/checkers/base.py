@@ -17,6 +17,7 @@ from quorumd.simulator.brokers.cluster_view import (
     BrokerView,
     ClusterView,
     ObservedReplica,
+    OwnerCommit,
     PartitionChange,
     Registration,
 )
@@ -94,6 +95,9 @@ class BrokerChecker:
     ) -> None:
         """Check an offset of a group that a response confirms or returns; `committed` is the newest offset that was
         committed before the request, -1 for none."""
+
+    def offset_committed(self, view: ClusterView, commit: OwnerCommit) -> None:
+        """Check a successful commit of an offset by a member that owns the partition."""
 
     def late_commit(self, view: ClusterView, group: str, topic: str, number: int, error: ErrorCode) -> None:
         """Check the response to a commit with an epoch of the member that is no longer current."""

@@ -12,7 +12,7 @@ from quorumd.broker.coordinator.internal_topics import partition_of
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
 from quorumd.simulator.brokers.checkers.base import BrokerChecker, named
-from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, ObservedReplica
+from quorumd.simulator.brokers.cluster_view import BrokerView, ClusterView, ObservedReplica, OwnerCommit
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.produced import TransactionState
 from quorumd.simulator.checkers.base import InvariantViolation
@@ -153,6 +153,33 @@ class GroupOffsetsNeverGoBack(BrokerChecker):
             return
         if offset < committed:
             raise self.violation(f"{group} has offset {offset} of {named(view, where)}, it had {committed}")
+
+
+class PartitionsHaveOneOwner(BrokerChecker):
+    """No two members own a partition of a group at the same time, whichever protocols they use: once another member
+    has committed an offset, the previous owner commits none until it has been assigned the partition again.
+
+    Commits are evidence of ownership because a coordinator that has been replaced cannot acknowledge them.
+    """
+
+    invariant = "a partition of a group has one owner"
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, PartitionId], dict[str, OwnerCommit]] = {}
+
+    def offset_committed(self, view: ClusterView, commit: OwnerCommit) -> None:
+        where = commit.where
+        if where.topic_id not in view.image.topics or not topic_holds(view, OFFSETS_TOPIC):
+            return
+        newest = self._newest.setdefault((commit.group, where), {})
+        for other in newest.values():
+            was_owner = commit.owned_since_ms < other.sent_ms and other.received_ms < commit.sent_ms
+            if other.owner != commit.owner and was_owner:
+                raise self.violation(
+                    f"{commit.owner} of {commit.group} owned {named(view, where)} and commits {commit.offset} "
+                    f"after {other.owner} has committed {other.offset}"
+                )
+        newest[commit.owner] = commit
 
 
 class FormerMembersCommitNothing(BrokerChecker):

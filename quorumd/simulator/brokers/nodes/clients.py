@@ -82,7 +82,9 @@ class BrokerClient:
             is_done = True
             timer.cancel()
             if message is None:
-                self._links.pop(key).abandon()
+                # An earlier request on the same connection may have abandoned it.
+                if key in self._links:
+                    self._links.pop(key).abandon()
                 # Called outside the callback of the failed connection, since the client may retry at once.
                 self.later(0.0, partial(done, None))
             else:

@@ -12,8 +12,8 @@ from quorumd.simulator.brokers.checkers.histories import TRANSACTIONS_TOPIC, req
 from quorumd.simulator.brokers.checkers.liveness import missing
 from quorumd.simulator.brokers.nodes.clients import BrokerClient
 from quorumd.simulator.brokers.nodes.consumers import READ_COMMITTED, UNBOUNDED, Consumer
-from quorumd.simulator.brokers.nodes.groups import ClassicMember, ConsumerProtocolMember, GroupMember
 from quorumd.simulator.brokers.nodes.hanging_transactions import HangingTransactions
+from quorumd.simulator.brokers.nodes.migrating_member import PROTOCOLS, MigratingMember
 from quorumd.simulator.brokers.nodes.probe import BrokerProbe
 from quorumd.simulator.brokers.nodes.producers import ALL, Producer
 from quorumd.simulator.brokers.nodes.record import Recorder
@@ -54,7 +54,7 @@ class BrokerNodes(BrokerPopulation):
             *(self._producer(number == 0) for number in range(options.producers)),
             *(self._consumer(number % 2) for number in range(options.consumers)),
             *(self._transactional_producer() for _ in range(options.transactional)),
-            *(self._member(number % 2) for number in range(options.members)),
+            *(self._member(number) for number in range(options.members)),
             *(self._mover() for _ in range(options.moves_ms > 0)),
         ]
 
@@ -73,11 +73,13 @@ class BrokerNodes(BrokerPopulation):
         client = self._client(f"transactions-{self._clients + 1}")
         return TransactionalProducer(client, self.options, self._recorder, client.random.random() < 0.5)
 
-    def _member(self, kind: int) -> GroupMember:
+    def _member(self, number: int) -> Workload:
         client = self._client(f"member-{self._clients + 1}")
-        # Members of one kind share a group.
-        create = (ClassicMember, ConsumerProtocolMember)[kind]
-        return create(client, self.options, self._recorder, f"group-{kind}")
+        if self.options.migrates_groups:
+            return MigratingMember(client, self.options, self._recorder, "group")
+        # Members of one protocol share a group.
+        kind = number % len(PROTOCOLS)
+        return PROTOCOLS[kind](client, self.options, self._recorder, f"group-{kind}")
 
     def _mover(self) -> ReplicaMover:
         return ReplicaMover(self._client("mover"), self.cluster, self.observation.view, self._recorder)

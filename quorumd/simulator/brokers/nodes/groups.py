@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from quorumd.broker.coordinator.consumer_group import LEAVING
+from quorumd.broker.coordinator.embedded_protocol import VERSION_BYTES, decode_assignment
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
+from quorumd.protocol.codec import encode
 from quorumd.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
+from quorumd.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from quorumd.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from quorumd.protocol.messages.heartbeat_request import HeartbeatRequest
 from quorumd.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from quorumd.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from quorumd.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -30,6 +35,7 @@ from quorumd.protocol.messages.offset_fetch_request import (
 )
 from quorumd.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from quorumd.protocol.wire import Message
+from quorumd.simulator.brokers.cluster_view import OwnerCommit
 from quorumd.simulator.brokers.nodes.clients import BACKOFF_MS, GROUP, BrokerClient, topics_of
 from quorumd.simulator.brokers.nodes.record import Recorder
 from quorumd.simulator.brokers.options import BrokerOptions
@@ -37,6 +43,7 @@ from quorumd.simulator.brokers.options import BrokerOptions
 JOIN_VERSION: Final = 9
 SYNC_VERSION: Final = 5
 HEARTBEAT_VERSION: Final = 4
+LEAVE_VERSION: Final = 5
 COMMIT_VERSION: Final = 9
 FETCH_VERSION: Final = 9
 CONSUMER_VERSION: Final = 1
@@ -44,8 +51,10 @@ SUBSCRIBED: Final = ("a", "b", "c", "d", "e")
 REGEXES: Final = ("", "[a-c]", "^[c-e]$")
 """Regular expressions to which members subscribe. A member with "" subscribes to the names in `SUBSCRIBED`."""
 MAX_STEP: Final = 5
-LEAVES: Final = 0.02
+PAUSES: Final = 0.02
 """Share of heartbeats before which a member pauses for 1.5 session timeouts on average."""
+LEAVES: Final = 0.05
+"""Share of heartbeats instead of which a member leaves, if it does."""
 LATE_COMMITS: Final = 0.7
 """Share of new epochs of a member after which a late commit with its previous epoch arrives."""
 
@@ -60,9 +69,16 @@ class Membership(NamedTuple):
 
 class GroupMember(ABC):
     """Joins, commits increasing offsets of its assigned partitions, and sometimes pauses, until `running` is
-    False."""
+    False. It leaves the group from time to time if `left` is given, which is called afterwards."""
 
-    def __init__(self, client: BrokerClient, options: BrokerOptions, recorder: Recorder, group: str) -> None:
+    def __init__(
+        self,
+        client: BrokerClient,
+        options: BrokerOptions,
+        recorder: Recorder,
+        group: str,
+        left: Callable[[], None] | None = None,
+    ) -> None:
         self.client = client
         self.running = True
         self.group = group
@@ -74,6 +90,8 @@ class GroupMember(ABC):
         """The generation, or the member epoch."""
         self.positions: dict[PartitionId, int] = {}
         """The position in each partition that it owns."""
+        self._left = left
+        self._owned_since_ms: dict[PartitionId, float] = {}
         self._recorder = recorder
         self._former: Membership | None = None
 
@@ -119,7 +137,7 @@ class GroupMember(ABC):
     # Offsets
 
     def fetch_offsets(self, owned: list[PartitionId], done: Callable[[], None]) -> None:
-        """Fetch the committed offsets of the owned partitions, and continue from them."""
+        """Fetch the committed offsets of partitions that the member has begun to own, and continue from them."""
         names = {each.topic: each.id.topic_id for each in self.client.partitions.values()}
         by_id = {topic_id: name for name, topic_id in names.items()}
         topics = [
@@ -135,12 +153,12 @@ class GroupMember(ABC):
             if group.error_code:
                 self.rejoin(ErrorCode(group.error_code))
                 return
-            self.positions = {}
             for topic in group.topics:
                 for each in topic.partitions:
                     where = PartitionId(names[topic.name], each.partition_index)
                     if not each.error_code:
                         self.positions[where] = max(0, each.committed_offset)
+                        self._owned_since_ms[where] = self.client.heap.now_ms
                         self._recorder.offset_fetched(self.group, where, each.committed_offset, expected)
             done()
 
@@ -159,13 +177,17 @@ class GroupMember(ABC):
             return
         self._former = Membership(self.member_id, self.epoch, offered)
         request = self._commit_request(self._former)
+        sent_ms = self.client.heap.now_ms
 
         def committed(response: Message) -> None:
             errors = commit_errors(response)
             for where, offset in offered.items():
                 if errors.get((by_id[where], where.number)) is ErrorCode.NONE:
                     self.positions[where] = offset
-                    self._recorder.offset_committed(self.group, by_id[where], where, offset)
+                    owner, since_ms = self.client.name, self._owned_since_ms[where]
+                    received_ms = self.client.heap.now_ms
+                    commit = OwnerCommit(self.group, where, offset, owner, since_ms, sent_ms, received_ms)
+                    self._recorder.offset_committed(by_id[where], commit)
             failed = next((error for error in errors.values() if error is not ErrorCode.NONE), None)
             if failed is None or failed is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 done()
@@ -214,14 +236,28 @@ class GroupMember(ABC):
         if not self.running:
             return
         wait_ms = self.options.heartbeat_ms
-        if self.random.random() < LEAVES:
+        if self.random.random() < PAUSES:
             wait_ms = 1.5 * self.options.session_timeout_ms
         what = partial(self.commit, self.heartbeat) if self.random.random() < 0.7 else self.heartbeat
+        if self._left is not None and self.random.random() < LEAVES:
+            what = partial(self._leave, self._left)
         self.client.later(self.random.random() * 2 * wait_ms, what)
+
+    def _leave(self, left: Callable[[], None]) -> None:
+        def responded(response: object) -> None:
+            self._recorder.counts["members that left"] += response is not None
+            left()
+
+        request, version = self.leave_request()
+        self.client.call(self.coordinator, request, version, responded, purpose="group")
 
     @abstractmethod
     def heartbeat(self) -> None:
         """Send a heartbeat, and react to changes of the group."""
+
+    @abstractmethod
+    def leave_request(self) -> tuple[Message, int]:
+        """Return the request that leaves the group, and its version."""
 
 
 def commit_errors(response: Message) -> dict[tuple[str, int], ErrorCode]:
@@ -235,7 +271,8 @@ def commit_errors(response: Message) -> dict[tuple[str, int], ErrorCode]:
 
 
 class ClassicMember(GroupMember):
-    """The classic protocol; the leader assigns partitions in turn."""
+    """The classic protocol; the leader assigns the partitions of the subscribed topics in turn. A group with members
+    of the other protocol has no leader."""
 
     def join(self) -> None:
         request = JoinGroupRequest(
@@ -244,7 +281,9 @@ class ClassicMember(GroupMember):
             int(2 * self.options.session_timeout_ms),
             self.member_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol("turns", b"")],
+            protocols=[
+                JoinGroupRequestProtocol("turns", _embedded(ConsumerProtocolSubscription([*SUBSCRIBED])))
+            ],
         )
         self.call(request, JOIN_VERSION, self._joined, 3 * self.options.session_timeout_ms + 1000.0)
 
@@ -254,33 +293,42 @@ class ClassicMember(GroupMember):
             self.rejoin(ErrorCode(response.error_code))
             return
         self.epoch = response.generation_id
-        # No member of the previous generation may commit, whatever its id.
-        self.commit_late(is_same_member=False)
+        is_consumer_group = not response.leader
+        self._recorder.counts["classic members of consumer groups"] += is_consumer_group
+        # No member of the previous generation of a classic group may commit, whatever its id.
+        self.commit_late(is_same_member=is_consumer_group)
         assignments = []
         if response.leader == self.member_id:
             members = sorted(each.member_id for each in response.members)
-            all_partitions = sorted(self.client.partitions, key=lambda each: (each.topic_id, each.number))
             for index, member in enumerate(members):
-                owned = all_partitions[index :: len(members)]
-                text = json.dumps([(bytes(each.topic_id).hex(), each.number) for each in owned])
-                assignments.append(SyncGroupRequestAssignment(member, text.encode()))
+                owned = self._subscribed_partitions()[index :: len(members)]
+                assignments.append(
+                    SyncGroupRequestAssignment(member, _embedded(ConsumerProtocolAssignment(owned)))
+                )
         request = SyncGroupRequest(
             self.group, self.epoch, self.member_id, None, "consumer", response.protocol_name, assignments
         )
         self.call(request, SYNC_VERSION, self._synced, 3 * self.options.session_timeout_ms + 1000.0)
 
+    def _subscribed_partitions(self) -> list[TopicPartition]:
+        known = sorted(self.client.partitions.values(), key=lambda each: (each.id.topic_id, each.id.number))
+        return [TopicPartition(each.topic, [each.id.number]) for each in known if each.topic in SUBSCRIBED]
+
     def _synced(self, response: Any) -> None:
         if response.error_code:
             self.rejoin(ErrorCode(response.error_code))
             return
-        ids = {bytes(each.topic_id).hex(): each.topic_id for each in self.client.partitions}
-        owned = [
-            PartitionId(ids[topic_id], number)
-            for topic_id, number in json.loads(response.assignment or b"[]")
-            if topic_id in ids
-        ]
+        ids = {(each.topic, each.id.number): each.id for each in self.client.partitions.values()}
+        topics = decode_assignment(response.assignment).assigned_partitions if response.assignment else []
+        names = [(each.topic, number) for each in topics for number in each.partitions]
+        owned = [ids[name] for name in names if name in ids]
+        self._recorder.assigned(self.group, SUBSCRIBED, owned, by_regex=False)
         self._recorder.counts["generations joined"] += 1
+        self.positions.clear()
         self.fetch_offsets(owned, self.schedule_heartbeat)
+
+    def leave_request(self) -> tuple[Message, int]:
+        return LeaveGroupRequest(self.group, members=[MemberIdentity(self.member_id)]), LEAVE_VERSION
 
     def heartbeat(self) -> None:
         def responded(response: Any) -> None:
@@ -295,12 +343,24 @@ class ClassicMember(GroupMember):
         self.call(HeartbeatRequest(self.group, self.epoch, self.member_id), HEARTBEAT_VERSION, responded)
 
 
+def _embedded(message: Message) -> bytes:
+    """Encode a subscription or an assignment in version 0, after the version."""
+    return bytes(VERSION_BYTES) + encode(message, 0)
+
+
 class ConsumerProtocolMember(GroupMember):
     """The consumer protocol (KIP-848): the coordinator assigns partitions of the topics to which each member
     subscribes, by their names or by a regular expression."""
 
-    def __init__(self, client: BrokerClient, options: BrokerOptions, recorder: Recorder, group: str) -> None:
-        super().__init__(client, options, recorder, group)
+    def __init__(
+        self,
+        client: BrokerClient,
+        options: BrokerOptions,
+        recorder: Recorder,
+        group: str,
+        left: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(client, options, recorder, group, left)
         self._regex = self.random.choice(REGEXES)
         self._subscribed = [name for name in SUBSCRIBED if not self._regex or re.fullmatch(self._regex, name)]
 
@@ -349,11 +409,13 @@ class ConsumerProtocolMember(GroupMember):
         self.positions = kept
         new = [where for where in assigned if where not in kept]
 
-        def merged() -> None:
-            self.positions = kept | self.positions
+        def fetched() -> None:
             self.client.later(BACKOFF_MS, self.heartbeat)
 
         if new:
-            self.client.refresh(lambda: self.fetch_offsets(new, merged))
+            self.client.refresh(lambda: self.fetch_offsets(new, fetched))
         else:
-            self.client.later(BACKOFF_MS, self.heartbeat)
+            fetched()
+
+    def leave_request(self) -> tuple[Message, int]:
+        return ConsumerGroupHeartbeatRequest(self.group, self.member_id, LEAVING), CONSUMER_VERSION

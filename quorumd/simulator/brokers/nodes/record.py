@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from quorumd.controller.partition import PartitionId
 from quorumd.errors import ErrorCode
+from quorumd.simulator.brokers.cluster_view import OwnerCommit
 from quorumd.simulator.brokers.data_log import Record
 from quorumd.simulator.brokers.nodes.clients import KnownPartition
 from quorumd.simulator.brokers.observation import Observation
@@ -75,12 +76,16 @@ class Recorder:
         self.counts["offsets fetched"] += 1
         self.observation.offset_reported(group, where, offset, committed.get(where, -1))
 
-    def offset_committed(self, group: str, topic: str, where: PartitionId, offset: int) -> None:
+    def offset_committed(self, topic: str, commit: OwnerCommit) -> None:
         """Record a successful commit. Another topic of the same name may have replaced the known one."""
         self.counts["offsets committed"] += 1
+        group, where = commit.group, commit.where
         if self.observation.view.image.topic_ids.get(topic) == where.topic_id:
-            self.observation.offset_reported(group, where, offset, self._offsets.get((group, where), -1))
-            self._offsets[group, where] = offset
+            self.observation.offset_reported(
+                group, where, commit.offset, self._offsets.get((group, where), -1)
+            )
+            self._offsets[group, where] = commit.offset
+            self.observation.offset_committed(commit)
 
     def late_commit(self, group: str, topic: str, number: int, error: ErrorCode) -> None:
         """Record the response to a commit with an epoch of the member that is no longer current."""
@@ -89,8 +94,7 @@ class Recorder:
     def assigned(
         self, group: str, subscribed: Sequence[str], assigned: Sequence[PartitionId], *, by_regex: bool
     ) -> None:
-        """Record the partitions assigned to a member of the consumer protocol, and the topics to which it
-        subscribes."""
+        """Record the partitions assigned to a member, and the topics to which it subscribes."""
         self.counts["assignments received"] += 1
         self.counts["assignments by regular expression"] += by_regex and bool(assigned)
         self.observation.assigned(group, subscribed, assigned)
