@@ -42,12 +42,9 @@ def measure_before(
     if is_compiled_package(environment) is not is_compiled:
         raise BenchError(f"{commit} is {'not ' if is_compiled else ''}compiled, unlike this tree")
     echo(f"starting three quorumd daemons of {commit} and three of this tree")
-    start = (
-        lambda: QuorumdCluster(directory / "before", environment=environment),
-        lambda: QuorumdCluster(directory / "now"),
-    )
+    start = (lambda nodes: QuorumdCluster(nodes, environment=environment), QuorumdCluster)
     comparison = Comparison("before", f"Commits of three daemons since {commit}", ("before", "now"), TARGET)
-    report = measure_pairs(comparison, package, start, IN_FLIGHT, seconds, rounds, echo)
+    report = measure_pairs(comparison, package, directory, start, IN_FLIGHT, seconds, rounds, echo)
     shutil.rmtree(directory)
     return report
 

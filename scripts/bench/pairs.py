@@ -103,48 +103,49 @@ class PairedReport:
         print_missed(console, self.missed())
 
 
+Start = Callable[[Path], QuorumdCluster]
+"""Starts a cluster in a directory."""
+
+
 def measure_pairs(
     comparison: Comparison,
     package: str,
-    start: tuple[Callable[[], QuorumdCluster], Callable[[], QuorumdCluster]],
+    directory: Path,
+    start: tuple[Start, Start],
     in_flight: Sequence[int],
     seconds: float,
     rounds: int,
     echo: Callable[[str], None],
 ) -> PairedReport:
-    """Start both clusters and load them alternately. Raises BenchError; all started processes are stopped."""
-    first = start[0]()
-    try:
-        second = start[1]()
+    """Load both clusters alternately. Raises BenchError; all started processes are stopped.
+
+    Each round has new processes, since the speed of the same daemon differs by 5 % from one start to the next.
+    """
+    levels = [PairedLevel(each) for each in in_flight]
+    for turn in range(rounds):
+        first = start[0](directory / f"{comparison.names[0]}-{turn + 1}")
         try:
-            levels = [
-                _level(comparison.names, first, second, each, seconds, rounds, echo) for each in in_flight
-            ]
-            second.check_replicas(VALUE_BYTES)
+            second = start[1](directory / f"{comparison.names[1]}-{turn + 1}")
+            try:
+                for level in levels:
+                    _run_both(level, (first, second), turn % 2 == 1, seconds)
+                    echo(
+                        f"round {turn + 1} of {rounds}, {level.in_flight} in flight, writes/s: "
+                        f"{comparison.names[0]} {level.first[-1].writes_per_second:,.0f}, "
+                        f"{comparison.names[1]} {level.second[-1].writes_per_second:,.0f}"
+                    )
+                second.check_replicas(VALUE_BYTES)
+            finally:
+                second.stop()
         finally:
-            second.stop()
-    finally:
-        first.stop()
+            first.stop()
     return PairedReport(comparison, package, levels)
 
 
-def _level(
-    names: tuple[str, str],
-    first: QuorumdCluster,
-    second: QuorumdCluster,
-    in_flight: int,
-    seconds: float,
-    rounds: int,
-    echo: Callable[[str], None],
-) -> PairedLevel:
-    level, connections = PairedLevel(in_flight), min(in_flight, MAX_CONNECTIONS)
-    turns = ((first, level.first), (second, level.second))
-    for turn in range(rounds):
-        for cluster, runs in turns if turn % 2 == 0 else turns[::-1]:
-            runs.append(cluster.run(VALUE_BYTES, in_flight, connections, seconds))
-        echo(
-            f"{in_flight} in flight, round {turn + 1} of {rounds}, writes/s: "
-            f"{names[0]} {level.first[-1].writes_per_second:,.0f}, "
-            f"{names[1]} {level.second[-1].writes_per_second:,.0f}"
-        )
-    return level
+def _run_both(
+    level: PairedLevel, clusters: tuple[QuorumdCluster, QuorumdCluster], is_reversed: bool, seconds: float
+) -> None:
+    connections = min(level.in_flight, MAX_CONNECTIONS)
+    turns = list(zip(clusters, (level.first, level.second), strict=True))
+    for cluster, runs in reversed(turns) if is_reversed else turns:
+        runs.append(cluster.run(VALUE_BYTES, level.in_flight, connections, seconds))
