@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,8 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from scripts.bench.processes import BenchError, resident_mib
-from scripts.bench.source_pass import tree
+from scripts.bench.pipeline_commands import Cost, measure
 from scripts.bench.summary import print_missed, update_json
 from scripts.log_generator import LogShape, generate
 
@@ -30,18 +25,6 @@ SHORT_SHAPE = LogShape(2_000, topics=20, partitions=20, brokers=9)
 HISTORY_TARGET_S = 15.0
 PLAN_TARGET_S = 10.0
 MEMORY_TARGET_MIB = 2048
-SAMPLE_INTERVAL_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The cost of one command."""
-
-    wall_s: float
-    cpu_s: float
-    """CPU seconds of all processes."""
-    peak_mib: float
-    """The largest sum of the resident memory of all processes."""
 
 
 @dataclass(slots=True)
@@ -107,17 +90,17 @@ def measure_commands(
     history, plan = (str(directory / name) for name in ("history", "plan"))
     added = f"{shape.brokers + 1}:rack-0,{shape.brokers + 2}:rack-1"
     costs: dict[str, list[Cost]] = {"first": [], "history": [], "plan": []}
-    build = ["history", "build", "--from", f"1={log.directories[1]}", "--to", history]
+    build = ["pipeline", "history", "build", "--from", f"1={log.directories[1]}", "--to", history]
+    make = ["pipeline", "plan", "make", "--state", history, "--add", added, "--remove", "1,2", "--out", plan]
     echo("quorumd pipeline warm")
     cache = directory / "cache"
-    _run(["warm"], cache)
+    measure(["pipeline", "warm"], cache)
     for turn in range(rounds):
         for name, with_cache in (("first", directory / "no-cache"), ("history", cache)):
             shutil.rmtree(history, ignore_errors=True)
-            costs[name].append(_run(build, with_cache))
+            costs[name].append(measure(build, with_cache))
         shutil.rmtree(plan, ignore_errors=True)
-        change = ["--add", added, "--remove", "1,2"]
-        costs["plan"].append(_run(["plan", "make", "--state", history, *change, "--out", plan], cache))
+        costs["plan"].append(measure(make, cache))
         latest = {name: runs[-1].wall_s for name, runs in costs.items()}
         echo(
             f"round {turn + 1} of {rounds}: first history {latest['first']:.1f} s, "
@@ -128,31 +111,3 @@ def measure_commands(
     return CommandsReport(
         partitions, log.end_offset, costs["first"], costs["history"], costs["plan"], os.getloadavg()[0]
     )
-
-
-def _run(arguments: list[str], cache: Path) -> Cost:
-    command = [sys.executable, "-m", "quorumd", "pipeline", *arguments]
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache.resolve())}
-    began = time.monotonic()
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
-    ) as child:
-        ended = threading.Event()
-        cpu_s, peak_mib = [0.0], [0.0]
-
-        def sample() -> None:
-            while not ended.wait(SAMPLE_INTERVAL_S):
-                processes = tree(child.pid)
-                cpu_s.append(sum(processes.values()))
-                peak_mib.append(sum(map(resident_mib, processes)))
-
-        sampler = threading.Thread(target=sample)
-        sampler.start()
-        try:
-            _, errors = child.communicate()
-        finally:
-            ended.set()
-            sampler.join()
-    if child.returncode:
-        raise BenchError(f"quorumd pipeline {' '.join(arguments)} failed: {' '.join(errors.split())}")
-    return Cost(time.monotonic() - began, max(cpu_s), max(peak_mib))

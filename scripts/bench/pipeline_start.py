@@ -7,14 +7,9 @@ processes shows the effect of the archive on a busy machine.
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from scripts.bench.processes import BenchError, children_cpu_seconds
+from scripts.bench.pipeline_commands import Cost, measure
 from scripts.bench.summary import print_missed, update_json
 from scripts.log_generator import LogShape, generate
 
@@ -32,22 +27,14 @@ FIRST_RESULT_TARGET_S = 8.0
 HELP_TARGET_S = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Wall-clock seconds of one command, and CPU seconds of all its processes."""
-
-    wall_s: float
-    cpu_s: float
-
-
 @dataclass(slots=True)
 class StartReport:
     """The best of several runs of each command."""
 
     package: str
-    cold: Timing
-    warm: Timing
-    help: Timing
+    cold: Cost
+    warm: Cost
+    help: Cost
     """`quorumd --help`: the cost of a command without the pipeline."""
     archive_s: float
     """Seconds of `quorumd pipeline warm`."""
@@ -66,7 +53,7 @@ class StartReport:
 
     def as_json(self) -> dict[str, Any]:
         return {"quorumd": self.package, "missed": self.missed()} | {
-            name: asdict(value) if isinstance(value, Timing) else value
+            name: asdict(value) if isinstance(value, Cost) else value
             for name, value in (("cold", self.cold), ("warm", self.warm), ("help", self.help))
         }
 
@@ -94,29 +81,21 @@ def measure_start(
     """Run all measurements. Raises BenchError."""
     shutil.rmtree(directory, ignore_errors=True)
     log = generate(directory / "log", LogShape(RECORDS, nodes=1)).directories[1].resolve()
-    cache = {name: str((directory / name).resolve()) for name in ("cold", "warm")}
+    cold, warm = directory / "cold", directory / "warm"
     echo("quorumd pipeline warm")
-    archive = _run(["pipeline", "warm"], cache["warm"])
-    took: dict[str, list[Timing]] = {"cold": [], "warm": [], "help": []}
+    archive = measure(["pipeline", "warm"], warm)
+    costs: dict[str, list[Cost]] = {"cold": [], "warm": [], "help": []}
     for turn in range(rounds):
-        took["help"].append(_run(["--help"], cache["cold"]))
-        for name in ("cold", "warm"):
-            took[name].append(_run(["pipeline", "audit", f"1={log}"], cache[name]))
-        latest = {name: runs[-1].wall_s for name, runs in took.items()}
+        costs["help"].append(measure(["--help"], cold))
+        for name, cache in (("cold", cold), ("warm", warm)):
+            costs[name].append(measure(["pipeline", "audit", f"1={log}"], cache))
+        latest = {name: runs[-1].wall_s for name, runs in costs.items()}
         echo(f"round {turn + 1} of {rounds}: {latest['cold']:.1f} s cold, {latest['warm']:.1f} s warm")
     shutil.rmtree(directory)
-    best = {
-        name: Timing(min(t.wall_s for t in runs), min(t.cpu_s for t in runs)) for name, runs in took.items()
-    }
+    best = {name: _best(runs) for name, runs in costs.items()}
     return StartReport(package, best["cold"], best["warm"], best["help"], archive.wall_s)
 
 
-def _run(arguments: list[str], cache: str) -> Timing:
-    command = [sys.executable, "-m", "quorumd", *arguments]
-    environment = os.environ | {"XDG_CACHE_HOME": cache}
-    began, used = time.monotonic(), children_cpu_seconds()
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        errors = re.sub(r"\s+", " ", done.stderr).strip()
-        raise BenchError(f"quorumd {' '.join(arguments)} failed: {errors}")
-    return Timing(time.monotonic() - began, children_cpu_seconds() - used)
+def _best(costs: list[Cost]) -> Cost:
+    """Return the least of each figure."""
+    return Cost(*(min(figures) for figures in zip(*map(astuple, costs), strict=True)))
