@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from itertools import islice
 from typing import Final
 
 from quorumd.errors import UnsupportedVersion
@@ -24,35 +25,31 @@ class ResponseTask:
         self.is_done = False
         self._session = session
         self._request = request
-        self._message: Message | None = None
-        """The response, once it is built."""
-        self._steps = self._build_and_encode(build)
+        self._steps = self._build_and_send(build)
 
-    def _build_and_encode(self, build: Generator[None, None, Message]) -> Generator[None, None, bytes]:
-        message = self._message = yield from build
-        self._session = self._session.extend(message)
-        return (yield from encode_response_in_steps(self._request, message))
+    def _build_and_send(self, build: Generator[None, None, Message]) -> Generator[None, None, None]:
+        message = yield from build
+        session = self._session.extend(message)
+        try:
+            encoded = yield from encode_response_in_steps(self._request, message)
+        except (UnsupportedVersion, ValueError):
+            # The session cannot encode it either; it logs the error and closes the connection.
+            self.is_done = True
+            session.respond(self._request, message)
+        else:
+            self.is_done = True
+            session.respond_encoded(self._request, encoded)
 
     def cancel(self) -> None:
         """End the task without a response: the client has disconnected."""
-        self.is_done = True
-        self._steps.close()
+        if not self.is_done:
+            self.is_done = True
+            self._steps.close()
 
     def advance(self, budget: int) -> int:
         taken = 0
-        try:
-            while not self.is_done and taken < budget * STEPS_PER_UNIT:
-                next(self._steps)
-                taken += 1
-        except StopIteration as end:
-            self.is_done = True
-            self._session.respond_encoded(self._request, end.value)
-        except (UnsupportedVersion, ValueError):
-            if self._message is None:
-                raise
-            # The session fails to encode it too, and logs the error and closes.
-            self.is_done = True
-            self._session.respond(self._request, self._message)
+        for _ in islice(self._steps, budget * STEPS_PER_UNIT):
+            taken += 1
         return -(-taken // STEPS_PER_UNIT)
 
 
