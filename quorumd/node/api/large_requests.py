@@ -56,7 +56,17 @@ class LargeRequests:
         parts = parts_of(self._controller, request, self.max_partitions)
         if parts is None:
             execute(session, request, WHOLE_REQUEST)
-            return
+        else:
+            self._begin(session, request, parts, execute, hook)
+
+    def _begin(
+        self,
+        session: Session,
+        request: Request[M],
+        parts: Iterator[RequestPart | None],
+        execute: ExecutePart[M],
+        hook: ResponseHook | None,
+    ) -> None:
         purgatory = self._purgatory
 
         def not_leader(no_effect: bool) -> None:

@@ -125,8 +125,13 @@ def parts_of(
     if rule.select is not None:
         selections = rule.select(controller, message, max_partitions)
         return None if selections is None else _selected_parts(message, rule, selections)
-    if rule.is_plain:
-        return parts_of_lists(message, rule, max_partitions)
+    cost = rule.cost
+    if isinstance(cost, int) and not rule.also:
+        # Nearly all requests end here: the items need not be read.
+        if _size(items, rule.request_path[1:], max_partitions) * cost <= max_partitions:
+            return None
+        if rule.is_plain:
+            return parts_of_lists(message, rule, max_partitions)
     if _is_small(controller, message, rule, max_partitions):
         return None
     return _flat_parts(controller, message, rule, max_partitions)

@@ -425,7 +425,7 @@ class ServerSession:
             transport.write(out)
             self._largest_write = max(self._largest_write, len(out))
         unsent_bytes = transport.unsent_bytes
-        self._shares.record_held_bytes(self, self.held_bytes)
+        self._shares.record_held_bytes(self, self._connection.gathered_bytes + unsent_bytes)
         if self._transport is None:
             return
         if self._is_closing and not self._connection.pending:
