@@ -290,21 +290,17 @@ class DirectoryMoves:
         self._logs.operations.run(flush, flushed)
 
     def _replace(self, hosted: HostedPartition, future: FutureLog, log: PartitionLog) -> None:
-        """Copy what was appended during the flush, and replace the current log by the future log."""
-        copied = self._copy(hosted, future, log)
-        if copied is None:
+        """Copy what was appended during the flush, and replace the current log by the future log.
+
+        Of what is copied here the current log has flushed nothing, since the flushes of all logs run one after
+        another. So with `flush.messages` its acknowledgement waits until the new log is flushed.
+        """
+        if self._copy(hosted, future, log) is None:
             return
         if not is_caught_up(hosted.log, log):
             self._schedule(hosted, future)
             return
         current, previous = hosted.log, hosted.directory
-        try:
-            if copied > 0 and current.settings.flush_messages != _DEFAULTS.flush_messages:
-                # With `flush.messages`, acknowledged records are durable.
-                log.begin_flush()()
-        except StorageError as fault:
-            self._handle_error(hosted, future, fault)
-            return
         if not self._logs.replace_with_future(
             (hosted.topic, hosted.id.number), current, log, future.directory
         ):

@@ -386,7 +386,7 @@ def test_repeated_acceptance_flushes_the_log_once() -> None:
 @pytest.mark.parametrize(
     ("flush_messages", "appends", "flushes"), [("1", True, 2), ("1", False, 1), ("", True, 1)]
 )
-def test_replacement_flushes_what_it_copies_only_with_flush_messages(
+def test_what_a_replacement_copies_is_flushed_only_with_flush_messages(
     flush_messages: str, appends: bool, flushes: int
 ) -> None:
     """Without it, these records are as durable as in the log that they come from."""
@@ -399,12 +399,17 @@ def test_replacement_flushes_what_it_copies_only_with_flush_messages(
     def append_and_flush() -> LogFlush:
         begun.append(begin_flush())
         if appends and len(begun) == 1:
-            cluster.append(cluster.brokers[1], hosted(cluster), b"last", lambda result: None)
+            cluster.heap.call_later(0.0, append, b"append")
         return begun[-1]
+
+    def append() -> None:
+        cluster.append(cluster.brokers[1], hosted(cluster), b"last", lambda result: None)
 
     future.begin_flush = append_and_flush  # type: ignore[method-assign]  # appends at that moment
     deliver_responses(cluster)
     cluster.run_until(lambda: hosted(cluster).directory.path == target)
+    assert len(begun) == 1
+    cluster.run_for(100.0)
     assert len(begun) == flushes
     assert hosted(cluster).log.settings == settings
     assert (b"last" in records(cluster)) is appends
