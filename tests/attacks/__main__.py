@@ -7,7 +7,6 @@ python -m tests.attacks --scale 3                    run every attack three time
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import tempfile
 from pathlib import Path
@@ -15,9 +14,8 @@ from pathlib import Path
 import click
 
 from tests.attacks.attack import Row, execute
-from tests.attacks.catalogue import ATTACKS
-from tests.attacks.field import create_huge_topic, field
-from tests.support.processes.daemons import Cluster
+from tests.attacks.catalogue import ATTACKS, BROKER_ATTACKS
+from tests.attacks.field import broker_field, field
 
 HEADER = (
     "| attack | processor ms: commit | any request | longest stall of commits ms | of the machine ms | memory MiB "
@@ -41,8 +39,8 @@ def row(attacked: Row) -> str:
 @click.option("--scale", default=1.0, show_default=True, help="Multiply the duration of each attack.")
 @click.option("--directory", type=click.Path(path_type=Path), help="Keep the data directories and logs here.")
 def main(only: tuple[str, ...], scale: float, directory: Path | None) -> None:
-    """Attack a cluster of three daemons and print a table of the measurements."""
-    unknown = set(only) - {attack.name for attack in ATTACKS}
+    """Attack a cluster of three daemons and a broker, and print a table of the measurements."""
+    unknown = set(only) - {attack.name for attack in ATTACKS + BROKER_ATTACKS}
     if unknown:
         raise click.UsageError(f"unknown attacks: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as temporary:
@@ -52,15 +50,14 @@ def main(only: tuple[str, ...], scale: float, directory: Path | None) -> None:
 
 def attack_all(directory: Path, only: tuple[str, ...], scale: float) -> list[Row]:
     """Execute the attacks one after the other, and print the row of each."""
-
-    def prepare(cluster: Cluster) -> None:
-        asyncio.run(create_huge_topic(cluster))
-
     rows = []
-    with field(directory, prepare) as attacked:
-        print(HEADER, flush=True)
-        for attack in ATTACKS:
-            if not only or attack.name in only:
+    print(HEADER, flush=True)
+    for create, name, attacks in ((field, "controllers", ATTACKS), (broker_field, "broker", BROKER_ATTACKS)):
+        chosen = [attack for attack in attacks if not only or attack.name in only]
+        if not chosen:
+            continue
+        with create(directory / name) as attacked:
+            for attack in chosen:
                 rows.append(execute(attack, attacked, scale))
                 print(row(rows[-1]), flush=True)
     return rows

@@ -6,7 +6,7 @@ import time
 
 from tests.attacks.attack import Attack
 from tests.attacks.field import Field
-from tests.attacks.strikes import elections, large_arrays, resources, security
+from tests.attacks.strikes import coordinators, elections, large_arrays, resources, security
 from tests.support.processes.requests import nodes_known
 
 
@@ -65,6 +65,7 @@ ATTACKS = (
     Attack("lists of short elements", resources.create_unnamed_topics),
     Attack("many names", large_arrays.describe_many_topics),
     Attack("invalid cursors", large_arrays.describe_invalid_cursors),
+    Attack("names without rights", large_arrays.request_metadata_without_rights),
     Attack("forged addresses", elections.forge_addresses, verify=redirected, deposes=True),
     Attack("forged leader", elections.forge_leader, before=stop_leader_soon, deposes=True),
     Attack("descriptors", resources.exhaust_descriptors),
@@ -79,3 +80,16 @@ ATTACKS = (
     Attack("mutated SASL messages", security.send_fuzzed_sasl),
     Attack("mutated requests about ACLs", security.send_fuzzed_acls),
 )
+BROKER_ATTACKS = (
+    Attack("new groups", coordinators.join_new_groups, before=Field.measure_base),
+    Attack("members of one group", coordinators.join_one_group, before=Field.measure_base),
+    Attack("large members", coordinators.join_with_large_metadata, before=Field.measure_base),
+    Attack("offsets of new groups", coordinators.commit_offsets_of_new_groups, before=Field.measure_base),
+    Attack("coordinators of new groups", coordinators.find_new_coordinators, before=Field.measure_base),
+    Attack("new transactional ids", coordinators.use_new_transactional_ids, before=Field.measure_base),
+    Attack("producer ids", coordinators.get_producer_ids, before=Field.measure_base),
+    Attack("regular expressions", coordinators.subscribe_to_regexes, before=Field.measure_base),
+    Attack("fetch sessions", coordinators.fetch_missing_partitions, before=Field.measure_base),
+    Attack("delegation tokens", coordinators.create_tokens, before=Field.measure_base),
+)
+"""Attacks on a node that is a broker too. Groups, offsets and transactional ids stay until they expire."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,10 @@ from kio.schema.describe_quorum.v2 import request as describe_quorum
 
 from quorumd.client.admin import AdminClient
 from quorumd.ids import KafkaUuid
+from quorumd.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from quorumd.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 from tests.attacks.probe import Interval
-from tests.attacks.target import HUGE_PARTITIONS, HUGE_TOPIC, Address, Target
+from tests.attacks.target import HUGE_PARTITIONS, HUGE_TOPIC, Address, Peer, Target
 from tests.support.processes.daemons import Cluster, Daemon, wait_for
 from tests.support.processes.fake_broker import BrokerStandIn, brokers
 from tests.support.processes.ports import free_port
@@ -35,6 +39,24 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 """
 """Two listeners with security; clients of the plaintext listener are superusers."""
+BROKERS = """process.roles=broker,controller
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT,SASL:SASL_PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=CLIENTS
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+  user_alice="secret";
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+delegation.token.secret.key=secret
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=10
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=10
+"""
+"""A node that is a broker too, with a plaintext listener for clients and one with SASL."""
+TOPIC = "orders"
 BROKER = 101
 DESCRIPTORS = (1024, 4096)
 """The usual soft and hard limits of open files of a service."""
@@ -59,7 +81,12 @@ class Field:
         self.probe = probe
         self.stand_ins = stand_ins
         self.secured = secured
-        self.base_kib = {daemon.node_id: resident_kib(daemon) for daemon in cluster}
+        self.base_kib: dict[int, int] = {}
+        self.measure_base()
+
+    def measure_base(self) -> None:
+        """Measure the growth of the memory from now on."""
+        self.base_kib = {daemon.node_id: resident_kib(daemon) for daemon in self.cluster}
 
     def target(self, seconds: float) -> Target:
         """Return the current state of the quorum as an attacker sees it."""
@@ -69,14 +96,14 @@ class Field:
         return Target(
             {daemon.node_id: daemon.address for daemon in self.cluster},
             [("127.0.0.1", daemon.http_port) for daemon in self.cluster],
-            [],
+            self.secured.get("CLIENTS", []),
             leader.node_id,
             epoch,
             self.cluster.cluster_id(),
             voters,
             end,
             seconds,
-            self.secured["TLS"],
+            self.secured.get("TLS", []),
             self.secured["SASL"],
         )
 
@@ -88,7 +115,7 @@ class Field:
         self.probe.mark(self.cluster)
 
     def peak_mib(self) -> int:
-        """Return the largest growth of a node's peak memory since the start of the field, in MiB."""
+        """Return the largest growth of a node's peak memory since `measure_base`, in MiB."""
         grown = [peak_kib(daemon) - self.base_kib[daemon.node_id] for daemon in self.cluster if daemon.runs]
         return max(grown, default=0) // 1024
 
@@ -164,35 +191,80 @@ def secure(cluster: Cluster, directory: Path) -> dict[str, list[Address]]:
     """Give every node a listener with TLS and one with SASL, and return their addresses."""
     certificates = Certificates(directory / "certificates")
     certificates.issue("node")
-    secured: dict[str, list[Address]] = {"TLS": [], "SASL": []}
+    keys = certificates.properties("node", "listener.name.tls.")
+    return add_listeners(cluster, ("TLS", "SASL"), f"{SECURITY}{keys}")
+
+
+def add_listeners(cluster: Cluster, names: Iterable[str], properties: str) -> dict[str, list[Address]]:
+    """Configure every node with further listeners, and return their addresses by name."""
+    added: dict[str, list[Address]] = {name: [] for name in names}
     for daemon in cluster:
         listeners = [f"CONTROLLER://127.0.0.1:{daemon.port}"]
-        for name, addresses in secured.items():
+        for name, addresses in added.items():
             addresses.append(("127.0.0.1", free_port()))
             listeners.append(f"{name}://127.0.0.1:{addresses[-1][1]}")
-        keys = certificates.properties("node", "listener.name.tls.")
-        daemon.configure(f"listeners={','.join(listeners)}\n{PROPERTIES}{SECURITY}{keys}")
-    return secured
+        daemon.configure(f"listeners={','.join(listeners)}\n{PROPERTIES}{properties}")
+    return added
 
 
 @contextmanager
-def field(directory: Path, prepare: Callable[[Cluster], None]) -> Iterator[Field]:
-    """Start three daemons with the usual limits of open files, and the probe; stop them at the end."""
+def field(directory: Path) -> Iterator[Field]:
+    """Start three daemons with a topic of 10,000 partitions, and the probe; stop them at the end."""
     cluster = Cluster(directory)
     secured = secure(cluster, directory)
+    with _started(cluster), brokers(cluster, [BROKER]) as stand_ins:
+        asyncio.run(create_huge_topic(cluster))
+        with _probed(cluster) as probe:
+            yield Field(cluster, stand_ins, probe, secured)
+
+
+@contextmanager
+def broker_field(directory: Path) -> Iterator[Field]:
+    """Start a daemon that is a broker and the only controller, and the probe; stop them at the end."""
+    cluster = Cluster(directory, 1)
+    added = add_listeners(cluster, ("CLIENTS", "SASL"), BROKERS)
+    with _started(cluster):
+        asyncio.run(prepare_brokers(added["CLIENTS"]))
+        with _probed(cluster) as probe:
+            yield Field(cluster, [], probe, added)
+
+
+@contextmanager
+def _started(cluster: Cluster) -> Iterator[None]:
+    """Start the daemons with the usual limits of open files, and stop them at the end."""
     try:
         for daemon in cluster:
             daemon.start(limits=limit_descriptors)
         cluster.leader()
-        with brokers(cluster, [BROKER]) as stand_ins:
-            prepare(cluster)
-            cluster.wait_until_level()
-            probe = ProbeProcess(cluster)
-            try:
-                probe.mark(cluster)
-                wait_for("the probe to commit", lambda: probe.report().commits > 100)
-                yield Field(cluster, stand_ins, probe, secured)
-            finally:
-                probe.stop()
+        yield
     finally:
         cluster.stop()
+
+
+@contextmanager
+def _probed(cluster: Cluster) -> Iterator[ProbeProcess]:
+    """Start the probe, and stop it at the end."""
+    cluster.wait_until_level()
+    probe = ProbeProcess(cluster)
+    try:
+        probe.mark(cluster)
+        wait_for("the probe to commit", lambda: probe.report().commits > 100)
+        yield probe
+    finally:
+        probe.stop()
+
+
+async def prepare_brokers(addresses: list[Address]) -> None:
+    """Create a topic, and the topics of the coordinators."""
+    async with AdminClient(addresses) as admin:
+        await admin.create_topic(TOPIC, 10, 1)
+    for address in addresses:
+        for key_type in (0, 1):
+            wait_for("a coordinator", partial(_finds_coordinator, address, key_type))
+
+
+def _finds_coordinator(address: Address, key_type: int) -> bool:
+    with closing(Peer(address)) as peer:
+        response = peer.request(FindCoordinatorRequest("any", key_type), 3)
+        assert isinstance(response, FindCoordinatorResponse)
+        return response.error_code == 0

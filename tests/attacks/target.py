@@ -13,6 +13,8 @@ from quorumd.ids import KafkaUuid
 from quorumd.protocol.apis import ApiKey, response_class, response_header_version
 from quorumd.protocol.codec import decode
 from quorumd.protocol.connection import ClientConnection
+from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from quorumd.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from quorumd.protocol.wire import Message
 
 Address = tuple[str, int]
@@ -109,6 +111,12 @@ class Peer:
 
     def close(self) -> None:
         self.socket.close()
+
+
+def log_in(peer: Peer) -> None:
+    """Authenticate as alice, who has no rights."""
+    peer.request(SaslHandshakeRequest("PLAIN"), 1)
+    peer.request(SaslAuthenticateRequest(b"\0alice\0secret"), 2)
 
 
 def send_everywhere(target: Target, messages: Iterable[tuple[Message, int]]) -> None:

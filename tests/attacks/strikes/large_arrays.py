@@ -11,8 +11,9 @@ from quorumd.protocol.messages.describe_topic_partitions_request import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from quorumd.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from quorumd.protocol.wire import Message
-from tests.attacks.target import Peer, Target
+from tests.attacks.target import Address, Peer, Target, log_in
 
 NAMES = 200_000
 CLIENTS = 8
@@ -27,24 +28,36 @@ def describe_many_topics(target: Target) -> None:
     names = _names()
     first = DescribeTopicPartitionsRequest(names, 2000)
     next_page = DescribeTopicPartitionsRequest(names, 2000, Cursor(names[-1].name, 0))
-    repeat(target, [(first, 0), (next_page, 0)])
+    repeat(target, target.leader_address, [(first, 0), (next_page, 0)])
 
 
 def describe_invalid_cursors(target: Target) -> None:
     """Describe 200,000 names from several clients, with a cursor that is not among them."""
-    repeat(target, [(DescribeTopicPartitionsRequest(_names(), 2000, Cursor("topic-none", 0)), 0)])
+    message = DescribeTopicPartitionsRequest(_names(), 2000, Cursor("topic-none", 0))
+    repeat(target, target.leader_address, [(message, 0)])
 
 
-def repeat(target: Target, messages: list[tuple[Message, int]]) -> None:
+def request_metadata_without_rights(target: Target) -> None:
+    """Request the metadata of 200,000 topics, and of all, as a client without any rights."""
+    topics = [MetadataRequestTopic(name=each.name) for each in _names()]
+    address = target.sasl[list(target.nodes).index(target.leader)]
+    repeat(target, address, [(MetadataRequest(topics, False), 12), (MetadataRequest(None), 12)], logs_in=True)
+
+
+def repeat(
+    target: Target, address: Address, messages: list[tuple[Message, int]], *, logs_in: bool = False
+) -> None:
     """Send the requests in turns from several clients at a time, each once the previous one has its response."""
-    peer = Peer(target.leader_address)
+    peer = Peer(address)
     frames = [peer.frame(message, version) for message, version in messages]
     peer.close()
 
     def send(first: int) -> None:
         order = count(first)
         for _ in target.deadline():
-            with suppress(OSError), closing(Peer(target.leader_address)) as peer:
+            with suppress(OSError), closing(Peer(address)) as peer:
+                if logs_in:
+                    log_in(peer)
                 for _ in target.deadline():
                     peer.send(frames[next(order) % len(frames)])
                     peer.read_frame()
