@@ -77,6 +77,8 @@ ATTACKS = (
     Attack("malformed frames", resources.send_bad_frames),
     Attack("mutated requests", resources.send_fuzzed),
     Attack("mutated TLS records", security.send_fuzzed_tls),
+    Attack("unfinished TLS handshakes", security.stall_tls_handshakes),
+    Attack("unfinished authentication", security.authenticate_without_end),
     Attack("mutated SASL messages", security.send_fuzzed_sasl),
     Attack("mutated requests about ACLs", security.send_fuzzed_acls),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+import time
 from contextlib import suppress
 from random import Random
 
@@ -19,6 +21,8 @@ MECHANISMS = {"PLAIN": "SASL PLAIN", "SCRAM-SHA-256": "SASL SCRAM"}
 ACL_APIS = (ApiKey.CREATE_ACLS, ApiKey.DESCRIBE_ACLS, ApiKey.DELETE_ACLS)
 IN_ONE_CONNECTION = 10
 FLEXIBLE = 2
+LONG = 60_000
+"""Bytes of a name; a whole SASL message may have 64 KiB or more."""
 
 
 def _corpus(name: str) -> list[bytes]:
@@ -43,6 +47,48 @@ def send_fuzzed_sasl(target: Target) -> None:
                     messages += [(SaslAuthenticateRequest(mutator.next_input()), 2) for _ in range(2)]
                     peer.send(*(peer.frame(message, version) for message, version in messages))
                     peer.close()
+
+
+def stall_tls_handshakes(target: Target) -> None:
+    """Begin handshakes on many connections, and send the rest of the first message byte by byte."""
+    hello = _client_hello()
+    peers: list[tuple[Peer, int]] = []
+    for left in target.deadline():
+        for address in target.tls:
+            with suppress(OSError):
+                peer = Peer(address)
+                peer.send(hello[:100])
+                peers.append((peer, 100))
+        for position, (peer, sent) in enumerate(peers):
+            with suppress(OSError):
+                peers[position] = (peer, sent + peer.socket.send(hello[sent : sent + 1]))
+        time.sleep(min(0.005, left))
+
+
+def _client_hello() -> bytes:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def authenticate_without_end(target: Target) -> None:
+    """Begin SCRAM with long messages on new connections, and never prove the password; log in with long tokens."""
+    name = b"a" * LONG
+    openings = {
+        "SCRAM-SHA-256": [b"n,,n=alice,r=" + name, b"c=biws,r=" + name + b",p=" + name],
+        "PLAIN": [b"\0" + name + b"\0" + name],
+    }
+    for _ in target.deadline():
+        for address in target.sasl:
+            for mechanism, tokens in openings.items():
+                with suppress(OSError):
+                    peer = Peer(address)
+                    messages: list[tuple[Message, int]] = [(SaslHandshakeRequest(mechanism), 1)]
+                    messages += [(SaslAuthenticateRequest(token), 2) for token in tokens]
+                    for message, version in messages * 10:
+                        peer.request(message, version)
 
 
 def send_fuzzed_acls(target: Target) -> None:
