@@ -9,6 +9,7 @@ from quorumd.controller.broker import UNASSIGNED
 from quorumd.controller.broker_sessions import BrokerSessions
 from quorumd.controller.cluster_image import ClusterImage
 from quorumd.ids import KafkaUuid
+from quorumd.security.tokens import TokenHmacs
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class Controller:
         self.settings = settings
         self.image = ClusterImage()
         self.sessions = BrokerSessions(settings.broker_session_timeout_ms)
+        self.token_hmacs = TokenHmacs(settings.token_secret_key)
         self.cluster_id = cluster_id
         self.now_ms = now_ms
         self.next_offset = next_offset

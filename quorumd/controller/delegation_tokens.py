@@ -37,8 +37,7 @@ from quorumd.protocol.wire import Message
 from quorumd.security.tokens import token_hmac
 
 MAX_TOKENS: Final = 10_000
-"""Tokens that one principal may have requested: every authenticated client may request tokens for itself, and each
-request to renew or expire one computes the HMACs of all."""
+"""Tokens that one principal may have requested: every authenticated client may request tokens for itself."""
 MAX_RENEWERS: Final = 20
 MAX_PRINCIPAL_LENGTH: Final = 255
 """Maximum length of the name of a renewer in characters."""
@@ -91,7 +90,7 @@ def plan_create_delegation_token(
     )
     response.issue_timestamp_ms, response.expiry_timestamp_ms = now, token.expires_ms
     response.max_timestamp_ms, response.token_id = max_ms, token.id
-    response.hmac = token_hmac(settings.token_secret_key, token.id)
+    response.hmac = controller.token_hmacs.hmac_of(token.id)
     return ControllerResult((_record(token),), response)
 
 
@@ -157,11 +156,11 @@ def _usable(controller: Controller, hmac: bytes, requester: Requester) -> Token 
     error = _unavailable(controller, requester)
     if error is not ErrorCode.NONE:
         return error
-    key = controller.settings.token_secret_key
-    tokens = controller.image.security.tokens.values()
-    token = next((each for each in tokens if token_hmac(key, each.id) == hmac), None)
-    if token is None:
+    tokens = controller.image.security.tokens
+    token_id = controller.token_hmacs.find(tokens, hmac)
+    if token_id is None:
         return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    token = tokens[token_id]
     if requester.principal != token.owner and requester.principal not in token.renewers:
         return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
     return token

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from quorumd.broker.api.broker_messages import add_registration, broker_message
@@ -37,6 +38,8 @@ from quorumd.protocol.routes import Route, Session
 
 SLICE_PARTITIONS: Final = 400
 """The number of partitions of a large topic that are described per slice."""
+MAX_CREATED: Final = 1000
+"""Missing topics that one request creates; the client requests the others again, since it gets an error for them."""
 
 
 class MetadataApis:
@@ -100,15 +103,17 @@ class MetadataApis:
         return own_id if self._context.unfenced(own_id) is not None else NO_LEADER
 
     def _missing_topics(self, requested: Iterable[MetadataRequestTopic]) -> dict[str, NewTopic]:
-        """Return the requested topics that do not exist and have valid names, with the defaults of this broker."""
+        """Return the first MAX_CREATED requested topics that do not exist and have valid names, with the defaults of
+        this broker."""
         existing = self._context.metadata.image.topic_ids
-        return {
-            name: self._context.topic_defaults(name)
+        missing = (
+            (name, self._context.topic_defaults(name))
             for topic in requested
             if topic.topic_id == ZERO_UUID
             and (name := topic.name or "") not in existing
             and missing_topic_error(name) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        }
+        )
+        return dict(islice(missing, MAX_CREATED))
 
     def _describe(self, entry: TopicEntry, numbers: list[int], shared: SharedLists) -> Described:
         context, topic_id = self._context, entry.head.topic_id

@@ -59,6 +59,8 @@ PUBLIC_APIS: Final = FORWARDABLE | {
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
 """The APIs of a node that clients of a broker use. Requests that only the leader can handle are forwarded to it."""
+FIRST_TOPICS: Final = 1000
+"""Topics of a Metadata request among which the metadata log is found."""
 BROKER_RULES: Final = {
     **TOPIC_RULES,
     **GROUP_RULES,
@@ -80,9 +82,9 @@ _FAMILIES: Final = (
 
 
 def _names_metadata_log(message: Message) -> bool:
-    """Whether a Metadata request names the metadata log, to find the leader of the quorum."""
+    """Whether a Metadata request names the metadata log among its first topics, to find the leader of the quorum."""
     assert isinstance(message, MetadataRequest)
-    topics = message.topics or ()
+    topics = (message.topics or [])[:FIRST_TOPICS]
     return any(each.name == METADATA_TOPIC or each.topic_id == METADATA_TOPIC_ID for each in topics)
 
 

