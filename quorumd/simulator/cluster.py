@@ -207,6 +207,9 @@ class Cluster:
             self._end_by_disk(machine)
             return
         machine.starting = False
+        self.counters["installations completed at a start"] += (
+            machine.node.recovery_report.restored_snapshot is not None
+        )
         if machine.disk.is_corrupted:
             raise InvariantViolation("damaged files are detected at startup", f"node {node_id} runs on them")
 
@@ -220,7 +223,7 @@ class Cluster:
             compile_regex,
             SASL if self.options.logins_ms else {},
         )
-        return start_node(self._settings(machine), ports, partial(self._node_stopped, machine, process))
+        return start_node(self.settings(machine), ports, partial(self._node_stopped, machine, process))
 
     def kill(self, node_id: int) -> None:
         """Kill the process with SIGKILL; its unsynced writes stay in the page cache."""
@@ -336,6 +339,7 @@ class Cluster:
             machine.disk.capacity < DEFAULT_CAPACITY_BYTES
             or machine.disk.is_corrupted
             or machine.disk.read_failed
+            or machine.disk.change_failed
             or machine.sync_failed
         )
 
@@ -441,13 +445,13 @@ class Cluster:
         slowest = self.options.slowness
         return 1.0 if slowest == 1.0 or random.random() < 0.5 else random.uniform(1.0, slowest)
 
-    def _settings(self, machine: Machine) -> NodeSettings:
-        options = self.options
-        node_id, is_only_broker = machine.node_id, machine.node_id >= FIRST_BROKER
-        endpoint = Endpoint(LISTENER if is_only_broker else LISTENER_NAME, machine.host, machine.port)
-        role = None
-        if node_id in self.broker_ids:
-            role = broker_role(node_id, machine.host, machine.port, options.brokers)
+    def settings(self, machine: Machine) -> NodeSettings:
+        """Return the settings of a node on a machine."""
+        options, node_id = self.options, machine.node_id
+        listener = LISTENER if node_id >= FIRST_BROKER else LISTENER_NAME
+        address = machine.host, machine.port
+        endpoint = Endpoint(listener, *address)
+        role = broker_role(node_id, *address, options.brokers) if node_id in self.broker_ids else None
         voters = (machine.node_id,) if machine.names_itself else self.voters
         seeds = [self.machines[n] for n in (voters if machine.seeds is None else machine.seeds)]
         others = [seed for seed in seeds if not machine.names_itself]

@@ -58,6 +58,9 @@ RARE_FAULT_NAMES = (
     "disturbed transfer",
     "repeated format",
     "refused request",
+    "failed write",
+    "interrupted installation",
+    "unchanged voter",
 )
 """Severe faults, used by the profiles made for them and by few seeds of plain swarm."""
 
@@ -175,6 +178,8 @@ class SimulationOptions:
     """Mean time between two requests of the client that reads topics, brokers and the quorum; 0 for none."""
     consumer_ms: float = 0.0
     """Mean time between two fetches of a consumer of the metadata log; 0 for none."""
+    copies_ms: float = 0.0
+    """Mean time between two copies of a node's files that an operator recovers; 0 for none."""
     access_ms: float = 0.0
     """Mean time between two requests of the administrator of access, and of each client without rights of its own; 0
     for nodes without an authorizer."""

@@ -135,6 +135,7 @@ EFFECTS = {
     "power loss": ("power losses", "lost sectors", "lost names"),
     "power loss in a disk call": ("power losses", "lost sectors", "lost names"),
     "failed sync": ("exits with code 4",),
+    "failed write": ("exits with code 4",),
     "shutdown": ("exits with code 0",),
     "paused process": ("waits for a busy process",),
     "slow process": ("waits for a busy process",),
@@ -218,3 +219,22 @@ def test_wiped_voters_of_a_moved_quorum_start() -> None:
     assert report.ok, str(report)
     assert report.counters["quorums moved"] > 0
     assert report.counters["fault: wiped disks"] > 0
+
+
+def test_interrupted_installations_are_completed_at_the_next_start() -> None:
+    counters: Counter[str] = Counter()
+    for seed in range(1, 20):
+        report = Simulation(seed, draw_options(seed, "interrupted installations")).run()
+        assert report.ok, str(report)
+        counters.update(report.counters)
+        if counters["installations completed at a start"] > 1:
+            break
+    assert counters["installations interrupted"] > 2
+    assert counters["installations completed at a start"] > 1
+
+
+def test_copies_are_recovered_in_plain_swarm() -> None:
+    seeds = (seed for seed in range(100) if draw_options(seed).copies_ms)
+    report = Simulation(seed := next(seeds), draw_options(seed)).run()
+    assert report.ok, str(report)
+    assert report.counters["copies recovered"] > 0

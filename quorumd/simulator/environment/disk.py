@@ -1,22 +1,25 @@
 """The Disk port in memory: a power loss really loses unsynced data.
 
-Faults are injected from outside (`faults`): the `lose_power` family, `fail_sync`, `fail_reads`, `stall`, `capacity`,
-`corrupt`, `exchange`. A killed process loses none of its writes: the page cache belongs to the kernel.
+Faults are injected from outside (`faults`): the `lose_power` family, `fail_sync`, `fail_reads`, `fail_change`,
+`stall`, `capacity`, `corrupt`, `exchange`. A killed process loses none of its writes: the page cache belongs to the
+kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from errno import EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY
+from errno import EIO, EISDIR, ENOENT, ENOTDIR, ENOTEMPTY
 from functools import lru_cache
 from random import Random
 from typing import TypeVar
 
 from quorumd.ports import Disk, File
+from quorumd.simulator.environment.countdown import Countdown
 from quorumd.simulator.environment.directory import Directory
 from quorumd.simulator.environment.disk_errors import disk_error
 from quorumd.simulator.environment.disk_latency import DiskLatency
 from quorumd.simulator.environment.event_heap import EventHeap, Process
+from quorumd.simulator.environment.open_file import OpenFile
 from quorumd.simulator.environment.stored_file import Loss, StoredFile, Write
 from quorumd.simulator.environment.subprocess_jobs import SubprocessJobs
 
@@ -27,71 +30,6 @@ DEFAULT_CAPACITY_BYTES = 1 << 40
 
 class PowerLost(BaseException):
     """The machine lost power during a disk call. Not an Exception, so that node code does not handle it."""
-
-
-class OpenFile:
-    """The File port over one inode."""
-
-    __slots__ = ("_closed", "_disk", "_file", "_lock_path", "_mount")
-
-    def __init__(self, disk: SimulatedDisk, file: StoredFile, lock_path: str = "") -> None:
-        self._disk = disk
-        self._file = file
-        self._lock_path = lock_path
-        self._mount = disk.mounts
-        self._closed = False
-
-    def size(self) -> int:
-        self._check()
-        return len(self._file.content)
-
-    def read_at(self, position: int, length: int) -> bytes:
-        self._check()
-        self._disk.before_read()
-        return self._file.read(position, length)
-
-    def write_at(self, position: int, data: bytes) -> None:
-        self._check()
-        self._disk.before_change()
-        limit = self._disk.free_space_for(self._file, position + len(data))
-        if limit < position + len(data):
-            # A full disk may accept part of a write before it fails.
-            if limit > position:
-                self._file.write(position, bytes(data[: limit - position]))
-            raise disk_error(ENOSPC)
-        self._file.write(position, bytes(data))
-
-    def truncate(self, size: int) -> None:
-        self._check()
-        self._disk.before_change()
-        if self._disk.free_space_for(self._file, size) < size:
-            raise disk_error(ENOSPC)
-        self._disk.cuts += 1
-        self._file.truncate(size)
-
-    def allocate(self, size: int) -> None:
-        self._check()
-        self._disk.before_change()
-        if self._disk.free_space_for(self._file, size) < size:
-            raise disk_error(ENOSPC)
-        self._file.allocate(size)
-
-    def sync(self) -> None:
-        self._check()
-        self._disk.before_call()
-        self._disk.before_sync(self._file)
-        self._file.sync()
-        self._disk.after_sync(self._file)
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._disk.unlock(self._lock_path)
-
-    def _check(self) -> None:
-        self._disk.check_power()
-        if self._closed or self._mount != self._disk.mounts:
-            raise ValueError("I/O operation on a closed file")
 
 
 class SimulatedDisk:
@@ -106,6 +44,8 @@ class SimulatedDisk:
         self.syncs_failed = 0
         self.read_failed = False
         """Whether a read of the current or last process has failed."""
+        self.change_failed = False
+        """Whether a write, or another change, of the current or last process has failed."""
         self.changes = 0
         """Number of calls that may have changed a file: while the number is unchanged, processes read the same
         data."""
@@ -122,8 +62,10 @@ class SimulatedDisk:
         self._locked: dict[str, bool] = {}
         self._busy_until = 0.0
         self.has_power = True
-        self._calls_to_power_loss = self._syncs_to_power_loss = 0
-        self._syncs_to_failure = self._directory_syncs_to_failure = 0
+        self._calls_to_power_loss, self._syncs_to_power_loss = Countdown(), Countdown()
+        self._syncs_to_failure, self._directory_syncs_to_failure = Countdown(), Countdown()
+        self._changes_to_failure, self._change_error = Countdown(), EIO
+        self._on_rename: tuple[str, Callable[[], None]] | None = None
         self._reads_to_failure = self._failing_reads = 0
 
     def mount(self, process: Process) -> None:
@@ -134,9 +76,8 @@ class SimulatedDisk:
         self._jobs.attach(process)
         self._locked.clear()
         self.has_power = True
-        self.read_failed = False
-        self._calls_to_power_loss = 0
-        self._syncs_to_power_loss = 0
+        self.read_failed = self.change_failed = False
+        self._calls_to_power_loss.left = self._syncs_to_power_loss.left = 0
         self._busy_until = self._heap.now_ms
 
     # ---- faults
@@ -150,15 +91,15 @@ class SimulatedDisk:
 
     def lose_power_within(self, calls: int) -> None:
         """Make the `calls`-th modifying call from now, and every call after it, raise PowerLost; 0 for none."""
-        self._calls_to_power_loss = calls
+        self._calls_to_power_loss.left = calls
 
     def lose_power_at_sync(self, syncs: int) -> None:
         """Make the `syncs`-th sync of a file with unsynced writes, and every call after it, raise PowerLost."""
-        self._syncs_to_power_loss = syncs
+        self._syncs_to_power_loss.left = syncs
 
     def fail_sync(self, syncs: int = 1) -> None:
         """Make the `syncs`-th sync of a file from now fail with EIO and drop the data that it had to write."""
-        self._syncs_to_failure = syncs
+        self._syncs_to_failure.left = syncs
 
     @property
     def busy_until_ms(self) -> float:
@@ -167,11 +108,19 @@ class SimulatedDisk:
 
     def fail_directory_sync(self, syncs: int = 1) -> None:
         """Make the `syncs`-th sync of a directory from now fail with EIO; its names stay unsynced."""
-        self._directory_syncs_to_failure = syncs
+        self._directory_syncs_to_failure.left = syncs
 
     def fail_reads(self, reads: int = 1, count: int = 1) -> None:
         """Make `count` reads of files fail with EIO, from the `reads`-th read from now on."""
         self._reads_to_failure, self._failing_reads = reads, count
+
+    def fail_change(self, changes: int = 1, code: int = EIO) -> None:
+        """Make the `changes`-th write, creation, truncation, rename or removal from now fail with `code`."""
+        self._changes_to_failure.left, self._change_error = changes, code
+
+    def before_rename(self, ending: str, strike: Callable[[], None]) -> None:
+        """Call `strike` before the next rename of a file whose name has this ending."""
+        self._on_rename = ending, strike
 
     def stall(self, duration_ms: float) -> None:
         """Delay submitted operations that have not started."""
@@ -185,10 +134,9 @@ class SimulatedDisk:
         """Cancel pending faults and free space. A stall in progress ends at its time, and data remains corrupted
         until `restore`."""
         self.capacity = DEFAULT_CAPACITY_BYTES
-        self._calls_to_power_loss = 0
-        self._syncs_to_power_loss = 0
-        self._syncs_to_failure = 0
-        self._directory_syncs_to_failure = 0
+        self._calls_to_power_loss.left = self._syncs_to_power_loss.left = 0
+        self._syncs_to_failure.left = self._directory_syncs_to_failure.left = 0
+        self._changes_to_failure.left, self._on_rename = 0, None
         self._reads_to_failure = self._failing_reads = 0
 
     def corrupt(self, path: str, position: int, bits: int) -> None:
@@ -319,6 +267,9 @@ class SimulatedDisk:
         entry = directory.entries.get(name)
         if entry is None:
             raise disk_error(ENOENT, source)
+        if self._on_rename is not None and name.endswith(self._on_rename[0]):
+            (_, strike), self._on_rename = self._on_rename, None
+            strike()
         self.before_change()
         directory.change((name, None), (target_name, entry))
 
@@ -346,11 +297,9 @@ class SimulatedDisk:
         self.check_power()
         directory = self._directory(path)
         self.before_call()
-        if self._directory_syncs_to_failure:
-            self._directory_syncs_to_failure -= 1
-            if self._directory_syncs_to_failure == 0:
-                self.syncs_failed += 1
-                raise disk_error(EIO, path)
+        if self._directory_syncs_to_failure.strikes():
+            self.syncs_failed += 1
+            raise disk_error(EIO, path)
         directory.sync()
         self.after_sync(directory)
 
@@ -405,13 +354,14 @@ class SimulatedDisk:
     def before_change(self) -> None:
         self.changes += 1
         self.before_call()
+        if self._heap.is_running and self._changes_to_failure.strikes():
+            self.change_failed = True
+            raise disk_error(self._change_error)
 
     def before_call(self) -> None:
         """Called before every call that changes a file or its durable state."""
-        if self._calls_to_power_loss:
-            self._calls_to_power_loss -= 1
-            if self._calls_to_power_loss == 0:
-                self._power_fails()
+        if self._calls_to_power_loss.strikes():
+            self._power_fails()
 
     def before_read(self) -> None:
         if not self._failing_reads or not self._heap.is_running:
@@ -423,18 +373,15 @@ class SimulatedDisk:
             raise disk_error(EIO)
 
     def before_sync(self, file: StoredFile) -> None:
-        if self._syncs_to_power_loss and any(isinstance(change, Write) for change in file.pending):
-            self._syncs_to_power_loss -= 1
-            if self._syncs_to_power_loss == 0:
-                self._power_fails()
-        if self._syncs_to_failure:
-            self._syncs_to_failure -= 1
-            if self._syncs_to_failure == 0:
-                self.syncs_failed += 1
-                self.changes += 1
-                self.cuts += 1
-                file.crash(self._random)
-                raise disk_error(EIO)
+        has_writes = self._syncs_to_power_loss.left and any(isinstance(c, Write) for c in file.pending)
+        if has_writes and self._syncs_to_power_loss.strikes():
+            self._power_fails()
+        if self._syncs_to_failure.strikes():
+            self.syncs_failed += 1
+            self.changes += 1
+            self.cuts += 1
+            file.crash(self._random)
+            raise disk_error(EIO)
 
     def _power_fails(self) -> None:
         self.has_power = False

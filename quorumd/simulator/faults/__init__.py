@@ -7,13 +7,13 @@ drawn at any time. `Cluster.repair` ends all faults early.
     crashes           processes and machines that end: kill, shutdown, power loss, also during a disk call
     processes         processes without processor time: paused, stalled, slow
     links             network partitions; connections that break, lag or replay requests
-    disks             stalls, full disks, failed syncs and reads
+    disks             stalls, full disks, failed syncs, reads and writes
     clocks            wall clocks that jump
     data_directories  corrupted segments, replaced disks, and mistakes of operators
     damaged_files     damaged small files and lost segments
     formats           directories that are formatted again
     refused_requests  requests that must be refused
-    transfers         faults in the middle of the transfer of a snapshot
+    transfers         faults in the middle of the transfer and of the installation of a snapshot
     snapshots         snapshots copied by operators
     versions          files written by a later version
     bootstrap         events that could found a second quorum, or make the first unreachable
@@ -58,7 +58,14 @@ from quorumd.simulator.faults.data_directories import (
     SwappedDirectories,
     WrongClusterId,
 )
-from quorumd.simulator.faults.disks import DiskFull, DiskStall, FailedDirectorySync, FailedRead, FailedSync
+from quorumd.simulator.faults.disks import (
+    DiskFull,
+    DiskStall,
+    FailedDirectorySync,
+    FailedRead,
+    FailedSync,
+    FailedWrite,
+)
 from quorumd.simulator.faults.formats import RepeatedFormat
 from quorumd.simulator.faults.hostile import HostilePeer
 from quorumd.simulator.faults.links import (
@@ -75,9 +82,14 @@ from quorumd.simulator.faults.processes import PausedProcess, SlowProcess, Stall
 from quorumd.simulator.faults.refused_requests import RefusedRequest
 from quorumd.simulator.faults.registrations import Unregistration
 from quorumd.simulator.faults.snapshots import CopiedSnapshots
-from quorumd.simulator.faults.transfers import DisturbedTransfer
+from quorumd.simulator.faults.transfers import DisturbedTransfer, InterruptedInstallation
 from quorumd.simulator.faults.versions import NewerRecordVersion
-from quorumd.simulator.faults.voters import RaftVoterChange, RemovalWithoutMajority, VoterChange
+from quorumd.simulator.faults.voters import (
+    RaftVoterChange,
+    RemovalWithoutMajority,
+    UnchangedVoter,
+    VoterChange,
+)
 
 ALL_FAULTS: tuple[Fault, ...] = (
     PowerLoss(),
@@ -129,6 +141,9 @@ ALL_FAULTS: tuple[Fault, ...] = (
     DisturbedTransfer(),
     RepeatedFormat(),
     RefusedRequest(),
+    FailedWrite(),
+    InterruptedInstallation(),
+    UnchangedVoter(),
     LostDirectory(),
     LostIsrResponse(),
     LateMetadata(),

@@ -4,15 +4,18 @@ nothing."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
+from quorumd.log.bootstrap_file import encode_bootstrap
 from quorumd.log.high_watermark_checkpoint import FILE_NAME as CHECKPOINT
+from quorumd.log.meta_properties import BOOTSTRAP_FILE, partition_directory
 from quorumd.log.meta_properties import FILE_NAME as META_PROPERTIES
-from quorumd.log.meta_properties import partition_directory
 from quorumd.log.quorum_state_file import FILE_NAME as QUORUM_STATE
 from quorumd.log.segment import LOG_SUFFIX
+from quorumd.protocol.messages.feature_level_record import FeatureLevelRecord
+from quorumd.protocol.metadata_record import encode_record
 from quorumd.simulator.cluster import Cluster, Machine
 from quorumd.simulator.data_directories import DATA_DIRECTORY, expect_refusal
 from quorumd.simulator.faults.base import undisturbed
@@ -20,6 +23,7 @@ from quorumd.simulator.faults.base import undisturbed
 PARTITION = partition_directory(DATA_DIRECTORY)
 META_PATH: Final = f"{DATA_DIRECTORY}/{META_PROPERTIES}"
 STATE_PATH: Final = f"{PARTITION}/{QUORUM_STATE}"
+BOOTSTRAP_PATH: Final = f"{DATA_DIRECTORY}/{BOOTSTRAP_FILE}"
 CHECKPOINT_PATH: Final = f"{DATA_DIRECTORY}/{CHECKPOINT}"
 HUGE: Final = b"#" * (65 * 1024)
 LONG: Final = "x" * 33_000
@@ -52,8 +56,15 @@ CHECKPOINTS: Final = (
 )  # fmt: skip
 
 
+MAX_FURTHER: Final = 9
+"""A node is started with fewer than this number of further damages, one at a time."""
+
+Damage = Callable[[Random, Machine], tuple[str, bytes | None]]
+"""Returns the path of the file to damage, and its content, None for a missing file."""
+
+
 class DamagedFile:
-    """A node is started with one damaged or missing file, and then continues with its own files."""
+    """A node is started with one damaged or missing file, several times, and then continues with its own files."""
 
     name = "damaged file"
 
@@ -63,15 +74,21 @@ class DamagedFile:
     def inject(self, cluster: Cluster, random: Random) -> None:
         machine = random.choice(_candidates(cluster))
         cluster.kill(machine.node_id)
-        root = machine.disk.copy()
-        damages = (
+        usual = (
             self._meta_properties,
             self._quorum_state,
             self._quorum_state,
             self._checkpoint,
             self._segments,
         )
-        path, data = random.choice(damages)(random, machine)
+        self._refuse(cluster, random, machine, random.choice(usual))
+        for _ in range(random.randrange(MAX_FURTHER)):
+            self._refuse(cluster, random, machine, random.choice((*usual, self._bootstrap)))
+        cluster.restart_later(machine.node_id)
+
+    def _refuse(self, cluster: Cluster, random: Random, machine: Machine, damage: Damage) -> None:
+        root = machine.disk.copy()
+        path, data = damage(random, machine)
 
         def edit() -> None:
             if data is None:
@@ -83,8 +100,12 @@ class DamagedFile:
                 file.close()
 
         mistake = f"{path} is {'missing' if data is None else bytes(data[:80])!r}"
-        expect_refusal(cluster, machine, root, mistake, edit, "with damaged files")
-        cluster.restart_later(machine.node_id)
+        # The first records of the cluster are read after the log, which recovery trims.
+        ignored = (LOG_SUFFIX, ".index", ".timeindex") if path == BOOTSTRAP_PATH else ()
+        why = "with damaged files"
+        expect_refusal(
+            cluster, machine, root, mistake, edit, why, lambda changed: not changed.endswith(ignored)
+        )
 
     def _meta_properties(self, random: Random, machine: Machine) -> tuple[str, bytes | None]:
         if random.random() < 0.1:
@@ -112,6 +133,13 @@ class DamagedFile:
             # The log ends below what is known to be committed.
             return CHECKPOINT_PATH, f"0\n1\n__cluster_metadata 0 {1 << 40}\n".encode()
         return CHECKPOINT_PATH, random.choice(CHECKPOINTS)
+
+    def _bootstrap(self, random: Random, machine: Machine) -> tuple[str, bytes | None]:
+        """Damage the first records of the cluster, or replace them by those of a later version."""
+        saved = _read(machine, BOOTSTRAP_PATH)
+        later = encode_bootstrap([encode_record(FeatureLevelRecord("metadata.version", 99), 0)], 1)
+        cut = saved[: random.randrange(len(saved))] if saved else b""
+        return BOOTSTRAP_PATH, random.choice((b"", cut, later, b"\x07" * 100))
 
     def _segments(self, random: Random, machine: Machine) -> tuple[str, bytes | None]:
         """Lose the first segment if no snapshot replaces it; otherwise damage the checkpoint."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EIO, ENOSPC
 from functools import partial
 from random import Random
 
@@ -58,6 +59,21 @@ class FailedRead(RunningNodeFault):
 
     def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
         machine.disk.fail_reads(1 + random.randrange(random.choice((2, 6, 40))), random.choice((1, 1, 3, 20)))
+        if random.random() < 0.3:
+            cluster.kill(machine.node_id)
+            cluster.restart_later(machine.node_id)
+
+
+class FailedWrite(RunningNodeFault):
+    """One of the next changes of files fails, sometimes in a new process: a write, creation, truncation, rename or
+    removal. The device reports an error, or a quota is exceeded for a moment."""
+
+    name = "failed write"
+
+    def hurt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        machine.disk.fail_change(
+            1 + random.randrange(random.choice((2, 10, 40))), random.choice((EIO, ENOSPC))
+        )
         if random.random() < 0.3:
             cluster.kill(machine.node_id)
             cluster.restart_later(machine.node_id)

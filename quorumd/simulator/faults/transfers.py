@@ -20,6 +20,8 @@ LOOK_MS: Final = 1.0
 MAX_LOOKS: Final = 1500
 FULL_MS: Final = 500.0
 BLOCKED_MS: Final = 800.0
+MAX_CALLS: Final = 12
+"""Number of calls within which a snapshot is put in place and the log replaced."""
 MAX_WAIT_MS: Final = 20.0
 """The longest time for which a transfer runs before it is disturbed."""
 
@@ -36,13 +38,7 @@ class DisturbedTransfer:
 
     def inject(self, cluster: Cluster, random: Random) -> None:
         if REPLACED_DISK in cluster.options.faults and random.random() < 0.7:
-            found = [machine for machine in cluster.running() if is_dispensable(cluster, machine)]
-            found = [machine for machine in found if not machine.disk.is_corrupted]
-            if found:
-                machine = random.choice(found)
-                cluster.lose_power(machine.node_id)
-                replace(cluster, machine)
-                cluster.restart_later(machine.node_id)
+            _replace_one(cluster, random, _dispensable(cluster))
         self._look(cluster, random, MAX_LOOKS)
 
     def _look(self, cluster: Cluster, random: Random, looks: int) -> None:
@@ -66,9 +62,52 @@ class DisturbedTransfer:
         disturbance(cluster, random, machine if disturbance in _ON_FOLLOWER or leader is None else leader)
 
 
+class InterruptedInstallation:
+    """Power fails, or a change of a file, after each node has fetched its next snapshot and before its log starts at
+    the end of the snapshot, which is then ahead of the log at the next start."""
+
+    name = "interrupted installation"
+
+    def available(self, cluster: Cluster) -> bool:
+        return len(cluster.running()) > 1
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        found = _dispensable(cluster)
+        if REPLACED_DISK not in cluster.options.faults:
+            # Observers may be lost in any seed, as long as no operator can make them voters.
+            found = [] if cluster.voters_changed else [m for m in found if m.node_id not in cluster.voters]
+        _replace_one(cluster, random, found)
+        for machine in cluster.machines.values():
+            machine.disk.before_rename(SUFFIX + PART, partial(self._interrupt, cluster, random, machine))
+
+    def _interrupt(self, cluster: Cluster, random: Random, machine: Machine) -> None:
+        cluster.counters["installations interrupted"] += 1
+        calls = 1 + random.randrange(MAX_CALLS)
+        if random.random() < 0.8:
+            machine.disk.lose_power_within(calls)
+        else:
+            machine.disk.fail_change(calls)
+
+
+def _dispensable(cluster: Cluster) -> list[Machine]:
+    """Return the running machines whose disks may be lost now."""
+    found = [machine for machine in cluster.running() if is_dispensable(cluster, machine)]
+    return [machine for machine in found if not machine.disk.is_corrupted]
+
+
+def _replace_one(cluster: Cluster, random: Random, found: list[Machine]) -> None:
+    """Replace a disk: the node then fetches a snapshot if there is one."""
+    if found:
+        machine = random.choice(found)
+        cluster.lose_power(machine.node_id)
+        replace(cluster, machine)
+        cluster.restart_later(machine.node_id)
+
+
 def _parts(machine: Machine) -> list[str]:
     """Return the paths of partly fetched snapshots."""
-    return [path for path in machine.disk.contents() if path.endswith(SUFFIX + PART)]
+    names = machine.disk.list_directory(PARTITION) if machine.disk.has_power else []
+    return [f"{PARTITION}/{name}" for name in names if name.endswith(SUFFIX + PART)]
 
 
 def _damaged_part(cluster: Cluster, random: Random, machine: Machine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from quorumd.errors import ErrorCode
 from quorumd.ids import METADATA_PARTITION, METADATA_TOPIC, ReplicaKey
 from quorumd.protocol.messages import (
     add_raft_voter_request,
@@ -14,7 +15,9 @@ from quorumd.protocol.messages import (
 from quorumd.protocol.messages import alter_quorum_request as wire
 from quorumd.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
 from quorumd.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
+from quorumd.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
 from quorumd.protocol.wire import Message
+from quorumd.simulator.checkers import InvariantViolation
 from quorumd.simulator.cluster import LISTENER_NAME, Cluster, Machine
 from quorumd.simulator.environment.event_heap import Process
 from quorumd.simulator.faults.links import block_for
@@ -22,6 +25,9 @@ from quorumd.simulator.workload.request_connection import Call, RequestConnectio
 
 OPERATOR = "10.0.2.1"
 TIMEOUT_MS = 3000
+MAX_UPDATES = 4
+MOVES = frozenset({"moved node", "moved quorum"})
+"""Faults after which a voter has another address."""
 
 
 class VoterChange:
@@ -96,6 +102,45 @@ class RaftVoterChange:
         cluster.network.host(OPERATOR, Process("operator")).connect(machine.host, machine.port, link)
 
 
+class UnchangedVoter:
+    """UpdateRaftVoter without a change, or in another epoch, at the leader: like a voter that restarts, or that knows
+    only an earlier leader. It has no effect, whatever the other faults are."""
+
+    name = "unchanged voter"
+    invariant = "updates of voters in an earlier epoch are refused"
+
+    def available(self, cluster: Cluster) -> bool:
+        # An update that arrives after the voter has moved would change its address.
+        return MOVES.isdisjoint(cluster.options.faults) and bool(_leaders(cluster))
+
+    def inject(self, cluster: Cluster, random: Random) -> None:
+        leader = random.choice(_leaders(cluster))
+        for _ in range(MAX_UPDATES):
+            self._update(cluster, random, leader)
+
+    def _update(self, cluster: Cluster, random: Random, leader: Machine) -> None:
+        assert leader.node is not None
+        engine = leader.node.engine
+        voter, later = random.choice(engine.voters.current.voters), random.choice((0, 0, -1, 1))
+        listeners = [update_raft_voter_request.Listener(*endpoint) for endpoint in voter.endpoints]
+        request = update_raft_voter_request.UpdateRaftVoterRequest(
+            None, engine.epoch + later, *voter.key, listeners,
+            update_raft_voter_request.KRaftVersionFeature(0, 1),
+        )  # fmt: skip
+
+        def on_response(message: Message | None) -> None:
+            link.abandon()
+            if not isinstance(message, UpdateRaftVoterResponse):
+                return
+            error = ErrorCode(message.error_code)
+            cluster.counters[f"unchanged voter: {error.name}"] += 1
+            if later < 0 and error is ErrorCode.NONE:
+                raise InvariantViolation(self.invariant, f"{request!r} is accepted after its epoch")
+
+        link = RequestConnection("operator", request, 0, on_response)
+        cluster.network.host(OPERATOR, Process("operator")).connect(leader.host, leader.port, link)
+
+
 class RemovalWithoutMajority:
     """As many voters as the quorum tolerates become unreachable. Before the leader detects that, an operator removes
     another voter, after which the reachable voters would not be a majority."""
@@ -103,10 +148,10 @@ class RemovalWithoutMajority:
     name = "removal without majority"
 
     def available(self, cluster: Cluster) -> bool:
-        return bool(self._leaders(cluster))
+        return bool(self._candidates(cluster))
 
     def inject(self, cluster: Cluster, random: Random) -> None:
-        leader = random.choice(self._leaders(cluster))
+        leader = random.choice(self._candidates(cluster))
         voters = _voters_of(leader)
         others = [voter for voter in voters if voter != leader.node_id]
         random.shuffle(others)
@@ -125,15 +170,16 @@ class RemovalWithoutMajority:
 
         cluster.heap.call_later(random.random() * timeout_ms, remove, b"operator")
 
-    def _leaders(self, cluster: Cluster) -> list[Machine]:
-        return [
-            machine
-            for machine in cluster.running()
-            if machine.node is not None
-            and not machine.exiting
-            and machine.node.engine.is_leader
-            and len(_voters_of(machine)) > 2
-        ]
+    def _candidates(self, cluster: Cluster) -> list[Machine]:
+        return [machine for machine in _leaders(cluster) if len(_voters_of(machine)) > 2]
+
+
+def _leaders(cluster: Cluster) -> list[Machine]:
+    return [
+        machine
+        for machine in cluster.running()
+        if machine.node is not None and not machine.exiting and machine.node.engine.is_leader
+    ]
 
 
 def _voters_of(machine: Machine) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from random import Random
 
@@ -62,6 +63,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
     options = _Sampler(streams.stream("long intervals")).with_long_intervals(options, drawn)
     options = _Sampler(streams.stream("disks and voters")).with_replaced_disks(options, drawn)
     options = _Sampler(streams.stream("rare faults")).with_rare_faults(options, drawn)
+    options = _Sampler(streams.stream("separate faults")).with_separate_faults(options, drawn)
     # A single voter needs another quorumd node to discover that no quorum exists; a stock voter does not report it.
     alone = options.voters == 1 or options.stock_voters > 0
     membership = streams.stream("membership")
@@ -86,6 +88,7 @@ def draw_options(seed: int, profile: str = DEFAULT) -> SimulationOptions:
         and streams.stream("remote storage").random() < 0.5,
         reads_ms=_Sampler(streams.stream("cluster reads")).interval_ms(drawn.reads, drawn.reads_ms),
         consumer_ms=_Sampler(streams.stream("consumer")).interval_ms(drawn.consumers, drawn.consumer_ms),
+        copies_ms=_Sampler(streams.stream("copies")).interval_ms(drawn.copies, drawn.copies_ms),
         record_ms=_Sampler(streams.stream("processor")).record_ms(drawn),
         formatted_by_kafka=streams.stream("format").random() < 0.15,
         initial_controllers=alone or streams.stream("founding").random() < 0.5,
@@ -279,9 +282,17 @@ class _Sampler:
 
     def with_rare_faults(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
         """Draw further faults, from a separate stream."""
-        if not profile.faults:
-            return options
-        drawn = [name for name in profile.rare_faults if self._random.random() < profile.rare_share]
+        return self._with_faults(options, profile.rare_faults if profile.faults else (), profile.rare_share)
+
+    def with_separate_faults(self, options: SimulationOptions, profile: Profile) -> SimulationOptions:
+        """Draw the faults on which no other draw depends, from a separate stream."""
+        names = profile.separate_faults if profile.faults else ()
+        return self._with_faults(options, names, profile.separate_share)
+
+    def _with_faults(
+        self, options: SimulationOptions, names: Sequence[str], share: float
+    ) -> SimulationOptions:
+        drawn = [name for name in names if self._random.random() < share]
         rare = {name: self._log_uniform(1.0, 10.0) for name in drawn if name not in options.faults}
         return replace(options, faults={**options.faults, **rare})
 

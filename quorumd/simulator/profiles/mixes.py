@@ -29,6 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "duration": ("safety_ms", "short_share"),
     "faults": ("fault_share", "fault_interval_ms"),
     "rare faults": ("rare_faults", "rare_share"),
+    "separate faults": ("separate_faults", "separate_share"),
     "clocks": ("clock_drift",),
     "files": ("segment_bytes", "snapshot_bytes", "maintenance_interval_ms", "chunk_bytes"),
     # From one profile, because a mix of the extremes would leave no processor time.
@@ -52,6 +53,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "impolite": ("impolite", "impolite_ms"),
     "reads": ("reads", "reads_ms"),
     "consumers": ("consumers", "consumer_ms"),
+    "copies": ("copies", "copies_ms"),
     "credentials": ("credentials",),
     "features": ("features", "feature_changes", "feature_changes_ms", "old_brokers"),
     "registrations": ("registrations", "auto_join"),

@@ -31,6 +31,10 @@ class Profile:
     """Further possible faults."""
     rare_share: float = 0.0
     """Probability that a seed uses each of the rare faults."""
+    separate_faults: tuple[str, ...] = ()
+    """Possible faults that are drawn separately, so that the draws of all others do not depend on them."""
+    separate_share: float = 0.0
+    """Probability that a seed uses each of the separate faults."""
     fault_interval_ms: Range = (150.0, 2500.0)
     voters: tuple[int, ...] = (1, 2, 3, 3, 3, 3, 4, 5, 5, 6, 7)
     observers: tuple[int, ...] = (0, 0, 0, 0, 1, 1, 2, 3, 4, 5)
@@ -84,6 +88,10 @@ class Profile:
     """Share of seeds with a consumer of the metadata log."""
     consumer_ms: Range = (5.0, 200.0)
     """Mean time between two fetches of the consumer."""
+    copies: float = 0.0
+    """Share of seeds in which an operator recovers copies of the nodes' files."""
+    copies_ms: Range = (100.0, 1000.0)
+    """Mean time between two such copies."""
     features: float = 0.2
     """Share of seeds with drawn initial feature levels."""
     credentials: float = 0.1

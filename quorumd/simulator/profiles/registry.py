@@ -10,6 +10,7 @@ from quorumd.simulator.profiles.brokers import BROKER_PROFILES, NODE_PROFILES
 from quorumd.simulator.profiles.clients import CLIENT_PROFILES
 from quorumd.simulator.profiles.profile import Profile
 from quorumd.simulator.profiles.quorum import QUORUM_PROFILES
+from quorumd.simulator.profiles.unmixed import UNMIXED_PROFILES
 
 DEFAULT = "swarm"
 VOTER_CHANGES = frozenset({"voter change", "raft voter change", "removal without majority"})
@@ -31,6 +32,8 @@ ALL = Profile(
         "newer record version",
     ),
     rare_share=0.12,
+    separate_faults=("failed write", "interrupted installation", "unchanged voter"),
+    separate_share=0.08,
     brokers=(0,) * 38 + (3, 4),
     access=0.25,
     logins=0.15,
@@ -38,6 +41,7 @@ ALL = Profile(
     impolite=0.1,
     reads=0.2,
     consumers=0.2,
+    copies=0.15,
     max_partitions_per_step=(10_000, 10_000, 1, 3),
     max_partitions_per_part=(MAX_PARTITIONS_PER_PART, MAX_PARTITIONS_PER_PART, 1, 3),
     large_request_bytes=(LARGE_REQUEST, LARGE_REQUEST, 0, 100),
@@ -60,5 +64,12 @@ ALL = Profile(
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
-    for profile in (ALL, *QUORUM_PROFILES, *BROKER_PROFILES, *NODE_PROFILES, *CLIENT_PROFILES)
+    for profile in (
+        ALL,
+        *QUORUM_PROFILES,
+        *BROKER_PROFILES,
+        *NODE_PROFILES,
+        *CLIENT_PROFILES,
+        *UNMIXED_PROFILES,
+    )
 }

@@ -12,6 +12,9 @@ value is written once. A client has at most one call in progress.
     cluster_reader        reads the cluster
     cluster_reads         draws the requests of the cluster reader
     log_consumer          fetches the metadata log
+    restored_copies       recovers copies of the nodes' files
+    copied_disk           a copy, with a model of its log and snapshots
+    copy_damages          damage to a copy
     config_administrator  changes configs
     odd_configs           draws changes of any config to any value, most of them invalid
     access_client         an administrator of ACLs, quotas and credentials, and clients with only the rights granted

@@ -21,6 +21,7 @@ from quorumd.simulator.workload.impolite_client import ImpoliteClient
 from quorumd.simulator.workload.kept_records_writer import KeptRecordsWriter
 from quorumd.simulator.workload.log_consumer import LogConsumer
 from quorumd.simulator.workload.login_client import LoginWorkload
+from quorumd.simulator.workload.restored_copies import RestoredCopies
 
 
 class BackgroundWorkload:
@@ -59,6 +60,7 @@ class BackgroundWorkload:
         self._consumer = LogConsumer(
             cluster, streams.stream("log consumer"), self._options.consumer_ms, self._consumed
         )
+        self._copies = RestoredCopies(cluster, streams.stream("restored copies"), self._options.copies_ms)
         self._granted = AccessIsAsGranted()
         self._access = AccessWorkload(
             cluster, streams.stream("access"), self._options.access_ms, self._granted
@@ -76,6 +78,7 @@ class BackgroundWorkload:
             (self._configs, options.configs_ms),
             (self._reader, options.reads_ms),
             (self._consumer, options.consumer_ms),
+            (self._copies, options.copies_ms),
             (self._access, options.access_ms),
             (self._logins, options.logins_ms),
             (self._careless, options.mistakes_ms),
@@ -87,7 +90,7 @@ class BackgroundWorkload:
     def stop(self) -> None:
         self._kept_records.running = self._features.running = False
         self._configs.running = self._reader.running = self._consumer.running = False
-        self._careless.running = self._impolite.running = False
+        self._careless.running = self._impolite.running = self._copies.running = False
         self._access.stop()
         self._logins.stop()
 
@@ -109,6 +112,7 @@ class BackgroundWorkload:
             "features changed": self._inspector.features.changes,
             **self._inspector.reads.counters,
             **self._consumer.counters,
+            **self._copies.counters,
             **self._access.counters,
             "rights checked": self._granted.checked,
             **self._authentic.counters,

@@ -15,7 +15,8 @@ from quorumd.log.segment import Segment
 from quorumd.log.segmented_log import SegmentedLog
 from quorumd.log.snapshot_file import SnapshotWriter, file_name, publish_snapshot, read_batches
 from quorumd.log.snapshot_store import SnapshotStore
-from quorumd.simulator.environment.disk import OpenFile, SimulatedDisk
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.open_file import OpenFile
 from tests.support.log.small_logs import fail_with_disk_full, fail_with_io_error, fill, fresh_disk, open_log
 from tests.support.log.snapshots import write_snapshot
 

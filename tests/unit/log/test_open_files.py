@@ -12,7 +12,8 @@ from quorumd.log.atomic_file import read_whole, write_atomically
 from quorumd.log.log_reader import read_log
 from quorumd.log.snapshot_file import SnapshotWriter, check_snapshot, file_name, read_timestamp
 from quorumd.log.snapshot_store import SnapshotStore
-from quorumd.simulator.environment.disk import OpenFile, SimulatedDisk
+from quorumd.simulator.environment.disk import SimulatedDisk
+from quorumd.simulator.environment.open_file import OpenFile
 from tests.support.log.small_logs import fill, fresh_disk, open_log
 from tests.support.log.snapshots import TIMESTAMP_MS, config, voters_record, write_snapshot
 

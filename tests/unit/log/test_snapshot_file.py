@@ -23,7 +23,7 @@ from quorumd.protocol.batch_header import HEADER_SIZE
 from quorumd.protocol.batch_scan import headers
 from quorumd.protocol.control_record import ControlType, control_type
 from quorumd.protocol.record_batch import encode_batch, records
-from quorumd.simulator.environment.disk import OpenFile
+from quorumd.simulator.environment.open_file import OpenFile
 from tests.support.log.small_logs import fail_with_disk_full, fail_with_io_error, fresh_disk
 from tests.support.log.snapshots import TIMESTAMP_MS, config, voters_record, write_snapshot
 

@@ -12,7 +12,8 @@ from quorumd.log.retention import StoredSnapshot
 from quorumd.log.snapshot_file import SnapshotWriter, file_name
 from quorumd.log.snapshot_store import SnapshotStore
 from quorumd.ports import Disk
-from quorumd.simulator.environment.disk import OpenFile, PowerLost, SimulatedDisk
+from quorumd.simulator.environment.disk import PowerLost, SimulatedDisk
+from quorumd.simulator.environment.open_file import OpenFile
 from tests.support.log.small_logs import (
     fail_with_disk_full,
     fail_with_io_error,

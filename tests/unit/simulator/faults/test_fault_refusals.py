@@ -22,7 +22,7 @@ def test_every_damage_is_refused_and_the_node_continues_with_its_files() -> None
         run(cluster, 1000.0)
         assert fault.available(cluster)
         fault.inject(cluster, Random(seed))
-    assert cluster.counters["wrong directories refused"] == 40
+    assert cluster.counters["wrong directories refused"] > 100
     run(cluster, 10_000.0)
     assert len(cluster.running()) == 3
 

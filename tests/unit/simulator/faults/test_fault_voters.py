@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.faults.voters import RemovalWithoutMajority
+from quorumd.simulator.faults.voters import RemovalWithoutMajority, UnchangedVoter
 from tests.support.simulator.simulated_cluster import elect, leader_of, make_cluster, run
 
 
@@ -46,3 +46,27 @@ def test_two_voters_are_too_few() -> None:
     cluster = make_cluster(voters=2)
     elect(cluster)
     assert not RemovalWithoutMajority().available(cluster)
+
+
+def test_unchanged_voters_stay_unchanged_and_earlier_epochs_are_refused() -> None:
+    cluster = make_cluster(voters=3)
+    leader = elect(cluster)
+    run(cluster, 3000.0)
+    assert leader.node is not None
+    before, epoch = leader.node.engine.voters, leader.node.engine.epoch
+    for seed in range(6):
+        UnchangedVoter().inject(cluster, Random(seed))
+        run(cluster, 500.0)
+    assert (leader.node.engine.voters, leader.node.engine.epoch) == (before, epoch)
+    results = {name for name in cluster.counters if name.startswith("unchanged voter")}
+    assert results == {
+        "unchanged voter: NONE",
+        "unchanged voter: FENCED_LEADER_EPOCH",
+        "unchanged voter: UNKNOWN_LEADER_EPOCH",
+    }
+
+
+def test_voters_that_may_move_are_not_updated() -> None:
+    cluster = make_cluster(voters=3, faults={"moved node": 1.0})
+    elect(cluster)
+    assert not UnchangedVoter().available(cluster)
