@@ -217,6 +217,15 @@ def test_last_member_that_leaves_empties_the_group(groups: Groups) -> None:
     assert groups.machine.classic["g"].protocol_type == "consumer"
 
 
+def test_member_that_does_not_find_the_new_coordinator_is_removed(groups: Groups) -> None:
+    clients = stable_group(groups, 2)
+    groups.fail_over()
+    groups.pass_ms(clients[0].session_timeout_ms - 1)
+    assert len(groups.machine.classic["g"].members) == 2
+    groups.pass_ms(1)
+    assert not groups.machine.classic["g"].members
+
+
 # Static members (KIP-345)
 
 

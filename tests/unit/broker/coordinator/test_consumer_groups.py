@@ -338,3 +338,13 @@ def test_group_keeps_its_epoch_at_a_new_coordinator(groups: Groups, topics: Fixe
     assert client.beat().epoch == 1
     topics.create("b", 3)
     assert client.beat().epoch == 2
+
+
+def test_member_that_does_not_find_the_new_coordinator_is_removed(groups: Groups) -> None:
+    first, second = ConsumerClient(groups, "m1", "a"), ConsumerClient(groups, "m2", "a")
+    settle(first, second)
+    groups.fail_over()
+    for _ in range(2):
+        groups.pass_ms(30_000)
+        second.beat()
+    assert list(groups.machine.consumers.groups["g"].members) == ["m2"]

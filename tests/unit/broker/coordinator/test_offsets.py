@@ -34,12 +34,13 @@ def commit(
     target: TopicPartition = T0,
     metadata: str = "",
     producer_id: int = -1,
+    retention_ms: int = -1,
 ) -> list[Errors]:
     responses: list[Errors] = []
     offsets = [CommittedOffset(target, offset, 3, metadata)]
     groups.run(
         lambda machine, times: machine.commit(
-            committer, offsets, times, responses.append, producer_id=producer_id, producer_epoch=0
+            committer, offsets, times, responses.append, retention_ms, producer_id, producer_epoch=0
         )
     )
     return responses
@@ -234,6 +235,17 @@ def test_offsets_without_membership_expire_after_their_commit() -> None:
     commit(groups, 1)
     groups.pass_ms(DAY_MS - 700_000)
     commit(groups, 2, target=T1)
+    groups.pass_ms(1_400_000)
+    assert [each.target for each in fetch(groups, None)] == [T1]
+
+
+def test_retention_in_a_commit_takes_precedence() -> None:
+    groups = group_shard(GroupSettings(offsets_retention_ms=9 * DAY_MS))
+    commit(groups, 1, retention_ms=DAY_MS)
+    commit(groups, 2, target=T1)
+    groups.fail_over()
+    groups.pass_ms(DAY_MS - 700_000)
+    assert [each.target for each in fetch(groups, None)] == [T0, T1]
     groups.pass_ms(1_400_000)
     assert [each.target for each in fetch(groups, None)] == [T1]
 
