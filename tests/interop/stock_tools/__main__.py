@@ -17,7 +17,7 @@
 This needs Java and, for the first run, Maven, which downloads Kafka's jars to build/stock-tools. Each claim is tested
 with real processes, and a table shows the verdicts. The exit code is 1 unless all claims hold.
 
-`make test` ends with --short, which runs some parts for seconds.
+`make test` ends with --short, which runs the parts of seconds to a minute, some of them with small sizes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ PARTS = (
     "speed",
     "verbs",
 )
-SHORT = ("authorizer", "configs", "histories")
+SHORT = ("authorizer", "configs", "histories", "takeover", "directories", "security")
 SHORT_REQUESTS = 5_000
 SHORT_HISTORIES = 1
 VERSIONS = {"4.0.2": "4.0.2", "4.1.2": "4.1.2", "4.3.1": "4.3.1", "4.4.0": "4.3.1"}
@@ -123,7 +123,7 @@ def report(text: str) -> None:
 @click.option("--hurt", default=240.0, show_default=True, help="Disturb the stock cluster for this time.")
 @click.option("--seed", default=200, show_default=True, help="Seed of the first history, and of pipeline.")
 @click.option("--rounds", default=3, show_default=True, help="Number of measurements of each side.")
-@click.option("--short", is_flag=True, help=f"Run only {', '.join(SHORT)}, with small sizes.")
+@click.option("--short", is_flag=True, help=f"Run only {', '.join(SHORT)}, in their short forms.")
 def main(
     kafka: str | None,
     version: str | None,
