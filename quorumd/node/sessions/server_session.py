@@ -125,7 +125,7 @@ class ServerSession:
             return
         shares, connection = self._shares, self._connection
         is_peer = self.origin.is_peer
-        granted = 0 if self._queued else UNLIMITED if is_peer else shares.grant()
+        granted = 0 if self._queued or self._is_waiting else UNLIMITED if is_peer else shares.grant()
         # Decoding takes most of the time of some requests: it counts as time of this iteration.
         now = self._tick.begin()
         try:
@@ -149,12 +149,16 @@ class ServerSession:
         may_route = self._may_route
         if must_wait or (may_route and (self._queued or connection.has_more)):
             self._await_turn()
-        if connection.gathered_bytes >= MIN_COUNTED_BYTES:
+        holds_much = connection.gathered_bytes >= MIN_COUNTED_BYTES
+        if holds_much:
             shares.record_held_bytes(self, self.held_bytes)
+        # Not for a small request that waits: under load a third of the connections wait with one, and to pause and
+        # resume costs two system calls.
         must_pause = (
             self._is_closing
-            or self._is_waiting
-            or connection.has_more
+            or must_wait
+            or bool(self._queued)
+            or (connection.has_more and holds_much)
             or not may_route
             or connection.pending > MAX_PENDING_REQUESTS
             or connection.pending_bytes > MAX_PENDING_BYTES

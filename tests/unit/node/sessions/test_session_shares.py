@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from quorumd.node.sessions.fair_shares import BULK_BYTES, ITERATION_MS, MAX_HELD_BYTES, REQUESTS_PER_ITERATION
+from quorumd.node.sessions.fair_shares import (
+    BULK_BYTES,
+    ITERATION_MS,
+    MAX_HELD_BYTES,
+    MIN_COUNTED_BYTES,
+    REQUESTS_PER_ITERATION,
+)
 from quorumd.node.sessions.server_session import MAX_PENDING_BYTES
 from quorumd.protocol.connection import DECODED_BYTES, LARGE_REQUEST, Request, ServerConnection
 from quorumd.protocol.messages.create_topics_request import (
@@ -34,6 +40,39 @@ def test_requests_beyond_the_share_are_read_in_later_turns(harness: SessionHarne
     assert len(harness.requests) == 3 * REQUESTS_PER_ITERATION + 1
     for number in range(len(harness.requests)):
         harness.respond(number)
+    harness.time.end_turn()
+    assert harness.transport.reading == ["pause", "resume"]
+
+
+def test_reading_does_not_pause_for_a_small_request_that_waits_for_its_turn(harness: SessionHarness) -> None:
+    harness.context.shares.record_read(REQUESTS_PER_ITERATION, 0)
+    harness.send()
+    assert (harness.requests, harness.transport.reading) == ([], [])
+    harness.send()
+    assert (harness.requests, harness.transport.reading) == ([], [])
+    harness.time.end_turn()
+    assert (len(harness.requests), harness.transport.reading) == (2, [])
+
+
+def test_waiting_connection_is_not_read_out_of_turn(harness: SessionHarness) -> None:
+    shares = harness.context.shares
+    shares.record_read(REQUESTS_PER_ITERATION, 0)
+    harness.send()
+    shares.record_read(-REQUESTS_PER_ITERATION, 0)
+    harness.send()
+    assert shares.grant() > 0
+    assert (harness.requests, harness.transport.reading) == ([], [])
+    harness.time.end_turn()
+    assert len(harness.requests) == 2
+
+
+def test_reading_pauses_once_many_bytes_wait_for_their_turn(harness: SessionHarness) -> None:
+    harness.context.shares.record_read(REQUESTS_PER_ITERATION, 0)
+    frame = harness.client.request(MetadataRequest([MetadataRequestTopic(name="x" * 1000)]), 12)[1]
+    while not harness.transport.reading and harness.session.held_bytes < 2 * MIN_COUNTED_BYTES:
+        harness.session.received(frame)
+    assert harness.transport.reading == ["pause"]
+    assert harness.session.held_bytes >= MIN_COUNTED_BYTES
     harness.time.end_turn()
     assert harness.transport.reading == ["pause", "resume"]
 
