@@ -16,6 +16,7 @@ from quorumd.protocol.messages.alter_client_quotas_request import (
     OpData,
 )
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
+from quorumd.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from quorumd.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from quorumd.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from quorumd.protocol.messages.metadata_request import MetadataRequest
@@ -30,25 +31,30 @@ COUNTS: Final = (1, 2, 5, 5, 30, 30, 200, 1100)
 """Number of requests sent at once; more than a thousand may not wait for a response."""
 GARBAGE: Final = (b"GET / HTTP/1.1\r\n", bytes(12), b"\x00\x00\x00\x08" + b"\x7f" * 8, b"\xff\xff\xff\xff")
 BROKER: Final = 4
-CONNECTIONS_PER_SECOND: Final = 2.0
-"""The quota that the client sometimes sets for itself."""
+TIMEOUT_MS: Final = 2000
 _STRANGER: Final = EntryData([EntityData("user", "impolite")], [OpData("producer_byte_rate", 1.0, False)])
 _REQUESTS: Final[tuple[tuple[Message, int], ...]] = (
     (ApiVersionsRequest("client", "1"), 3),
     (ApiVersionsRequest("client", "1"), 3),
     (DescribeClusterRequest(), 1),
+    (CreateTopicsRequest([CreatableTopic("impolite", 3, 1)], TIMEOUT_MS, True), 7),
     (MetadataRequest([]), 12),
     (AlterClientQuotasRequest([_STRANGER], True), 1),
     (DescribeConfigsRequest([DescribeConfigsResource(BROKER, "", ["log.retention.ms"])]), 4),
 )
 """Requests without an effect."""
+_LIMITS: Final = (
+    (EntityData("ip", HOST), "connection_creation_rate", 2.0),
+    (EntityData("client-id", NAME), "controller_mutation_rate", 0.5),
+)
+"""Quotas that the client sets for itself."""
 _LARGE: Final = (DescribeConfigsRequest([DescribeConfigsResource(BROKER, "", None)] * 3), 4)
 
 
-def _limit(is_removed: bool) -> AlterClientQuotasRequest:
-    """The request that limits the rate of connections of this client, or removes the limit."""
-    quota = OpData("connection_creation_rate", CONNECTIONS_PER_SECOND, is_removed)
-    return AlterClientQuotasRequest([EntryData([EntityData("ip", HOST)], [quota])])
+def _limit(limit: tuple[EntityData, str, float], is_removed: bool) -> AlterClientQuotasRequest:
+    """The request that sets or removes a quota of this client."""
+    entity, key, value = limit
+    return AlterClientQuotasRequest([EntryData([entity], [OpData(key, value, is_removed)])])
 
 
 class ImpoliteClient(ConnectionLoop):
@@ -104,8 +110,8 @@ class ImpoliteConnection:
         requests = [random.choice(_REQUESTS) for _ in range(random.choice(COUNTS))]
         if random.random() < 0.1:
             requests[-1] = _LARGE
-        if random.random() < 0.2:
-            requests[0] = (_limit(random.random() < 0.4), 1)
+        if random.random() < 0.3:
+            requests[0] = (_limit(random.choice(_LIMITS), random.random() < 0.4), 1)
         data = b"".join(self._connection.request(*each)[1] for each in requests)
         self._counters["impolite: requests"] += len(requests)
         if self._ends_with_garbage:

@@ -17,6 +17,7 @@ from quorumd.protocol.messages import create_partitions_request as growth
 from quorumd.protocol.messages import create_topics_request as topics
 from quorumd.protocol.messages import delete_topics_request as deletions
 from quorumd.protocol.messages import describe_client_quotas_request as listed_quotas
+from quorumd.protocol.messages import describe_quorum_request as quorum
 from quorumd.protocol.messages import describe_user_scram_credentials_request as users
 from quorumd.protocol.messages import elect_leaders_request as elections
 from quorumd.protocol.messages import incremental_alter_configs_request as configs
@@ -28,6 +29,7 @@ from quorumd.protocol.messages.create_acls_request import AclCreation, CreateAcl
 from quorumd.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from quorumd.protocol.messages.describe_acls_request import DescribeAclsRequest
 from quorumd.protocol.messages.envelope_request import EnvelopeRequest
+from quorumd.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from quorumd.protocol.wire import Message
 
 TIMEOUT_MS: Final = 2000
@@ -184,6 +186,15 @@ _TOPIC_CONFIGS: Final[tuple[dict[str, str], ...]] = (
     {"retention.ms": "many"},
     {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"},
     {"cleanup.policy": "forget"},
+    {"min.cleanable.dirty.ratio": "half"},
+    {"min.cleanable.dirty.ratio": "1.5"},
+    {"min.cleanable.dirty.ratio": "-Infinity"},
+    {"min.cleanable.dirty.ratio": "0x1p99999"},
+    {"min.cleanable.dirty.ratio": "-0x1p99999d"},
+    {"leader.replication.throttled.replicas": "0:1,x"},
+    {"compression.type": "none of these"},
+    {"segment.bytes": "1"},
+    {"segment.bytes": str(1 << 40)},
     {**_REMOTE, "cleanup.policy": "compact"},
     {**_REMOTE, "retention.ms": "10", "local.retention.ms": "11"},
     {**_REMOTE, "retention.ms": "10", "local.retention.ms": "-1"},
@@ -192,6 +203,10 @@ _TOPIC_CONFIGS: Final[tuple[dict[str, str], ...]] = (
     {**_REMOTE, "remote.log.copy.disable": "true", "retention.ms": "9", "local.retention.ms": "8"},
 )
 _VALID_TOPIC_CONFIGS: Final[tuple[dict[str, str], ...]] = (
+    {"min.cleanable.dirty.ratio": "5e-1f"},
+    {"min.cleanable.dirty.ratio": "0x1p-3"},
+    {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "0:1,1:2"},
+    {"compression.type": "zstd", "compression.zstd.level": "3"},
     _REMOTE,
     {**_REMOTE, "cleanup.policy": "delete", "retention.bytes": "9"},
     {**_REMOTE, "remote.log.copy.disable": "true"},
@@ -341,12 +356,23 @@ _CONFIGS: Final[tuple[tuple[tuple[int, str], str, int, str | None], ...]] = (
     (_GROUP, "errors.deadletterqueue.topic.name", 0, "__internal"),
     (_GROUP, "streams.rack.aware.assignment.tags", 0, "a,a"),
     (_GROUP, "share.auto.offset.reset", 0, "by_duration:-PT1S"),
+    (_GROUP, "share.auto.offset.reset", 0, "by_duration:-P1DT1H"),
+    (_GROUP, "share.auto.offset.reset", 0, "by_duration:1S"),
+    (_GROUP, "share.auto.offset.reset", 0, "newest"),
     (_GROUP, "consumer.session.timeout.ms", 9, "1"),
     (_GROUP, "consumer.session.timeout.ms", 3, None),
     (_METRICS, "no.config", 0, "1"),
     (_METRICS, "interval.ms", 0, "1"),
     (_METRICS, "match", 0, "name=x"),
     (_METRICS, "match", 0, "client_id=["),
+)
+_VALID_GROUP_CONFIGS: Final = (
+    ("consumer.heartbeat.interval.ms", "15000"),
+    ("share.session.timeout.ms", "45000"),
+    ("share.auto.offset.reset", "by_duration:P1DT2H3M4.5S"),
+    ("share.auto.offset.reset", "by_duration:-P1DT-25H"),
+    ("streams.rack.aware.assignment.tags", "zone,rack"),
+    ("errors.deadletterqueue.topic.name", "dead"),
 )
 _CONFIG_ERRORS: Final = (
     E.INVALID_CONFIG, E.INVALID_REQUEST, E.UNSUPPORTED_VERSION, E.UNKNOWN_TOPIC_OR_PARTITION, E.INVALID_TOPIC,
@@ -360,9 +386,31 @@ def _config(random: Random) -> Mistake:
     return _mistake(configs.IncrementalAlterConfigsRequest(resources, False), *_CONFIG_ERRORS)
 
 
+def _valid_config(random: Random) -> Mistake:
+    """Only validate a change that is valid."""
+    name, value = random.choice(_VALID_GROUP_CONFIGS)
+    changed = configs.AlterConfigsResource(*_GROUP, [configs.AlterableConfig(name, 0, value)])
+    return _mistake(configs.IncrementalAlterConfigsRequest([changed], True), E.NONE)
+
+
 def _replacement(random: Random) -> Mistake:
     resource = ReplacedResource(*random.choice(((2, UNKNOWN), (99, "x"), (4, "x"), (16, ""))))
     return _mistake(AlterConfigsRequest([resource] * random.choice((1, 2)), False), *_CONFIG_ERRORS)
+
+
+def _description(random: Random) -> Mistake:
+    """Describe the quorum of another partition, or of too many topics."""
+    way = random.randrange(3)
+    topic = quorum.TopicData(random.choice((UNKNOWN, METADATA_TOPIC)), [quorum.PartitionData(1)])
+    named = [topic] if way else [quorum.TopicData(f"topic{number}", []) for number in range(101)]
+    request = quorum.DescribeQuorumRequest(named)
+    return _mistake(request, E.UNKNOWN_TOPIC_OR_PARTITION if way else E.INVALID_REQUEST)
+
+
+def _resource_list(random: Random) -> Mistake:
+    """List resources with configs, also those that no version lists."""
+    kinds = random.choice(([], [2], [4, 8], [16, 32], [99], [2, 99]))
+    return _mistake(ListConfigResourcesRequest(kinds), E.UNSUPPORTED_VERSION if 99 in kinds else E.NONE)
 
 
 def _envelope(random: Random) -> Mistake:
@@ -405,7 +453,10 @@ _KINDS: Final[tuple[Callable[[Random], Mistake], ...]] = (
     _feature,
     _config,
     _config,
+    _valid_config,
     _replacement,
+    _description,
+    _resource_list,
     _envelope,
     _envelope,
 )

@@ -35,7 +35,7 @@ def test_every_mistake_is_refused(options: dict[str, object]) -> None:
         "AlterClientQuotas", "DescribeClientQuotas", "AlterUserScramCredentials", "DescribeUserScramCredentials",
         "CreateAcls", "DeleteAcls", "DescribeAcls", "CreateTopics", "CreatePartitions", "DeleteTopics",
         "AlterPartitionReassignments", "ElectLeaders", "UpdateFeatures", "IncrementalAlterConfigs", "AlterConfigs",
-        "Envelope",
+        "Envelope", "DescribeQuorum", "ListConfigResources",
     } <= names  # fmt: skip
 
 
