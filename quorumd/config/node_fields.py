@@ -130,6 +130,11 @@ class NodeFields(BaseModel):
         default="10m",
         about="An accepted connection is closed once it has been idle for this long.",
     )
+    failed_authentication_delay_ms: Annotated[int, duration("0ms", "10s")] = setting(
+        "connection.failed.authentication.delay.ms",
+        default="100ms",
+        about="A failed authentication gets its response, and its connection is closed, after this long.",
+    )
 
     quorum_voters: Annotated[tuple[VoterAddress, ...], VOTERS] = setting(
         "quorum.voters",

@@ -197,6 +197,7 @@ class Settings(NodeLogins, SecurityFields, BrokerFields):
             max_connections=self.max_connections,
             max_connections_per_host=self.max_connections_per_host,
             connections_max_idle_ms=self.connections_max_idle_ms,
+            failed_authentication_delay_ms=self.failed_authentication_delay_ms,
             registers=self.is_controller,
             auto_join=self.auto_join,
             static_configs=self.properties,

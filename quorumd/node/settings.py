@@ -65,6 +65,8 @@ class NodeSettings:
     max_connections: int = 10_000
     max_connections_per_host: int = 10_000
     connections_max_idle_ms: int = 600_000
+    failed_authentication_delay_ms: int = 100
+    """`connection.failed.authentication.delay.ms`."""
     private_apis: bool = True
     """Whether the node supports the APIs that only quorumd has. Without them it behaves like a stock controller, as
     some simulated nodes do."""

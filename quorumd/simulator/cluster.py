@@ -460,6 +460,7 @@ class Cluster:
             data_directory=DATA_DIRECTORY,
             listen=endpoint,
             advertised=endpoint,
+            failed_authentication_delay_ms=0,
             bootstrap_servers=tuple((seed.host, seed.port) for seed in others),
             voter_addresses=tuple((seed.node_id, seed.host, seed.port) for seed in seeds),
             bootstrap_voters=voters if machine.seeds is None else (),

@@ -46,6 +46,14 @@ class Reply(NamedTuple):
     closes: bool = False
     """Whether the connection is closed after the response."""
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether the client failed to authenticate."""
+        message = self.message
+        return isinstance(message, SaslAuthenticateResponse) and (
+            message.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        )
+
 
 class Authenticator:
     """Creates the authentication of each connection of a listener with SASL, and logs failed ones."""

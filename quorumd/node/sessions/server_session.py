@@ -5,9 +5,14 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from quorumd.errors import MalformedMessage, UnsupportedVersion
-from quorumd.node.sessions.authentication import SessionAuthentication, versions_before_authentication
+from quorumd.node.sessions.authentication import (
+    Reply,
+    SessionAuthentication,
+    versions_before_authentication,
+)
 from quorumd.node.sessions.context import SessionContext
 from quorumd.node.sessions.decoding_task import DecodingTask
 from quorumd.node.sessions.fair_shares import MIN_COUNTED_BYTES
@@ -59,6 +64,7 @@ class ServerSession:
         self.origin = Origin("?", "", number, listener)
         self._router = router
         self._max_request_bytes = settings.max_request_bytes
+        self._failure_delay_ms = settings.failed_authentication_delay_ms
         self._authentication = context.authenticator.for_connection(listener)
         self._connection = ServerConnection(
             settings.max_request_bytes, router.supported_versions, settings.large_request_bytes
@@ -257,6 +263,16 @@ class ServerSession:
             self.origin.token_authenticated = authentication.proof.is_token
             self._connection.serve(self._max_request_bytes, self._router.supported_versions)
         self._connection.reads_plain_tokens = authentication.expects_plain_tokens
+        respond = partial(self._respond_to_authentication, request, reply, is_plain_token)
+        if reply.is_failure and self._failure_delay_ms > 0:
+            self.block(request)
+            self._clock.call_at(self._clock.now_ms() + self._failure_delay_ms, respond)
+        else:
+            respond()
+
+    def _respond_to_authentication(
+        self, request: Request[Message], reply: Reply, is_plain_token: bool
+    ) -> None:
         if reply.message is None or (is_plain_token and reply.closes):
             self.close()
         elif is_plain_token and isinstance(reply.message, SaslAuthenticateResponse):

@@ -104,6 +104,7 @@ def test_every_setting_reaches_the_node() -> None:
         max_connections="11",
         max_connections_per_host="12",
         connections_max_idle_ms="1m",
+        failed_authentication_delay_ms="0",
     ).node_settings()
     raft, log = expected_engine_settings()
     assert node == NodeSettings(
@@ -121,6 +122,7 @@ def test_every_setting_reaches_the_node() -> None:
         max_connections=11,
         max_connections_per_host=12,
         connections_max_idle_ms=60_000,
+        failed_authentication_delay_ms=0,
         registers=True,
     )
 

@@ -100,10 +100,36 @@ def test_session_is_closed_after_the_response_to_a_wrong_password() -> None:
     harness = session_with_sasl()
     harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 1)[1])
     harness.session.received(harness.client.request(SaslAuthenticateRequest(b"\0alice\0no"), 2)[1])
-    harness.time.end_turn()
+    harness.time.pass_ms(100.0)
     responses: list[Any] = [each for _, each in harness.client.receive(b"".join(harness.transport.writes))]
     assert responses[-1].error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert harness.transport.is_closed
+
+
+def test_failed_authentication_gets_its_response_after_a_delay() -> None:
+    """Otherwise a client could try passwords as fast as it can connect."""
+    harness = session_with_sasl()
+    harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 1)[1])
+    harness.time.end_turn()
+    harness.transport.writes.clear()
+    harness.session.received(harness.client.request(SaslAuthenticateRequest(b"\0alice\0no"), 2)[1])
+    harness.time.pass_ms(99.0)
+    assert not harness.transport.writes
+    assert not harness.transport.is_closed
+    harness.time.pass_ms(1.0)
+    harness.time.end_turn()
+    assert len(harness.transport.writes) == 1
+    assert harness.transport.is_closed
+
+
+def test_client_that_leaves_during_the_delay_gets_no_response() -> None:
+    harness = session_with_sasl()
+    harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 0)[1])
+    harness.session.received(frame(b"\0alice\0no"))
+    harness.transport.writes.clear()
+    harness.session.closed("", False)
+    harness.time.pass_ms(200.0)
+    assert not harness.transport.writes
 
 
 def frame(token: bytes) -> bytes:
@@ -128,5 +154,6 @@ def test_wrong_token_without_header_closes_without_a_response() -> None:
     harness.session.received(harness.client.request(SaslHandshakeRequest("PLAIN"), 0)[1])
     harness.transport.writes.clear()
     harness.session.received(frame(b"\0alice\0no"))
+    harness.time.pass_ms(100.0)
     assert harness.transport.writes == []
     assert harness.transport.is_closed
