@@ -104,11 +104,30 @@ def test_damaged_frame_has_the_same_outcome(frame: bytes, data: st.DataObject) -
     assert state(subject) == state(expected)
 
 
+def test_frames_that_have_to_be_decoded_change_nothing() -> None:
+    isr = encode_record(PartitionChangeRecord(0, TOPIC, [1, 2]), 2)
+    others = (
+        PartitionChangeRecord(1, TOPIC, [1, 2]),
+        PartitionChangeRecord(0, OTHER, [1, 2]),
+        PartitionChangeRecord(0, TOPIC, list(range(32))),
+        PartitionChangeRecord(0, TOPIC, replicas=[1, 2]),
+    )
+    damaged = (isr[:23], isr[:24], isr[:-1], isr + b"\0", isr[:25] + b"\0" + isr[26:])
+    subject = image()
+    before = state(subject)
+    for frame in (*(encode_record(record, 2) for record in others), *damaged):
+        assert not apply_frame(subject, frame, [])
+    assert state(subject) == before
+
+
 def test_change_of_the_isr_is_applied_without_decoding_except_in_a_transaction() -> None:
-    frame = encode_record(PartitionChangeRecord(0, TOPIC, [1, 2], leader=2), 2)
+    record = PartitionChangeRecord(0, TOPIC, [1, 2], leader=2)
+    record.eligible_leader_replicas, record.last_known_elr = [3], [1]
+    frame = encode_record(record, 2)
     subject = image()
     assert apply_frame(subject, frame, [])
     partition = subject.topics[TOPIC].partitions[0]
+    assert (partition.elr, partition.last_known_elr) == ((3,), (1,))
     assert (partition.isr, partition.leader, partition.leader_epoch, partition.partition_epoch) == (
         (1, 2),
         2,
