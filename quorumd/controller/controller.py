@@ -21,6 +21,7 @@ class ControllerSettings:
     `leader_imbalance_check_interval_ms`, `max_idle_interval_ms`: 0 for never. `unclean_election_interval_ms`: between
     sweeps over leaderless partitions that allow unclean election. The sweep is a safety net: every change that makes
     a replica electable elects it. `token_*`: of delegation tokens, which an empty `token_secret_key` disables.
+    `max_tokens`: limit of tokens that one principal has requested, since every authenticated client may request some.
     """
 
     broker_session_timeout_ms: float = 9_000.0
@@ -38,6 +39,7 @@ class ControllerSettings:
     token_max_lifetime_ms: int = 7 * 24 * 3600 * 1000
     token_expiry_ms: int = 24 * 3600 * 1000
     token_check_interval_ms: float = 3600 * 1000.0
+    max_tokens: int = 10_000
 
 
 class Controller:

@@ -36,8 +36,6 @@ from quorumd.protocol.messages.renew_delegation_token_response import RenewDeleg
 from quorumd.protocol.wire import Message
 from quorumd.security.tokens import token_hmac
 
-MAX_TOKENS: Final = 10_000
-"""Tokens that one principal may have requested: every authenticated client may request tokens for itself."""
 MAX_RENEWERS: Final = 20
 MAX_PRINCIPAL_LENGTH: Final = 255
 """Maximum length of the name of a renewer in characters."""
@@ -69,7 +67,7 @@ def plan_create_delegation_token(
         error = ErrorCode.INVALID_PRINCIPAL_TYPE
     if error is ErrorCode.NONE and not _are_small(message.renewers):
         error = ErrorCode.INVALID_REQUEST
-    if controller.image.security.token_counts.get(requester.principal, 0) >= MAX_TOKENS:
+    if controller.image.security.token_counts.get(requester.principal, 0) >= controller.settings.max_tokens:
         error = error or ErrorCode.POLICY_VIOLATION
     if error is not ErrorCode.NONE:
         response.error_code = int(error)

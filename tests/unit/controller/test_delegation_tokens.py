@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from quorumd.controller import delegation_tokens
 from quorumd.controller.delegation_tokens import (
     MAX_PRINCIPAL_LENGTH,
     MAX_RENEWERS,
@@ -193,11 +192,9 @@ def test_tokens_are_described_to_clients_with_an_identity() -> None:
     assert anonymous == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
-def test_principal_may_request_a_limited_number_of_tokens(
-    controller: SecurityController, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_principal_may_request_a_limited_number_of_tokens() -> None:
     """Every authenticated client may request tokens for itself."""
-    monkeypatch.setattr(delegation_tokens, "MAX_TOKENS", 2)
+    controller = SecurityController(token_secret_key="secret", max_tokens=2)
     first, _ = (create(controller) for _ in range(2))
     assert create(controller).error_code == ErrorCode.POLICY_VIOLATION
     assert create(controller, BOB).error_code == 0
