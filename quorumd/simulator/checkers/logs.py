@@ -291,6 +291,9 @@ class RecoveryKeepsDurable(Checker):
     def observed(self, seen: Observation) -> None:
         recoverable = self._recoverable.pop(seen.node_id, ())
         for index, batch in enumerate(recoverable):
+            if index < len(seen.log) and seen.log[index].epoch > batch.epoch:
+                # The node has fetched nothing yet: a fetched snapshot has replaced the rest, which was not committed.
+                return
             if index >= len(seen.log) or seen.log[index] != batch:
                 raise self.violation(f"node {seen.node_id} restarted without {_name(batch)}")
 

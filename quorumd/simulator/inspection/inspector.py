@@ -137,10 +137,13 @@ class _View:
         if changed & LEADERSHIP:
             self._role, seen.role = engine.role, engine.role.value
             seen.epoch, seen.leader_id, seen.is_leader = engine.epoch, engine.leader_id, engine.is_leader
-        seen.high_watermark = engine.high_watermark
-        if machine.exiting:
-            # The node exits before it has published the effects of the failed append.
-            seen.high_watermark = min(seen.high_watermark, node.log.end_offset)
+        committed, end_offset = engine.high_watermark, node.log.end_offset
+        if machine.exiting and committed > end_offset:
+            # The node exits before it has published the effects of a failed append, or before a fetched snapshot
+            # has replaced its log, whose last records may not be committed.
+            is_replaced = any(snapshot.offset > end_offset for snapshot in node.log.snapshots.ids)
+            committed = seen.high_watermark if is_replaced else end_offset
+        seen.high_watermark = committed
         seen.now_ms = now_ms
         if seen.is_leader:
             # A leader's image includes uncommitted records.

@@ -405,6 +405,14 @@ def test_recovery_that_loses_durable_batches() -> None:
     assert not breaks(checker, seen(1, 1, log, incarnation=2), seen(1, 1, [], incarnation=2))
 
 
+def test_recovery_from_a_snapshot_that_replaces_uncommitted_records() -> None:
+    checker = RecoveryKeepsDurable()
+    checker.stopped(1, [batch(0, 1), batch(1, 1), batch(2, 1)])
+    assert not breaks(checker, seen(1, 2, [batch(0, 1), batch(1, 2)], incarnation=2))
+    checker.stopped(1, [batch(0, 1), batch(1, 2)])
+    assert breaks(checker, seen(1, 2, [batch(0, 1), batch(1, 1)], incarnation=2))
+
+
 def test_read_of_what_is_not_committed() -> None:
     committed = CommittedDataIsImmutable()
     checker = ReadsReturnCommitted(committed)
