@@ -140,6 +140,16 @@ def test_documented_test_passes(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+def test_shared_cluster_has_the_number_of_nodes_of_the_option(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        def test_nodes(quorumd_cluster, quorumd_bootstrap_servers):
+            assert list(quorumd_cluster.nodes) == [0, 1]
+            assert quorumd_bootstrap_servers == quorumd_cluster.bootstrap_servers
+            assert len(quorumd_bootstrap_servers.split(",")) == 2
+    """)
+    pytester.runpytest_subprocess("--quorumd-nodes", "2").assert_outcomes(passed=1)
+
+
 def test_documented_cluster_restarts_a_killed_node(capsys: pytest.CaptureFixture[str]) -> None:
     example = next(each for each in python_examples("docs/brokers.md") if "KafkaCluster(" in each)
     exec(compile(example, "docs/brokers.md", "exec"), {})
