@@ -24,7 +24,6 @@
     control_record        keys and values of control records 2 to 6
     metadata_record       frames of metadata records: (frame version, API key, version, body)
     coordinator_record    records of __consumer_offsets and __transaction_state
-    xxh3                  the hash XXH3
     layouts               the layouts of batches, records and indexes, declared with construct: a test oracle
 
 Departures from the KIP-595 draft and additions to Kafka's messages are listed in docs/decisions.md; docs/protocol.md

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from struct import pack, unpack
 from typing import Final
 
+from xxhash import xxh3_64_intdigest
+
 from quorumd.ids import KafkaUuid
-from quorumd.protocol.xxh3 import xxh3_64
 
 NO_TOPICS: Final = 0
 """The hash of a group none of whose topics exist."""
@@ -38,7 +39,7 @@ def group_hash(topics: Mapping[str, int]) -> int:
 
 
 def _signed(data: bytes) -> int:
-    (value,) = unpack("<q", pack("<Q", xxh3_64(data)))
+    (value,) = unpack("<q", pack("<Q", xxh3_64_intdigest(data)))
     return int(value)
 
 
