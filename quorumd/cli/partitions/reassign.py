@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 WAIT_S = 600.0
 POLL_S = 0.5
+UNMOVED_POLLS = 6
+"""A broker may describe replicas of before the end of a reassignment: a partition has not moved only if so many polls
+say it."""
 SHOWN_REFUSALS = 20
 
 
@@ -197,9 +200,17 @@ def wait_until_done(servers: Addresses, plan: Plan, wait_s: float) -> list[Parti
         import asyncio
 
         progress = await progress_of(admin, plan)
+        polls_left = UNMOVED_POLLS
         try:
             async with asyncio.timeout(wait_s):
-                while any(each.state is State.MOVING for each in progress):
+                while polls_left > 0:
+                    states = {each.state for each in progress}
+                    if State.MOVING in states:
+                        polls_left = UNMOVED_POLLS
+                    elif State.NOT_MOVED in states:
+                        polls_left -= 1
+                    else:
+                        break
                     done = sum(each.state is State.DONE for each in progress)
                     show_steps(done, len(progress), summary(progress))
                     await asyncio.sleep(POLL_S)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quorumd.cli.partitions import reassign
-from quorumd.cli.partitions.reassign import wait_until_done
+from quorumd.cli.partitions.reassign import UNMOVED_POLLS, wait_until_done
 from quorumd.cli.partitions.reassignment_progress import State
 from quorumd.cli.root import run
 from quorumd.client.admin import ItemError, TopicPartition
@@ -211,6 +211,18 @@ def test_wait_ends_if_nothing_moves(admin: FakeAdmin) -> None:
     admin.moving.clear()
     progress = wait_until_done((("127.0.0.1", 1),), dict(PLAN), 60)
     assert [each.state for each in progress] == [State.NOT_MOVED, State.NOT_MOVED, State.DONE]
+
+
+def test_wait_outlasts_a_description_from_before_the_end(admin: FakeAdmin) -> None:
+    """The brokers that list reassignments and describe topics may know different offsets of the metadata."""
+
+    def end_unseen() -> None:
+        admin.moving.clear()
+
+    polls = iter([end_unseen, *[lambda: None] * (UNMOVED_POLLS - 2), lambda: finish(admin, FIRST, SECOND)])
+    admin.before_listing = lambda: next(polls)()
+    progress = wait_until_done((("127.0.0.1", 1),), dict(PLAN), 60)
+    assert [each.state for each in progress] == [State.DONE, State.DONE, State.DONE]
 
 
 def test_unusable_plan_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
