@@ -22,6 +22,8 @@ CAUGHT_AT_ONCE: dict[str, tuple[str, ...]] = {
     "acknowledged-at-append": (
         "acknowledged writes are committed",
         "the controller's responses are committed",
+        # A broker has learned an ISR from a response whose records were then lost.
+        "a leader without a pending proposal waits for the committed ISR",
     ),
     "roll-back-missing": ("equal logs give equal images", "records kept for others survive"),
     "lost-wakeup-of-the-gate": (
