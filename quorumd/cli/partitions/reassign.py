@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 WAIT_S = 600.0
 POLL_S = 0.5
 UNMOVED_POLLS = 6
-"""A broker may describe replicas of before the end of a reassignment: a partition has not moved only if so many polls
-say it."""
+"""Polls that must show that a partition has not moved: a broker may describe its replicas before the end of a
+reassignment, which the controller no longer lists."""
 SHOWN_REFUSALS = 20
 
 
