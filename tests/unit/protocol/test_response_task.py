@@ -79,3 +79,10 @@ def test_cancelled_response_is_not_sent(session: RecordingSession) -> None:
     task.advance(1)
     task.cancel()
     assert (task.is_done, task.advance(1000), session.responses) == (True, 0, [])
+
+
+def test_response_that_is_sent_cannot_be_cancelled(session: RecordingSession) -> None:
+    task = ResponseTask(session, REQUEST, listing())
+    task.advance(1000)
+    task.cancel()
+    assert len(session.responses) == 1
