@@ -125,13 +125,8 @@ def parts_of(
     if rule.select is not None:
         selections = rule.select(controller, message, max_partitions)
         return None if selections is None else _selected_parts(message, rule, selections)
-    cost = rule.cost
-    if isinstance(cost, int) and not rule.also:
-        # Nearly all requests end here: the items need not be read.
-        if _size(items, rule.request_path[1:], max_partitions) * cost <= max_partitions:
-            return None
-        if rule.is_plain:
-            return parts_of_lists(message, rule, max_partitions)
+    if request.api_key in _PLAIN_APIS:
+        return parts_of_lists(message, rule, max_partitions)
     if _is_small(controller, message, rule, max_partitions):
         return None
     return _flat_parts(controller, message, rule, max_partitions)
@@ -171,6 +166,8 @@ def _listed(message: Message, rule: SplitRule) -> Iterator[_Listed]:
 
 
 def _is_small(controller: Controller, message: Message, rule: SplitRule, max_partitions: int) -> bool:
+    if isinstance(rule.cost, int) and not rule.also:
+        return len(getattr(message, rule.request_path[0])) * rule.cost <= max_partitions
     left = max_partitions
     for _, item in _listed(message, rule):
         left -= rule.cost_of(controller, item)
@@ -457,6 +454,7 @@ SPLIT_RULES: Final[dict[int, SplitRule]] = {
         ("directories", "topics", "partitions"), ("directories", "topics", "partitions")
     ),
 }
+_PLAIN_APIS: Final = frozenset(key for key, rule in SPLIT_RULES.items() if rule.is_plain)
 
 
 def _partitions_of(controller: Controller, requested: str | DeleteTopicState) -> int:
