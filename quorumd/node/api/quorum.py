@@ -153,10 +153,10 @@ class QuorumApis:
             return
         engine_request = fetch_messages.stock_fetch_from_wire(message, version)
         if engine_request is None:
-            is_large = quorum_messages.named_partitions(message.topics) > quorum_messages.MAX_NAMED
-            invalid = int(ErrorCode.INVALID_REQUEST)
-            error = _fetch_error(invalid) if is_large else fetch_messages.stock_fetch_error(message, version)
-            session.respond(request, error)
+            if quorum_messages.names_too_many(message.topics):
+                session.respond(request, _fetch_error(int(ErrorCode.INVALID_REQUEST)))
+            else:
+                session.respond(request, fetch_messages.stock_fetch_error(message, version))
             return
         self._step(self._event(session, request, engine_request, self._fetch_response))
 
@@ -168,10 +168,10 @@ class QuorumApis:
             return
         engine_request = snapshot_messages.snapshot_request_from_wire(message)
         if engine_request is None:
-            is_large = quorum_messages.named_partitions(message.topics) > quorum_messages.MAX_NAMED
-            invalid = int(ErrorCode.INVALID_REQUEST)
-            error = _fetch_snapshot_error(invalid) if is_large else snapshot_messages.snapshot_error(message)
-            session.respond(request, error)
+            if quorum_messages.names_too_many(message.topics):
+                session.respond(request, _fetch_snapshot_error(int(ErrorCode.INVALID_REQUEST)))
+            else:
+                session.respond(request, snapshot_messages.snapshot_error(message))
             return
         self._step(self._event(session, request, engine_request, self._snapshot_chunk))
 
@@ -183,7 +183,7 @@ class QuorumApis:
         """
         message = request.message
         wire = describe_quorum_response
-        if quorum_messages.named_partitions(message.topics) > quorum_messages.MAX_NAMED:
+        if quorum_messages.names_too_many(message.topics):
             session.respond(request, wire.DescribeQuorumResponse(int(ErrorCode.INVALID_REQUEST)))
             return
         is_leader = self._role.is_leader
@@ -258,7 +258,7 @@ class QuorumApis:
         partition = quorum_messages.only_partition(topics)
         if partition is not None:
             return partition
-        if quorum_messages.named_partitions(topics) > quorum_messages.MAX_NAMED:
+        if quorum_messages.names_too_many(topics):
             session.respond(request, response_class(int(ErrorCode.INVALID_REQUEST)))
         else:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -63,8 +63,7 @@ class VoterApis:
 
     def alter_quorum(self, session: Session, request: Request[AlterQuorumRequest]) -> None:
         message = request.message
-        if quorum_messages.named_partitions(message.topics) > quorum_messages.MAX_NAMED:
-            # One error instead of one per partition.
+        if quorum_messages.names_too_many(message.topics):
             first = message.topics[0]
             message.topics = [TopicData(first.topic_name, first.partitions[:1])]
             invalid = voter_messages.alter_quorum_response_of(message, ErrorCode.INVALID_REQUEST)

@@ -68,7 +68,7 @@ def only_partition(topics: Sequence[Topic[P_co]]) -> P_co | None:
 
 
 MAX_NAMED: Final = 100
-"""Topics and partitions in a request; there is only one partition. A request with more gets no error for each."""
+"""Topics and partitions in a request; there is only one partition."""
 
 
 class HasPartitions(Protocol):
@@ -78,9 +78,9 @@ class HasPartitions(Protocol):
     def partitions(self) -> Sequence[object]: ...
 
 
-def named_partitions(topics: Sequence[HasPartitions]) -> int:
-    """The number of partitions that a request names; a topic counts as one more."""
-    return len(topics) + sum(len(topic.partitions) for topic in topics)
+def names_too_many(topics: Sequence[HasPartitions]) -> bool:
+    """Whether a request names more than MAX_NAMED topics and partitions, so that it gets a single error."""
+    return len(topics) + sum(len(topic.partitions) for topic in topics) > MAX_NAMED
 
 
 def error_topics(module: Any, topics: Sequence[Topic[Partition]], error: ErrorCode) -> list[Any]:
