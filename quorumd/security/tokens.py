@@ -36,7 +36,8 @@ class TokenHmacs:
         if len(self._hmacs) > 2 * len(token_ids) + MAX_REMOVED:
             self._ids.clear()
             self._hmacs.clear()
-        for token_id in token_ids:
-            self.hmac_of(token_id)
+        if hmac not in self._ids:
+            for token_id in token_ids:
+                self.hmac_of(token_id)
         found = self._ids.get(hmac)
         return found if found is not None and found in token_ids else None
