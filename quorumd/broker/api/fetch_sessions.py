@@ -239,6 +239,7 @@ class FetchSessions(Generic[Q]):
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_topic_ids != uses_topic_ids:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        previous_size = len(session.partitions)
         for key, partition in requested.items():
             known = session.partitions.get(key)
             if known is None:
@@ -252,7 +253,8 @@ class FetchSessions(Generic[Q]):
         if not session.partitions:
             return SessionFetch(requested, self, None, False, is_follower, uses_topic_ids)
         size = len(session.partitions)
-        if requested and (size > max_size or not self._has_room(size)):
+        has_grown = size > previous_size
+        if (requested and size > max_size) or (has_grown and not self._has_room(size)):
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         self._sessions[session_id] = session
         session.used_ms = now_ms
