@@ -22,8 +22,7 @@ from quorumd.protocol.messages.describe_user_scram_credentials_response import (
 )
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
-from quorumd.simulator.checkers.administered_register import Register, Value, Write
-from quorumd.simulator.checkers.administration import OPEN_OUTCOMES
+from quorumd.simulator.checkers.administered_register import OPEN_OUTCOMES, Register, Value, Write
 from quorumd.simulator.checkers.base import InvariantViolation
 
 ANY: Final = 1
@@ -181,13 +180,8 @@ class AccessIsAsGranted:
         codes = _item_codes(response)
         for item, register, write in requested.effects:
             code = codes[item] if item < len(codes) else ErrorCode.UNKNOWN_SERVER_ERROR
-            if code == ErrorCode.NONE:
-                write.complete(now_ms)
-            elif code == ErrorCode.RESOURCE_NOT_FOUND:
-                # A deletion found nothing, or an earlier attempt has already deleted it.
-                write.completed_ms = now_ms
-            elif code not in OPEN_OUTCOMES:
-                register.refuse(write)
+            # A deletion finds nothing if there was nothing, or if an earlier attempt has already deleted it.
+            register.responded(write, code, (ErrorCode.RESOURCE_NOT_FOUND,), now_ms)
         self._deletions = [
             each
             for each in self._deletions

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import inf
 from typing import Final
+
+from quorumd.errors import ErrorCode
 
 Value = str | int | None
 """None if nothing is set."""
 
 ANY: Final = "(chosen by the controller)"
 """A value that is unknown until the first read, such as the id of a topic whose creation got no response."""
+
+OPEN_OUTCOMES: Final = frozenset(
+    {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+"""Errors of a request that may have taken effect, or may take effect later."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +52,15 @@ class Register:
         found = Write(value, now_ms)
         self.writes.append(found)
         return found
+
+    def responded(self, write: Write, error: int, repeated: Collection[int], now_ms: float) -> None:
+        """Record the response to a write. After an error in `repeated`, an earlier attempt may have succeeded."""
+        if error == ErrorCode.NONE:
+            write.complete(now_ms)
+        elif error in repeated:
+            write.completed_ms = now_ms
+        elif error not in OPEN_OUTCOMES:
+            self.refuse(write)
 
     def refuse(self, write: Write) -> None:
         """Record that a write has no effect."""

@@ -25,7 +25,7 @@ from quorumd.protocol.messages.incremental_alter_configs_request import Incremen
 from quorumd.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from quorumd.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from quorumd.protocol.wire import Message
-from quorumd.simulator.checkers.administered_register import ANY, Register, Value, Write
+from quorumd.simulator.checkers.administered_register import ANY, OPEN_OUTCOMES, Register, Value, Write
 from quorumd.simulator.checkers.base import InvariantViolation
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
@@ -44,15 +44,6 @@ TOPIC_DEFAULTS: Final = {
 """The broker config that sets the default of each topic config, and the built-in default, as Kafka documents them."""
 LISTS: Final = frozenset({"metrics", "match"})
 """Configs whose items are added and removed one by one; no item is added twice."""
-OPEN_OUTCOMES: Final = frozenset(
-    {
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-    }
-)
-"""Errors of a request that may have taken effect, or may take effect later."""
 REPEATED: Final = frozenset(
     {
         ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -167,12 +158,7 @@ class AdministratorsAreObeyed:
                 self.described(result, requested.requested_ms, now_ms)
         for effect in requested.effects:
             code = codes.get(effect.resource, missing)
-            if code == ErrorCode.NONE:
-                effect.write.complete(now_ms)
-            elif code in REPEATED:
-                effect.write.completed_ms = now_ms
-            elif code not in OPEN_OUTCOMES:
-                effect.register.refuse(effect.write)
+            effect.register.responded(effect.write, code, REPEATED, now_ms)
         self._existence(requested, codes, now_ms)
 
     def described(self, result: DescribeConfigsResult, requested_ms: float, now_ms: float) -> None:

@@ -17,8 +17,7 @@ from quorumd.protocol.messages.create_delegation_token_response import CreateDel
 from quorumd.protocol.messages.describe_delegation_token_response import DescribedDelegationToken
 from quorumd.protocol.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
 from quorumd.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
-from quorumd.simulator.checkers.administered_register import ANY, Register, Value, Write
-from quorumd.simulator.checkers.administration import OPEN_OUTCOMES
+from quorumd.simulator.checkers.administered_register import ANY, OPEN_OUTCOMES, Register, Value, Write
 from quorumd.simulator.checkers.base import InvariantViolation
 from quorumd.simulator.client_listener import PRINCIPALS
 
@@ -112,12 +111,7 @@ class LoginsAreAuthentic:
 
     def password_changed(self, register: Register, write: Write, error: int, now_ms: float) -> None:
         """Record the response to a changed or removed password."""
-        if error == ErrorCode.NONE:
-            write.complete(now_ms)
-        elif error == ErrorCode.RESOURCE_NOT_FOUND:
-            write.completed_ms = now_ms
-        elif error not in OPEN_OUTCOMES:
-            register.refuse(write)
+        register.responded(write, error, (ErrorCode.RESOURCE_NOT_FOUND,), now_ms)
 
     def scram_login(self, mechanism: str, user: str, number: int, succeeded: bool) -> None:
         """Check a login at a node that may lag. Raises InvariantViolation."""

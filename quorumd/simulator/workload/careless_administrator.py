@@ -11,7 +11,7 @@ from quorumd.errors import ErrorCode
 from quorumd.protocol.response_errors import errors_in
 from quorumd.protocol.wire import Message
 from quorumd.simulator.checkers import InvariantViolation
-from quorumd.simulator.checkers.administration import OPEN_OUTCOMES
+from quorumd.simulator.checkers.administered_register import OPEN_OUTCOMES
 from quorumd.simulator.cluster import Cluster
 from quorumd.simulator.workload.mistakes import Mistake, draw_mistake
 from quorumd.simulator.workload.request_loop import Drawn, RequestLoop
