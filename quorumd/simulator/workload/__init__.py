@@ -8,6 +8,7 @@ value is written once. A client has at most one call in progress.
     list_requests         requests and responses of lists
     request_connection    a client's connection
     client                a client: its operations, timeouts and retries
+    client_loop           base class of clients that connect to one node at a time
     request_loop          base class of clients that send one request at a time
     cluster_reader        reads the cluster
     cluster_reads         draws the requests of the cluster reader

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from random import Random
 from typing import Final, Protocol
 
 from quorumd.ports import Connection
-from quorumd.simulator.cluster import Cluster, Machine
-from quorumd.simulator.environment.event_heap import Process, Scheduled
+from quorumd.simulator.cluster import Machine
+from quorumd.simulator.workload.client_loop import ClientLoop
 
 TIMEOUT_MS: Final = 8000.0
 """Maximum duration of a connection."""
@@ -22,39 +21,18 @@ class ClientSide(Connection, Protocol):
         """Close; nothing happens if it has ended."""
 
 
-class ConnectionLoop(ABC):
-    """Opens the connections that `make` returns from `host`, at a mean interval of `interval_ms`, until `running` is
-    False."""
-
-    def __init__(self, cluster: Cluster, host: str, name: str, random: Random, interval_ms: float) -> None:
-        self.running = True
-        self._cluster = cluster
-        self._heap = cluster.heap
-        self._name = name
-        self._process = Process(name)
-        self._network = cluster.network.host(host, self._process)
-        self._random = random
-        self._interval_ms = interval_ms
-        self._timer: Scheduled | None = None
+class ConnectionLoop(ClientLoop):
+    """Opens the connections that `make` returns."""
 
     @abstractmethod
     def make(self, machine: Machine, on_end: Callable[[], None]) -> tuple[int, ClientSide]:
         """Draw the port of a node, and a connection to it that calls `on_end` once when it has ended."""
 
-    def start(self) -> None:
-        if self.running:
-            wait_ms = self._random.random() * 2 * self._interval_ms
-            self._heap.call_later(wait_ms, self._connect, self._name.encode(), self._process)
-
-    def _connect(self) -> None:
-        if not self.running:
-            return
+    def begin(self) -> None:
         machine = self._random.choice(list(self._cluster.machines.values()))
         port, connection = self.make(machine, self._ended)
-        self._timer = self._heap.call_later(TIMEOUT_MS, connection.abandon, b"timeout", self._process)
-        self._network.connect(machine.host, port, connection)
+        self.connect((machine.host, port), connection, TIMEOUT_MS, connection.abandon)
 
     def _ended(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self.end_timeout()
         self.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from quorumd.protocol.wire import Message
 from quorumd.simulator.cluster import Cluster
-from quorumd.simulator.environment.event_heap import Process, Scheduled
+from quorumd.simulator.workload.client_loop import ClientLoop
 from quorumd.simulator.workload.request_connection import RequestConnection
 
 TIMEOUT_MS: Final = 2000.0
@@ -26,9 +26,8 @@ class Drawn(NamedTuple):
     handle: Callable[[Message | None], None]
 
 
-class RequestLoop(ABC):
-    """Sends the requests that `draw` returns from `host`, at a mean interval of `interval_ms` until `running` is
-    False."""
+class RequestLoop(ClientLoop):
+    """Sends the requests that `draw` returns."""
 
     def __init__(
         self,
@@ -39,40 +38,23 @@ class RequestLoop(ABC):
         interval_ms: float,
         timeout_ms: float = TIMEOUT_MS,
     ) -> None:
-        self.running = True
-        self._cluster = cluster
-        self._heap = cluster.heap
-        self._name = name
-        self._process = Process(name)
-        self._network = cluster.network.host(host, self._process)
+        super().__init__(cluster, host, name, random, interval_ms)
         self._nodes = cluster.addresses()
-        self._random = random
-        self._interval_ms = interval_ms
         self._timeout_ms = timeout_ms
         self._link: RequestConnection | None = None
-        self._timer: Scheduled | None = None
 
     @abstractmethod
     def draw(self) -> Drawn:
         """Draw the next request."""
 
-    def start(self) -> None:
-        if self.running:
-            wait_ms = self._random.random() * 2 * self._interval_ms
-            self._heap.call_later(wait_ms, self._send_request, self._name.encode(), self._process)
-
-    def _send_request(self) -> None:
-        if not self.running:
-            return
+    def begin(self) -> None:
         drawn = self.draw()
         done = partial(self._complete, drawn.handle)
-        self._timer = self._heap.call_later(self._timeout_ms, partial(done, None), b"timeout", self._process)
         self._link = RequestConnection(self._name, drawn.request, drawn.version, done)
-        self._network.connect(*drawn.address, self._link)
+        self.connect(drawn.address, self._link, self._timeout_ms, partial(done, None))
 
     def _complete(self, handle: Callable[[Message | None], None], message: Message | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self.end_timeout()
         if self._link is not None:
             self._link.abandon()
         handle(message)

@@ -55,7 +55,7 @@ def test_response_of_an_unknown_incarnation_is_not_attributed() -> None:
     reader.start()
     run(cluster, 100.0, lambda: bool(checker.responses))
     cluster.machines[1].incarnation += 1
-    reader._send_request()
+    reader.begin()
     checker.responses.clear()
     cluster.machines[1].incarnation += 1
     run(cluster, 500.0, lambda: bool(checker.responses))
