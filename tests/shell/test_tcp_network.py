@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from quorumd.node.peers.connection import Call, Failure, PeerConnection, PeerSettings
-from quorumd.ports import Transport
+from quorumd.ports import Listener, Transport
 from quorumd.protocol.apis import ApiKey
 from quorumd.protocol.messages.metadata_request import MetadataRequest
 from quorumd.runtime import listener as listener_module
@@ -78,6 +78,16 @@ async def network(
         await network.close(timeout_s=1)
 
 
+async def connected(net: TcpNetwork) -> tuple[Listener, Recorder, Recorder]:
+    """A listener, and the accepted and the connecting end of a connection."""
+    server, client = Recorder(), Recorder()
+    listener = net.listen("127.0.0.1", 0, lambda: server)
+    net.connect("127.0.0.1", listener.port, client)
+    await server.until(lambda: "connected" in server.calls)
+    await client.until(lambda: "connected" in client.calls)
+    return listener, server, client
+
+
 def run(scenario: Callable[[], object], loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(scenario())  # type: ignore[arg-type]  # every scenario is a coroutine function
@@ -119,11 +129,7 @@ def test_bytes_flow_both_ways_and_each_side_is_closed_once(loop_factory: LoopFac
 def test_bytes_written_before_close_still_arrive(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network() as net:
-            server = Recorder()
-            listener = net.listen("127.0.0.1", 0, lambda: server)
-            client = Recorder()
-            net.connect("127.0.0.1", listener.port, client)
-            await client.until(lambda: "connected" in client.calls)
+            listener, server, client = await connected(net)
             size = 20_000_000  # more than the socket buffers of both ends
             client.transport.write(bytes(size))
             assert client.transport.unsent_bytes > 0
@@ -139,11 +145,7 @@ def test_bytes_written_before_close_still_arrive(loop_factory: LoopFactory) -> N
 def test_paused_reader_makes_the_unsent_bytes_of_its_peer_grow(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network() as net:
-            server = Recorder()
-            listener = net.listen("127.0.0.1", 0, lambda: server)
-            client = Recorder()
-            net.connect("127.0.0.1", listener.port, client)
-            await server.until(lambda: "connected" in server.calls)
+            listener, server, client = await connected(net)
             server.transport.pause_reading()
             size = 20_000_000
             client.transport.write(bytes(size))
@@ -160,11 +162,7 @@ def test_paused_reader_makes_the_unsent_bytes_of_its_peer_grow(loop_factory: Loo
 def test_writer_learns_when_its_bytes_are_sent(loop_factory: LoopFactory) -> None:
     async def scenario() -> None:
         async with network() as net:
-            server = Recorder()
-            listener = net.listen("127.0.0.1", 0, lambda: server)
-            client = Recorder()
-            net.connect("127.0.0.1", listener.port, client)
-            await server.until(lambda: "connected" in server.calls)
+            listener, server, client = await connected(net)
             sent = asyncio.Event()
             client.transport.call_when_sent(sent.set)
             assert not sent.is_set()
@@ -190,11 +188,7 @@ def test_writer_whose_connection_is_closed_does_not_learn_that_its_bytes_are_sen
 ) -> None:
     async def scenario() -> None:
         async with network() as net:
-            server = Recorder()
-            listener = net.listen("127.0.0.1", 0, lambda: server)
-            client = Recorder()
-            net.connect("127.0.0.1", listener.port, client)
-            await server.until(lambda: "connected" in server.calls)
+            listener, server, client = await connected(net)
             server.transport.pause_reading()
             client.transport.write(bytes(20_000_000))
             client.transport.call_when_sent(lambda: client.calls.append("sent"))
