@@ -82,16 +82,19 @@ ATTACKS = (
     Attack("mutated SASL messages", security.send_fuzzed_sasl),
     Attack("mutated requests about ACLs", security.send_fuzzed_acls),
 )
-BROKER_ATTACKS = (
-    Attack("new groups", coordinators.join_new_groups, before=Field.measure_base),
-    Attack("members of one group", coordinators.join_one_group, before=Field.measure_base),
-    Attack("large members", coordinators.join_with_large_metadata, before=Field.measure_base),
-    Attack("offsets of new groups", coordinators.commit_offsets_of_new_groups, before=Field.measure_base),
-    Attack("coordinators of new groups", coordinators.find_new_coordinators, before=Field.measure_base),
-    Attack("new transactional ids", coordinators.use_new_transactional_ids, before=Field.measure_base),
-    Attack("producer ids", coordinators.get_producer_ids, before=Field.measure_base),
-    Attack("regular expressions", coordinators.subscribe_to_regexes, before=Field.measure_base),
-    Attack("fetch sessions", coordinators.fetch_missing_partitions, before=Field.measure_base),
-    Attack("delegation tokens", coordinators.create_tokens, before=Field.measure_base),
+BROKER_ATTACKS = tuple(
+    Attack(name, strike, before=Field.measure_base)
+    for name, strike in (
+        ("new groups", coordinators.join_new_groups),
+        ("members of one group", coordinators.join_one_group),
+        ("large members", coordinators.join_with_large_metadata),
+        ("offsets of new groups", coordinators.commit_offsets_of_new_groups),
+        ("coordinators of new groups", coordinators.find_new_coordinators),
+        ("new transactional ids", coordinators.use_new_transactional_ids),
+        ("producer ids", coordinators.get_producer_ids),
+        ("regular expressions", coordinators.subscribe_to_regexes),
+        ("fetch sessions", coordinators.fetch_missing_partitions),
+        ("delegation tokens", coordinators.create_tokens),
+    )
 )
 """Attacks on a node that is a broker too. Groups, offsets and transactional ids stay until they expire."""
