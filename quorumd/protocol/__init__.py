@@ -6,6 +6,7 @@
     codec                 encode(message, version) -> bytes and decode(cls, version, data) -> message; an error is a
                           MalformedMessage that names message, version and offset
     apis                  the known APIs: keys, names, version ranges, which are forwardable
+    message_routes        the class of a message by API key and version
     routes                the handler of each API, the origin of a request and the session that it responds through
     stepped_task          runs the steps of a generator in slices
     response_task         builds and encodes a large response in slices
@@ -14,6 +15,7 @@
     config_resource_type  the types of resources that have configs
     endpoint_type         the types of endpoints that DescribeCluster lists (KIP-919)
     framing               length-prefixed frames with a maximum size
+    output_buffer         encoded messages that wait to be sent; their large values are not copied
     connection            ServerConnection and ClientConnection: headers, correlation ids, order
     handshake             version negotiation and authentication by SASL, for clients
     batch_header          the header of RecordBatch v2: read, encode, change; CRC-32C

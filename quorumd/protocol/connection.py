@@ -11,7 +11,7 @@ ApiVersions, whose response a client reads before it knows the server's versions
             server.continue_decoding(request, steps)
         ...                                         now or later, in any order:
         server.respond(request, response)
-    transport.write(server.take_output())           once per tick: the responses, in the order of the requests
+    transport.write_parts(server.take_parts())      once per tick: the responses, in the order of the requests
 
     client = ClientConnection(client_id)            see `handshake` for the version
     correlation_id, data = client.request(message, version)
@@ -22,19 +22,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Mapping
-from functools import cache
 from struct import Struct, error
 from typing import Any, Generic, TypeVar
 
 from quorumd.errors import ErrorCode, MalformedMessage, MessageTooLarge, UnsupportedVersion
-from quorumd.protocol.apis import (
-    ApiKey,
-    request_class,
-    request_header_version,
-    response_class,
-    response_header_version,
-    unsupported_version,
-)
+from quorumd.protocol.apis import ApiKey, request_class, unsupported_version
 from quorumd.protocol.codec import (
     decode,
     decode_in_steps,
@@ -44,9 +36,11 @@ from quorumd.protocol.codec import (
     encode_into,
 )
 from quorumd.protocol.framing import SIZE, FrameReader
+from quorumd.protocol.message_routes import request_route, response_route
 from quorumd.protocol.messages.api_versions_request import ApiVersionsRequest
 from quorumd.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from quorumd.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from quorumd.protocol.output_buffer import OutputBuffer, Part
 from quorumd.protocol.primitives import skip_tagged_fields
 from quorumd.protocol.response_errors import refusal
 from quorumd.protocol.wire import Message
@@ -65,6 +59,8 @@ _REQUEST_START = Struct(">ihhih")
 """Frame size, then the fields of _REQUEST_HEAD."""
 _RESPONSE_START = Struct(">ii")
 """Frame size, correlation id."""
+_FLEXIBLE_RESPONSE_START = Struct(">iix")
+"""The same, and no tagged fields."""
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2)
 _MAX_CORRELATION_ID = 0x7FFF_FFFF
 LARGE_REQUEST = 4 * 1024
@@ -78,7 +74,7 @@ class Request(Generic[M_co]):
     """One received request.
 
     `frame`: header and message as received, without the size prefix. `body_offset`: the position of the message in
-    it. `connection`: None for a request from inside an Envelope. `response_frame`: the encoded response while it
+    it. `connection`: None for a request from inside an Envelope. `response_parts`: the encoded response while it
     waits for earlier ones. `message`: has default values until the request is whole (`continue_decoding`).
     `decoded_bytes`: estimated memory of the array elements whose counts are decoded.
     """
@@ -94,7 +90,7 @@ class Request(Generic[M_co]):
         "decoding",
         "frame",
         "message",
-        "response_frame",
+        "response_parts",
     )
 
     def __init__(
@@ -117,7 +113,7 @@ class Request(Generic[M_co]):
         self.body_offset = body_offset
         self.decoded_bytes = decoded_bytes
         self.connection: ServerConnection | None = None
-        self.response_frame: bytes | bytearray | None = None
+        self.response_parts: list[Part] | None = None
         self.decoding: Generator[int, None, tuple[Any, int, int]] | None = None
 
     def release_frame(self) -> None:
@@ -151,17 +147,6 @@ class Request(Generic[M_co]):
         return f"<request {self.correlation_id}: {self.message.NAME} v{self.api_version} from {self.client_id!r}>"
 
 
-@cache
-def _request_route(api_key: int, version: int) -> tuple[type[Message], bool]:
-    """Return the message class, and whether the header has tagged fields."""
-    return request_class(api_key), request_header_version(api_key, version) == 2
-
-
-@cache
-def _response_route(api_key: int, version: int) -> tuple[type[Message], bool]:
-    return response_class(api_key), response_header_version(api_key, version) == 1
-
-
 def read_request(
     frame: bytes, supported: VersionRanges, max_whole_bytes: int = UNLIMITED
 ) -> Request[Message]:
@@ -177,7 +162,7 @@ def read_request(
     versions = supported.get(api_key)
     if versions is None or not versions[0] <= version <= versions[1]:
         raise unsupported_version(api_key, version, versions)
-    message_class, is_flexible = _request_route(api_key, version)
+    message_class, is_flexible = request_route(api_key, version)
     position = _REQUEST_HEAD.size
     client_id = None
     try:
@@ -205,32 +190,40 @@ def encode_response(request: Request[Message], response: Message) -> bytes:
 
     Raises the errors of `codec.encode`.
     """
-    out = bytearray()
+    out = OutputBuffer()
     _write_response(request, response, out)
-    return bytes(out[SIZE.size :])
+    return out.take()[SIZE.size :]
 
 
 def encode_response_in_steps(request: Request[Message], response: Message) -> Generator[None, None, bytes]:
     """Encode as `encode_response` does, one step per array element, a response with ENCODE_IN_STEPS."""
     out = bytearray(SIZE.pack(request.correlation_id))
-    if _response_route(request.api_key, request.api_version)[1]:
+    if response_route(request.api_key, request.api_version)[1]:
         out.append(0)
     yield from encode_in_steps(response, request.api_version, out)
     return bytes(out)
 
 
-def _write_response(request: Request[Message], response: Message, out: bytearray) -> None:
+def _write_response(request: Request[Message], response: Message, out: OutputBuffer) -> None:
     """Append a response frame to `out`, which is unchanged after an error."""
-    start = len(out)
-    out += _RESPONSE_START.pack(0, request.correlation_id)
-    if _response_route(request.api_key, request.api_version)[1]:
-        out.append(0)
+    start, large_before = len(out), out.large_bytes
+    is_flexible = response_route(request.api_key, request.api_version)[1]
+    out += (_FLEXIBLE_RESPONSE_START if is_flexible else _RESPONSE_START).pack(0, request.correlation_id)
     try:
         encode_into(response, request.api_version, out)
     except BaseException:
-        del out[start:]
+        out.cut(start)
         raise
-    SIZE.pack_into(out, start, len(out) - start - SIZE.size)
+    SIZE.pack_into(out, start, len(out) - start - SIZE.size + out.large_bytes - large_before)
+
+
+def _take_parts(output: OutputBuffer) -> list[Part]:
+    """Remove and return everything, like `OutputBuffer.take_parts`, which is not compiled and rarely needed."""
+    if output.large_bytes:
+        return output.take_parts()
+    encoded = bytes(output)
+    output.clear()
+    return [encoded] if encoded else []
 
 
 class ServerConnection:
@@ -251,7 +244,7 @@ class ServerConnection:
         self._decoded_bytes = 0
         self._waiting_bytes = 0
         """Size of the responses that wait for earlier ones."""
-        self._output = bytearray()
+        self._output = OutputBuffer()
         self.has_more = False
         """Whether the received bytes may contain requests that `receive` has not returned."""
         self.fault: MalformedMessage | None = None
@@ -362,7 +355,7 @@ class ServerConnection:
 
     def awaits_response(self, request: Request[Message]) -> bool:
         """Whether the request was received here and has no response yet."""
-        return request in self._pending and request.response_frame is None
+        return request in self._pending and request.response_parts is None
 
     def respond(self, request: Request[Message], response: Message) -> None:
         """Queue the response to a request of this connection.
@@ -373,52 +366,51 @@ class ServerConnection:
             _write_response(request, response, self._output)
             self._advance()
         else:
-            response_frame = bytearray()
-            _write_response(request, response, response_frame)
-            self._keep(request, response_frame)
+            late = OutputBuffer()
+            _write_response(request, response, late)
+            self._queue(request, _take_parts(late))
 
     def respond_encoded(self, request: Request[Message], response: bytes) -> None:
         """Queue a response whose header and message are encoded, with the correlation id of the request."""
-        if self._is_next(request):
-            self._output += SIZE.pack(len(response)) + response
-            self._advance()
-        else:
-            self._keep(request, SIZE.pack(len(response)) + response)
+        self._queue(request, [SIZE.pack(len(response)) + response])
 
     def respond_nothing(self, request: Request[Message]) -> None:
         """Complete a request that gets no response. Raises ValueError if it already has one."""
-        if self._is_next(request):
-            self._advance()
-        else:
-            self._keep(request, b"")
+        self._queue(request, [])
+
+    def take_parts(self) -> list[Part]:
+        """Return the bytes that can be sent now, in parts: large values are neither copied nor, if stored, read."""
+        return _take_parts(self._output)
 
     def take_output(self) -> bytes:
-        """Return the bytes that can be sent now, joined for one write; b"" if there are none."""
-        output = bytes(self._output)
-        self._output.clear()
-        return output
+        """Return the bytes that can be sent now in one piece; b"" if there are none. Raises StorageError."""
+        return self._output.take()
 
     def _is_next(self, request: Request[Message]) -> bool:
         if self._pending and self._pending[0] is request:
             return True
-        if request.response_frame is not None or request not in self._pending:
+        if request.response_parts is not None or request not in self._pending:
             raise ValueError(f"{request!r} already has a response, or belongs to another connection")
         return False
 
-    def _keep(self, request: Request[Message], response_frame: bytes | bytearray) -> None:
-        request.response_frame = response_frame
-        self._waiting_bytes += len(response_frame)
+    def _queue(self, request: Request[Message], response: list[Part]) -> None:
+        if self._is_next(request):
+            self._output.add_parts(response)
+            self._advance()
+        else:
+            request.response_parts = response
+            self._waiting_bytes += sum(map(len, response))
 
     def _advance(self) -> None:
         """Drop the first request, which now has its response, and release the responses that waited for it."""
         pending = self._pending
         self._release(pending.popleft())
         while pending:
-            response_frame = pending[0].response_frame
-            if response_frame is None:
+            response = pending[0].response_parts
+            if response is None:
                 break
-            self._output += response_frame
-            self._waiting_bytes -= len(response_frame)
+            self._output.add_parts(response)
+            self._waiting_bytes -= sum(map(len, response))
             self._release(pending.popleft())
 
     def _refuse(self, frame: bytes, too_large: MessageTooLarge) -> None:
@@ -461,7 +453,7 @@ class ClientConnection:
         """Frame a request whose message is already encoded; return its correlation id and bytes."""
         correlation_id = self._next_correlation_id
         client_id = self._client_id
-        tags = b"\x00" if _request_route(api_key, api_version)[1] else b""
+        tags = b"\x00" if request_route(api_key, api_version)[1] else b""
         size = _REQUEST_HEAD.size + len(client_id) + len(tags) + len(message)
         start = _REQUEST_START.pack(size, api_key, api_version, correlation_id, len(client_id))
         self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
@@ -485,7 +477,7 @@ class ClientConnection:
         expected, api_key, version = self._in_flight.popleft()
         if correlation_id != expected:
             raise MalformedMessage(f"received response {correlation_id}, expected {expected}")
-        message_class, is_flexible = _response_route(api_key, version)
+        message_class, is_flexible = response_route(api_key, version)
         position = SIZE.size
         if is_flexible:
             try:

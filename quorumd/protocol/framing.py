@@ -48,16 +48,16 @@ class FrameReader:
         if self.fault is not None:
             raise self.fault
         frames: list[bytes] = []
+        if not max_frames:
+            self._keep(data)
+            return frames
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed:
                 self.buffered_bytes = len(self._buffer)
                 return frames
-            if self._needed > SIZE.size and max_frames:
-                # The frame that was incomplete may be large: copy it only once.
-                with memoryview(self._buffer) as view:
-                    frames.append(bytes(view[SIZE.size : self._needed]))
-                del self._buffer[: self._needed]
+            if self._needed > SIZE.size:
+                frames.append(self._take_first())
             data = bytes(self._buffer)
             self._buffer.clear()
         position = 0
@@ -87,6 +87,19 @@ class FrameReader:
             self._buffer += data[position:]
             self.buffered_bytes = end - position
         return frames
+
+    def _take_first(self) -> bytes:
+        """Take the frame that was incomplete, which may be large, with a single copy."""
+        with memoryview(self._buffer) as view:
+            frame = bytes(view[SIZE.size : self._needed])
+        del self._buffer[: self._needed]
+        return frame
+
+    def _keep(self, data: bytes) -> None:
+        """Only append: to split a buffer with a large frame would copy it twice."""
+        self._buffer += data
+        self.buffered_bytes = len(self._buffer)
+        self.has_more = self.buffered_bytes >= self._needed
 
     def _size_error(self, size: int, prefix: bytes) -> str:
         if prefix in _HTTP_PREFIXES:

@@ -24,7 +24,7 @@ def plain(value: Any, secrets: bool = False) -> Any:
         hidden = frozenset[str]() if secrets else _SECRETS.get(type(value), frozenset())
         return {
             _camel_case(name): HIDDEN if name in hidden else plain(getattr(value, name), secrets)
-            for name in value.__slots__
+            for name in value.FIELDS
         }
     if isinstance(value, list | tuple):
         return [plain(item, secrets) for item in value]

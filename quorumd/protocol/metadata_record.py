@@ -7,7 +7,6 @@ A stock reader halts on an unknown frame version, key or version, and on bytes a
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
 from quorumd.errors import MalformedMessage
@@ -24,12 +23,19 @@ _DECODED: Final[dict[bytes, tuple[type[Message], int]]] = {}
 """Class and version of the records decoded so far, by head: the three varints are read once for each kind."""
 
 
-@cache
+_STARTS: Final[dict[int, bytes]] = {}
+"""Frame version, API key and version of the records encoded so far, by API key and version."""
+
+
 def _frame_start(api_key: int, version: int) -> bytes:
-    out = bytearray([FRAME_VERSION])
-    write_uvarint(out, api_key)
-    write_uvarint(out, version)
-    return bytes(out)
+    key = api_key << 16 | version
+    start = _STARTS.get(key)
+    if start is None:
+        out = bytearray([FRAME_VERSION])
+        write_uvarint(out, api_key)
+        write_uvarint(out, version)
+        start = _STARTS[key] = bytes(out)
+    return start
 
 
 def encode_record(message: Message, version: int) -> bytes:

@@ -15,6 +15,7 @@ from struct import Struct, pack, unpack_from
 from typing import Final
 
 from quorumd.errors import MalformedMessage, MessageTooLarge, UnsupportedVersion
+from quorumd.protocol.output_buffer import LARGE_VALUE, OutputBuffer, Part, whole
 
 MAX_STRING_BYTES: Final = 0x7FFF
 """Longer strings are neither written nor read, as in Kafka, whose readers could not load them."""
@@ -293,13 +294,14 @@ def read_compact_nullable_string(buf: bytes, pos: int) -> tuple[str | None, int]
 # Bytes, which are also the type "records" of schemas
 
 
-def write_bytes(out: bytearray, value: bytes) -> None:
-    """Write bytes of a version that is not flexible: with an int32 length."""
+def write_bytes(out: bytearray, value: Part) -> None:
+    """Write bytes of a version that is not flexible: with an int32 length. Raises StorageError for stored bytes if
+    `out` is not an OutputBuffer."""
     out += _INT32.pack(len(value))
-    out += value
+    _append(out, value)
 
 
-def write_nullable_bytes(out: bytearray, value: bytes | None) -> None:
+def write_nullable_bytes(out: bytearray, value: Part | None) -> None:
     """Write bytes as `write_bytes` does; null has length -1."""
     if value is None:
         out += b"\xff\xff\xff\xff"
@@ -307,13 +309,20 @@ def write_nullable_bytes(out: bytearray, value: bytes | None) -> None:
         write_bytes(out, value)
 
 
-def write_compact_bytes(out: bytearray, value: bytes) -> None:
+def write_compact_bytes(out: bytearray, value: Part) -> None:
     """Write bytes of a flexible version."""
     write_uvarint(out, len(value) + 1)
-    out += value
+    _append(out, value)
 
 
-def write_compact_nullable_bytes(out: bytearray, value: bytes | None) -> None:
+def _append(out: bytearray, value: Part) -> None:
+    if len(value) >= LARGE_VALUE and isinstance(out, OutputBuffer):
+        out.add_large(value)
+    else:
+        out += value if isinstance(value, bytes) else whole(value)
+
+
+def write_compact_nullable_bytes(out: bytearray, value: Part | None) -> None:
     """Write bytes as `write_compact_bytes` does; null is 0."""
     if value is None:
         out.append(0)

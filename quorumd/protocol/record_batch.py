@@ -65,7 +65,10 @@ class Record:
 
 def size_of_records(values: Sequence[bytes]) -> int:
     """Return the maximum size that data records with these values have in a batch, in bytes."""
-    return sum(map(len, values)) + RECORD_FRAMING_BYTES * len(values)
+    size = RECORD_FRAMING_BYTES * len(values)
+    for value in values:
+        size += len(value)
+    return size
 
 
 def encode_batch(base_offset: int, epoch: int, timestamp_ms: int, values: Sequence[bytes]) -> bytes:

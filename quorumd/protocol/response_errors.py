@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, get_args, get_origin, get_type_hints
+from typing import Final
 
 from quorumd.errors import ErrorCode, MessageTooLarge
 from quorumd.protocol.apis import response_class
@@ -64,13 +64,12 @@ _FIELDS: Final[dict[type[MessageStruct], _Fields]] = {}
 
 
 def _error_fields(struct: type[MessageStruct]) -> _Fields:
-    lists = []
-    for name, hint in get_type_hints(struct.__init__).items():
-        for option in (hint, *get_args(hint)):
-            items = get_args(option)[:1] if get_origin(option) is list else ()
-            if items and issubclass(items[0], MessageStruct):
-                code_name, inner = _error_fields(items[0])
-                if code_name or inner:
-                    lists.append((name, code_name, bool(inner)))
-    codes = (name for name in struct.__slots__ if name in ("error_code", "partition_error_code"))
-    return next(codes, ""), tuple(lists)
+    own, lists = "", []
+    for name, inner in struct.FIELDS.items():
+        if name in ("error_code", "partition_error_code"):
+            own = own or name
+        elif inner is not None:
+            code_name, inner_lists = _error_fields(inner)
+            if code_name or inner_lists:
+                lists.append((name, code_name, bool(inner_lists)))
+    return own, tuple(lists)

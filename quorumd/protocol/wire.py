@@ -1,9 +1,16 @@
-"""Base classes of generated messages; `primitives` encodes their fields."""
+"""Base classes of generated messages; `primitives` encodes their fields.
+
+They are compiled because some messages are: mypyc gives a compiled class with an interpreted base a list of weak
+references, which its garbage collection takes for a reference of the object. Such a class crashes when one of its
+objects has a weak reference. Here, neither compiled nor interpreted messages can have one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar, Final
+
+from mypy_extensions import mypyc_attr
 
 NOT_GIVEN: Final[list[Any]] = []
 """Default of list parameters of generated classes, which replace it by a new empty list. Never in a message."""
@@ -13,21 +20,31 @@ NEW_STRUCT: Final[Any] = object()
 """Default of nullable struct parameters, which is replaced by a new struct; None is null. Never in a message."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageStruct:
-    """Base of all generated classes. They have slots, and compare and print by their fields."""
+    """Base of all generated classes. They compare, print, copy and pickle by their fields.
+
+    FIELDS: the fields in the order of the schema, which is that of the constructor's parameters. The value is the
+    class of a struct or of the structs in an array, None for other types.
+    """
 
     __slots__: tuple[str, ...] = ()
+    FIELDS: ClassVar[Mapping[str, type[MessageStruct] | None]] = {}
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in self.FIELDS)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS)
         return f"{type(self).__name__}({fields})"
 
+    def __reduce__(self) -> tuple[type[MessageStruct], tuple[object, ...]]:
+        return type(self), tuple([getattr(self, name) for name in self.FIELDS])
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Message(MessageStruct):
     """Base of versioned messages: requests, responses, headers and records. `codec` encodes and decodes them.
 

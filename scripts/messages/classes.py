@@ -1,4 +1,7 @@
-"""Emits one slotted class per struct, for all versions of the message."""
+"""Emits one slotted class per struct, for all versions of the message.
+
+`FIELDS` has the names of the fields with the classes of their structs: a compiled class has no `__slots__`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ def emit_class(struct: StructLayout, message: MessageSchema) -> str:
     lines = [f"class {struct.name}({'Message' if is_message else 'MessageStruct'}):"]
     if struct.about:
         lines += _docstring(struct.about)
-    lines += _slots(struct.fields)
+    lines += _fields(struct.fields)
     if is_message:
         lines += _identity(message)
     if struct.fields:
@@ -31,14 +34,15 @@ def _docstring(about: str) -> list[str]:
     return [f'    """{lines[0]}', *(f"    {line}" for line in lines[1:]), '    """', ""]
 
 
-def _slots(fields: list[FieldSchema]) -> list[str]:
+def _fields(fields: list[FieldSchema]) -> list[str]:
     if not fields:
-        return ["    __slots__ = ()"]
-    lines = ["    __slots__ = ("]
+        return ["    FIELDS = {}", "    __slots__ = tuple(FIELDS)"]
+    lines = ["    FIELDS = {"]
     for field in fields:
         lines += [f"        # {line}" for line in wrap(_comment(field), COMMENT_WIDTH)]
-        lines.append(f'        "{snake_case(field.name)}",')
-    return [*lines, "    )"]
+        struct = None if is_primitive(field.element_type) else field.element_type
+        lines.append(f'        "{snake_case(field.name)}": {struct},')
+    return [*lines, "    }", "    __slots__ = tuple(FIELDS)"]
 
 
 def _comment(field: FieldSchema) -> str:

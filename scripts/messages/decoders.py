@@ -1,6 +1,7 @@
 """Emits decode_vN: one function per version, nested structs inlined, runs of fixed-size fields in one unpack.
 
 Each field becomes a local variable; variables of a nested struct have its name as a prefix, so that all are distinct.
+Each loop has its own count: compiled by mypyc, a loop ends at the current value of the variable in its `range`.
 The function returns the message, the position after it, and an estimate of the memory of its array elements. With
 `in_steps` it is a generator that yields this estimate after each array element, for the arrays read so far.
 """
@@ -21,7 +22,7 @@ from messages.layout import (
 from messages.schema import FieldSchema, MessageSchema
 from messages.source import Needs, Source
 
-OWN_NAMES = ("buf", "pos", "count", "memory", "tag", "tag_count", "end")
+OWN_NAMES = ("buf", "pos", "memory", "tag", "end")
 
 
 class Decoder:
@@ -151,12 +152,12 @@ class Decoder:
         nullable = "nullable_" if field.nullable_in(self._version) else ""
         reader = self._needs.from_primitives(f"read_{compact}{nullable}count")
         self._source.line(
-            f"count, pos = {reader}(buf, pos, {smallest_size(field, self._version, self._message)})"
+            f"{_count(name)}, pos = {reader}(buf, pos, {smallest_size(field, self._version, self._message)})"
         )
         if not field.nullable_in(self._version):
             self._elements(field, name)
             return
-        with self._source.block("if count >= 0:"):
+        with self._source.block(f"if {_count(name)} >= 0:"):
             self._elements(field, name)
         self._else_null(field, name)
 
@@ -167,23 +168,23 @@ class Decoder:
                 self._source.line(f"{name} = None")
 
     def _elements(self, field: FieldSchema, name: str) -> None:
-        kind = field.element_type
+        kind, count = field.element_type, _count(name)
         check = "check_response_memory" if self._message.type == "response" else "check_memory"
-        self._source.line(f"memory += {memory_of_element(field, self._version, self._message)} * count")
+        self._source.line(f"memory += {memory_of_element(field, self._version, self._message)} * {count}")
         with self._source.block(f"if memory > {self._needs.from_primitives('ALWAYS_ALLOWED_MEMORY')}:"):
             self._source.line(f"{self._needs.from_primitives(check)}(buf, memory)")
         if kind in FIXED_CODES and kind != "uuid":
             if kind == "int32":
                 read = self._needs.from_primitives("read_int32s")
-                self._source.line(f"{name} = {read}(buf, pos, count)")
-                self._source.line("pos += 4 * count")
+                self._source.line(f"{name} = {read}(buf, pos, {count})")
+                self._source.line(f"pos += 4 * {count}")
                 return
             unpack = self._needs.from_struct("unpack_from")
-            self._source.line(f'{name} = list({unpack}(f">{{count}}{FIXED_CODES[kind]}", buf, pos))')
-            self._source.line(f"pos += {_times(FIXED_SIZES[kind])}")
+            self._source.line(f'{name} = list({unpack}(f">{{{count}}}{FIXED_CODES[kind]}", buf, pos))')
+            self._source.line(f"pos += {_times(FIXED_SIZES[kind], count)}")
             return
         self._source.line(f"{name} = []")
-        with self._source.block("for _ in range(count):"):
+        with self._source.block(f"for _ in range({count}):"):
             if kind == "uuid":
                 self._source.line(f"{name}.append(KafkaUuid(buf[pos : pos + 16]))")
                 self._source.line("pos += 16")
@@ -207,9 +208,9 @@ class Decoder:
                 self._source.line(f"pos = {self._needs.from_primitives('skip_tagged_fields')}(buf, pos)")
 
     def _known_tags(self, tagged: list[FieldSchema], prefix: str) -> None:
-        tag, end = f"{prefix}tag", f"{prefix}end"
-        self._source.line(f"tag_count, pos = {self._needs.from_primitives('read_uvarint')}(buf, pos)")
-        with self._source.block("for _ in range(tag_count):"):
+        tag, end, count = f"{prefix}tag", f"{prefix}end", _count(f"{prefix}tags")
+        self._source.line(f"{count}, pos = {self._needs.from_primitives('read_uvarint')}(buf, pos)")
+        with self._source.block(f"for _ in range({count}):"):
             self._source.line(f"{tag}, pos, {end} = {self._needs.from_primitives('read_tag')}(buf, pos)")
             for index, field in enumerate(sorted(tagged, key=lambda field: field.tag or 0)):
                 with self._source.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
@@ -232,5 +233,10 @@ class Decoder:
         self._source.line(f"pos += {FIXED_SIZES[field.type]}")
 
 
-def _times(size: int) -> str:
-    return "count" if size == 1 else f"{size} * count"
+def _count(name: str) -> str:
+    """Return the variable of the count of the array in the local variable `name`."""
+    return f"count_of_{name}"
+
+
+def _times(size: int, count: str) -> str:
+    return count if size == 1 else f"{size} * {count}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from messages.schema import FieldSchema, MessageSchema
@@ -83,17 +82,26 @@ def is_primitive(kind: str) -> bool:
 
 def structs_of(message: MessageSchema) -> list[StructLayout]:
     """Return all structs of a message, each after the structs that it contains; the message itself is the last."""
+    common = {
+        struct.name: StructLayout(struct.name, struct.about, struct.fields)
+        for struct in message.common_structs
+    }
+    found: dict[str, StructLayout] = {}
 
-    def nested(fields: list[FieldSchema]) -> Iterator[StructLayout]:
-        for field in fields:
+    def add(struct: StructLayout) -> None:
+        for field in struct.fields:
+            kind = field.element_type
             if field.fields:
-                yield from nested(field.fields)
-                yield StructLayout(field.element_type, field.about, field.fields)
+                add(StructLayout(kind, field.about, field.fields))
+            elif kind in common and kind not in found:
+                add(common[kind])
+        found[struct.name] = struct
 
-    layouts = []
-    for struct in message.common_structs:
-        layouts += [*nested(struct.fields), StructLayout(struct.name, struct.about, struct.fields)]
-    return [*layouts, *nested(message.fields), StructLayout(message.name, message.about, message.fields)]
+    for struct in common.values():
+        if struct.name not in found:
+            add(struct)
+    add(StructLayout(message.name, message.about, message.fields))
+    return list(found.values())
 
 
 def fields_of(field: FieldSchema, message: MessageSchema) -> list[FieldSchema]:

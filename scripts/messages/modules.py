@@ -146,6 +146,8 @@ def _imports(text: str, needs: Needs) -> str:
         lines.append("from collections.abc import Generator")
     if struct:
         lines.append(f"from struct import {', '.join(struct)}")
+    if needs.formats():
+        lines.append("from typing import Final")
     if len(lines) > 2:
         lines.append("")
     if ids:
@@ -169,5 +171,5 @@ def _constants(needs: Needs, text: str) -> str:
         suffix = constant_suffix(codes)
         for name, method in ((f"PACK_{suffix}", "pack"), (f"UNPACK_{suffix}", "unpack_from")):
             if f"{name}(" in text:
-                lines.append(f'{name} = Struct(">{codes}").{method}')
+                lines.append(f'{name}: Final = Struct(">{codes}").{method}')
     return "\n".join([*lines, ""])

@@ -46,7 +46,7 @@ def sample(name: str, version: int, number: int) -> Message:
         made = getattr(module, class_name)
         values = {
             slot: value(field)
-            for slot, field in zip(made.__slots__, fields, strict=True)
+            for slot, field in zip(made.FIELDS, fields, strict=True)
             if _has(field, "versions", version)
         }
         return made(**values)
@@ -112,7 +112,7 @@ def crowded(name: str, version: int, elements: int, is_distinct: bool = False) -
 
     def struct(class_name: str, fields: list[dict[str, Any]], path: tuple[str, ...]) -> Any:
         made = getattr(module, class_name)
-        present = zip(made.__slots__, fields, strict=True)
+        present = zip(made.FIELDS, fields, strict=True)
         return made(**{slot: value(f, path) for slot, f in present if _has(f, "versions", version)})
 
     def value(field: dict[str, Any], path: tuple[str, ...]) -> Any:

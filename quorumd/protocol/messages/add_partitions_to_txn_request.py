@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -25,20 +26,21 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-PACK_qh = Struct(">qh").pack
-UNPACK_qh = Struct(">qh").unpack_from
-PACK_qht = Struct(">qh?").pack
-UNPACK_qht = Struct(">qh?").unpack_from
+PACK_i: Final = Struct(">i").pack
+PACK_qh: Final = Struct(">qh").pack
+UNPACK_qh: Final = Struct(">qh").unpack_from
+PACK_qht: Final = Struct(">qh?").pack
+UNPACK_qht: Final = Struct(">qh?").unpack_from
 
 
 class AddPartitionsToTxnTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []int32 0+.
-        "partitions",
-    )
+        "partitions": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -52,18 +54,19 @@ class AddPartitionsToTxnTopic(MessageStruct):
 class AddPartitionsToTxnTransaction(MessageStruct):
     """The transactions, from brokers."""
 
-    __slots__ = (
+    FIELDS = {
         # string 4+. The transactional id.
-        "transactional_id",
+        "transactional_id": None,
         # int64 4+. The producer id.
-        "producer_id",
+        "producer_id": None,
         # int16 4+. The epoch of the producer id.
-        "producer_epoch",
+        "producer_epoch": None,
         # bool 4+. Whether to check that the partitions are in the transaction instead of adding them.
-        "verify_only",
+        "verify_only": None,
         # []AddPartitionsToTxnTopic 4+.
-        "topics",
-    )
+        "topics": AddPartitionsToTxnTopic,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -83,18 +86,19 @@ class AddPartitionsToTxnTransaction(MessageStruct):
 class AddPartitionsToTxnRequest(Message):
     """Adds partitions to transactions; brokers verify them in batches from version 4."""
 
-    __slots__ = (
+    FIELDS = {
         # []AddPartitionsToTxnTransaction 4+. The transactions, from brokers.
-        "transactions",
+        "transactions": AddPartitionsToTxnTransaction,
         # string 0-3. The transactional id of a producer's request.
-        "v3_and_below_transactional_id",
+        "v3_and_below_transactional_id": None,
         # int64 0-3. The producer id of a producer's request.
-        "v3_and_below_producer_id",
+        "v3_and_below_producer_id": None,
         # int16 0-3. The epoch of that producer id.
-        "v3_and_below_producer_epoch",
+        "v3_and_below_producer_epoch": None,
         # []AddPartitionsToTxnTopic 0-3. The partitions of a producer's request.
-        "v3_and_below_topics",
-    )
+        "v3_and_below_topics": AddPartitionsToTxnTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AddPartitionsToTxnRequest"
     API_KEY = 24
     MIN_VERSION = 0
@@ -187,19 +191,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int, int
     v3_and_below_transactional_id, pos = read_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_v3_and_below_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_v3_and_below_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     v3_and_below_topics = []
-    for _ in range(count):
+    for _ in range(count_of_v3_and_below_topics):
         add_partitions_to_txn_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_add_partitions_to_txn_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_add_partitions_to_txn_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count_of_add_partitions_to_txn_topic_partitions)
+        pos += 4 * count_of_add_partitions_to_txn_topic_partitions
         v3_and_below_topics.append(AddPartitionsToTxnTopic(add_partitions_to_txn_topic_name, add_partitions_to_txn_topic_partitions))
     return AddPartitionsToTxnRequest(
         [],
@@ -221,19 +225,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int, int
     v3_and_below_transactional_id, pos = read_compact_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_v3_and_below_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_v3_and_below_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     v3_and_below_topics = []
-    for _ in range(count):
+    for _ in range(count_of_v3_and_below_topics):
         add_partitions_to_txn_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_add_partitions_to_txn_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_add_partitions_to_txn_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count_of_add_partitions_to_txn_topic_partitions)
+        pos += 4 * count_of_add_partitions_to_txn_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -254,28 +258,28 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int, int
 
 def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 14)
-    memory += 273 * count
+    count_of_transactions, pos = read_compact_count(buf, pos, 14)
+    memory += 273 * count_of_transactions
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     transactions = []
-    for _ in range(count):
+    for _ in range(count_of_transactions):
         add_partitions_to_txn_transaction_transactional_id, pos = read_compact_string(buf, pos)
         add_partitions_to_txn_transaction_producer_id, add_partitions_to_txn_transaction_producer_epoch, add_partitions_to_txn_transaction_verify_only = UNPACK_qht(buf, pos)
         pos += 11
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_add_partitions_to_txn_transaction_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_add_partitions_to_txn_transaction_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         add_partitions_to_txn_transaction_topics = []
-        for _ in range(count):
+        for _ in range(count_of_add_partitions_to_txn_transaction_topics):
             add_partitions_to_txn_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_add_partitions_to_txn_topic_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_add_partitions_to_txn_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count_of_add_partitions_to_txn_topic_partitions)
+            pos += 4 * count_of_add_partitions_to_txn_topic_partitions
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -313,19 +317,19 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AddPa
     v3_and_below_transactional_id, pos = read_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_v3_and_below_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_v3_and_below_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     v3_and_below_topics = []
-    for _ in range(count):
+    for _ in range(count_of_v3_and_below_topics):
         add_partitions_to_txn_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_add_partitions_to_txn_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_add_partitions_to_txn_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count_of_add_partitions_to_txn_topic_partitions)
+        pos += 4 * count_of_add_partitions_to_txn_topic_partitions
         v3_and_below_topics.append(AddPartitionsToTxnTopic(add_partitions_to_txn_topic_name, add_partitions_to_txn_topic_partitions))
         yield memory
     return AddPartitionsToTxnRequest(
@@ -348,19 +352,19 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[AddPa
     v3_and_below_transactional_id, pos = read_compact_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_v3_and_below_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_v3_and_below_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     v3_and_below_topics = []
-    for _ in range(count):
+    for _ in range(count_of_v3_and_below_topics):
         add_partitions_to_txn_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_add_partitions_to_txn_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_add_partitions_to_txn_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count_of_add_partitions_to_txn_topic_partitions)
+        pos += 4 * count_of_add_partitions_to_txn_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -382,28 +386,28 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[AddPa
 
 def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[AddPartitionsToTxnRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 14)
-    memory += 273 * count
+    count_of_transactions, pos = read_compact_count(buf, pos, 14)
+    memory += 273 * count_of_transactions
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     transactions = []
-    for _ in range(count):
+    for _ in range(count_of_transactions):
         add_partitions_to_txn_transaction_transactional_id, pos = read_compact_string(buf, pos)
         add_partitions_to_txn_transaction_producer_id, add_partitions_to_txn_transaction_producer_epoch, add_partitions_to_txn_transaction_verify_only = UNPACK_qht(buf, pos)
         pos += 11
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_add_partitions_to_txn_transaction_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_add_partitions_to_txn_transaction_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         add_partitions_to_txn_transaction_topics = []
-        for _ in range(count):
+        for _ in range(count_of_add_partitions_to_txn_transaction_topics):
             add_partitions_to_txn_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_add_partitions_to_txn_topic_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_add_partitions_to_txn_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            add_partitions_to_txn_topic_partitions = read_int32s(buf, pos, count_of_add_partitions_to_txn_topic_partitions)
+            pos += 4 * count_of_add_partitions_to_txn_topic_partitions
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -23,36 +24,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
-
-
-class AddPartitionsToTxnTopicResult(MessageStruct):
-    __slots__ = (
-        # string 0+.
-        "name",
-        # []AddPartitionsToTxnPartitionResult 0+.
-        "results_by_partition",
-    )
-
-    def __init__(
-        self,
-        name: str = "",
-        results_by_partition: list[AddPartitionsToTxnPartitionResult] = NOT_GIVEN,
-    ) -> None:
-        self.name = name
-        self.results_by_partition: list[AddPartitionsToTxnPartitionResult] = [] if results_by_partition is NOT_GIVEN else results_by_partition
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class AddPartitionsToTxnPartitionResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "partition_index",
+        "partition_index": None,
         # int16 0+.
-        "partition_error_code",
-    )
+        "partition_error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -63,15 +48,34 @@ class AddPartitionsToTxnPartitionResult(MessageStruct):
         self.partition_error_code = partition_error_code
 
 
+class AddPartitionsToTxnTopicResult(MessageStruct):
+    FIELDS = {
+        # string 0+.
+        "name": None,
+        # []AddPartitionsToTxnPartitionResult 0+.
+        "results_by_partition": AddPartitionsToTxnPartitionResult,
+    }
+    __slots__ = tuple(FIELDS)
+
+    def __init__(
+        self,
+        name: str = "",
+        results_by_partition: list[AddPartitionsToTxnPartitionResult] = NOT_GIVEN,
+    ) -> None:
+        self.name = name
+        self.results_by_partition: list[AddPartitionsToTxnPartitionResult] = [] if results_by_partition is NOT_GIVEN else results_by_partition
+
+
 class AddPartitionsToTxnResult(MessageStruct):
     """The results of a broker's request."""
 
-    __slots__ = (
+    FIELDS = {
         # string 4+. The transactional id.
-        "transactional_id",
+        "transactional_id": None,
         # []AddPartitionsToTxnTopicResult 4+.
-        "topic_results",
-    )
+        "topic_results": AddPartitionsToTxnTopicResult,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -85,16 +89,17 @@ class AddPartitionsToTxnResult(MessageStruct):
 class AddPartitionsToTxnResponse(Message):
     """Whether each partition is in the transaction."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 4+, left out where a version lacks it. The error of the whole request; 0 for none.
-        "error_code",
+        "error_code": None,
         # []AddPartitionsToTxnResult 4+. The results of a broker's request.
-        "results_by_transaction",
+        "results_by_transaction": AddPartitionsToTxnResult,
         # []AddPartitionsToTxnTopicResult 0-3. The results of a producer's request.
-        "results_by_topic_v3_and_below",
-    )
+        "results_by_topic_v3_and_below": AddPartitionsToTxnTopicResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AddPartitionsToTxnResponse"
     API_KEY = 24
     MIN_VERSION = 0
@@ -185,19 +190,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int, in
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_results_by_topic_v3_and_below, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_results_by_topic_v3_and_below
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results_by_topic_v3_and_below = []
-    for _ in range(count):
+    for _ in range(count_of_results_by_topic_v3_and_below):
         add_partitions_to_txn_topic_result_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 6)
-        memory += 121 * count
+        count_of_add_partitions_to_txn_topic_result_results_by_partition, pos = read_count(buf, pos, 6)
+        memory += 121 * count_of_add_partitions_to_txn_topic_result_results_by_partition
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         add_partitions_to_txn_topic_result_results_by_partition = []
-        for _ in range(count):
+        for _ in range(count_of_add_partitions_to_txn_topic_result_results_by_partition):
             add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             add_partitions_to_txn_topic_result_results_by_partition.append(AddPartitionsToTxnPartitionResult(add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code))
@@ -220,19 +225,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int, in
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_results_by_topic_v3_and_below, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_results_by_topic_v3_and_below
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results_by_topic_v3_and_below = []
-    for _ in range(count):
+    for _ in range(count_of_results_by_topic_v3_and_below):
         add_partitions_to_txn_topic_result_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count
+        count_of_add_partitions_to_txn_topic_result_results_by_partition, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count_of_add_partitions_to_txn_topic_result_results_by_partition
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         add_partitions_to_txn_topic_result_results_by_partition = []
-        for _ in range(count):
+        for _ in range(count_of_add_partitions_to_txn_topic_result_results_by_partition):
             add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:
@@ -261,26 +266,26 @@ def decode_v4(buf: bytes, pos: int) -> tuple[AddPartitionsToTxnResponse, int, in
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_results_by_transaction, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_results_by_transaction
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results_by_transaction = []
-    for _ in range(count):
+    for _ in range(count_of_results_by_transaction):
         add_partitions_to_txn_result_transactional_id, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_add_partitions_to_txn_result_topic_results, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_add_partitions_to_txn_result_topic_results
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         add_partitions_to_txn_result_topic_results = []
-        for _ in range(count):
+        for _ in range(count_of_add_partitions_to_txn_result_topic_results):
             add_partitions_to_txn_topic_result_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 7)
-            memory += 121 * count
+            count_of_add_partitions_to_txn_topic_result_results_by_partition, pos = read_compact_count(buf, pos, 7)
+            memory += 121 * count_of_add_partitions_to_txn_topic_result_results_by_partition
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             add_partitions_to_txn_topic_result_results_by_partition = []
-            for _ in range(count):
+            for _ in range(count_of_add_partitions_to_txn_topic_result_results_by_partition):
                 add_partitions_to_txn_partition_result_partition_index, add_partitions_to_txn_partition_result_partition_error_code = UNPACK_ih(buf, pos)
                 pos += 6
                 if buf[pos] == 0:

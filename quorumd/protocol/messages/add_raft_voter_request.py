@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -23,25 +24,26 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_H = Struct(">H").pack
-UNPACK_H = Struct(">H").unpack_from
-PACK_ii16s = Struct(">ii16s").pack
-UNPACK_ii16s = Struct(">ii16s").unpack_from
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_H: Final = Struct(">H").pack
+UNPACK_H: Final = Struct(">H").unpack_from
+PACK_ii16s: Final = Struct(">ii16s").pack
+UNPACK_ii16s: Final = Struct(">ii16s").unpack_from
 
 
 class Listener(MessageStruct):
     """The voter's endpoints, one per listener."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # string 0+.
-        "host",
+        "host": None,
         # uint16 0+.
-        "port",
-    )
+        "port": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -57,21 +59,22 @@ class Listener(MessageStruct):
 class AddRaftVoterRequest(Message):
     """Adds a replica that has caught up to the voters (KIP-853)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+, null 0+. The expected cluster id; null skips the check.
-        "cluster_id",
+        "cluster_id": None,
         # int32 0+. Timeout in ms.
-        "timeout_ms",
+        "timeout_ms": None,
         # int32 0+. The node id of the new voter.
-        "voter_id",
+        "voter_id": None,
         # uuid 0+. The voter's directory id; a node with a new disk is a different replica.
-        "voter_directory_id",
+        "voter_directory_id": None,
         # []Listener 0+. The voter's endpoints, one per listener.
-        "listeners",
+        "listeners": Listener,
         # bool 1+. If true, respond when the new voter set is committed; if false, when the leader has
         # appended it.
-        "ack_when_committed",
-    )
+        "ack_when_committed": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AddRaftVoterRequest"
     API_KEY = 80
     MIN_VERSION = 0
@@ -135,12 +138,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         (listener_port,) = UNPACK_H(buf, pos)
@@ -169,12 +172,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AddRaftVoterRequest, int, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         (listener_port,) = UNPACK_H(buf, pos)
@@ -205,12 +208,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AddRa
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         (listener_port,) = UNPACK_H(buf, pos)
@@ -240,12 +243,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[AddRa
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     timeout_ms, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         (listener_port,) = UNPACK_H(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,22 +27,23 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_dt = Struct(">d?").pack
-UNPACK_dt = Struct(">d?").unpack_from
-PACK_i = Struct(">i").pack
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_dt: Final = Struct(">d?").pack
+UNPACK_dt: Final = Struct(">d?").unpack_from
+PACK_i: Final = Struct(">i").pack
 
 
 class EntityData(MessageStruct):
     """The parts of the entity: user, client-id or ip."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "entity_type",
+        "entity_type": None,
         # string 0+, null 0+. Null stands for the default entity.
-        "entity_name",
-    )
+        "entity_name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -53,14 +55,15 @@ class EntityData(MessageStruct):
 
 
 class OpData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "key",
+        "key": None,
         # float64 0+.
-        "value",
+        "value": None,
         # bool 0+.
-        "remove",
-    )
+        "remove": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -74,12 +77,13 @@ class OpData(MessageStruct):
 
 
 class EntryData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # []EntityData 0+. The parts of the entity: user, client-id or ip.
-        "entity",
+        "entity": EntityData,
         # []OpData 0+.
-        "ops",
-    )
+        "ops": OpData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -93,12 +97,13 @@ class EntryData(MessageStruct):
 class AlterClientQuotasRequest(Message):
     """Sets and removes client quotas (KIP-546)."""
 
-    __slots__ = (
+    FIELDS = {
         # []EntryData 0+.
-        "entries",
+        "entries": EntryData,
         # bool 0+. Whether nothing is changed.
-        "validate_only",
-    )
+        "validate_only": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterClientQuotasRequest"
     API_KEY = 49
     MIN_VERSION = 0
@@ -154,27 +159,27 @@ def encode_v1(message: AlterClientQuotasRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 8)
-    memory += 201 * count
+    count_of_entries, pos = read_count(buf, pos, 8)
+    memory += 201 * count_of_entries
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     entries = []
-    for _ in range(count):
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+    for _ in range(count_of_entries):
+        count_of_entry_data_entity, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_entry_data_entity
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_entity):
             entity_data_entity_type, pos = read_string(buf, pos)
             entity_data_entity_name, pos = read_nullable_string(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-        count, pos = read_count(buf, pos, 11)
-        memory += 153 * count
+        count_of_entry_data_ops, pos = read_count(buf, pos, 11)
+        memory += 153 * count_of_entry_data_ops
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_ops = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_ops):
             op_data_key, pos = read_string(buf, pos)
             op_data_value, op_data_remove = UNPACK_dt(buf, pos)
             pos += 9
@@ -187,18 +192,18 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int, int]
 
 def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 201 * count
+    count_of_entries, pos = read_compact_count(buf, pos, 3)
+    memory += 201 * count_of_entries
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     entries = []
-    for _ in range(count):
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+    for _ in range(count_of_entries):
+        count_of_entry_data_entity, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_entry_data_entity
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_entity):
             entity_data_entity_type, pos = read_compact_string(buf, pos)
             entity_data_entity_name, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:
@@ -206,12 +211,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int, int]
             else:
                 pos = skip_tagged_fields(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-        count, pos = read_compact_count(buf, pos, 11)
-        memory += 153 * count
+        count_of_entry_data_ops, pos = read_compact_count(buf, pos, 11)
+        memory += 153 * count_of_entry_data_ops
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_ops = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_ops):
             op_data_key, pos = read_compact_string(buf, pos)
             op_data_value, op_data_remove = UNPACK_dt(buf, pos)
             pos += 9
@@ -236,28 +241,28 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasRequest, int, int]
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterClientQuotasRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 8)
-    memory += 201 * count
+    count_of_entries, pos = read_count(buf, pos, 8)
+    memory += 201 * count_of_entries
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     entries = []
-    for _ in range(count):
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+    for _ in range(count_of_entries):
+        count_of_entry_data_entity, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_entry_data_entity
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_entity):
             entity_data_entity_type, pos = read_string(buf, pos)
             entity_data_entity_name, pos = read_nullable_string(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
             yield memory
-        count, pos = read_count(buf, pos, 11)
-        memory += 153 * count
+        count_of_entry_data_ops, pos = read_count(buf, pos, 11)
+        memory += 153 * count_of_entry_data_ops
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_ops = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_ops):
             op_data_key, pos = read_string(buf, pos)
             op_data_value, op_data_remove = UNPACK_dt(buf, pos)
             pos += 9
@@ -272,18 +277,18 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterClientQuotasRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 201 * count
+    count_of_entries, pos = read_compact_count(buf, pos, 3)
+    memory += 201 * count_of_entries
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     entries = []
-    for _ in range(count):
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+    for _ in range(count_of_entries):
+        count_of_entry_data_entity, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_entry_data_entity
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_entity):
             entity_data_entity_type, pos = read_compact_string(buf, pos)
             entity_data_entity_name, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:
@@ -292,12 +297,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
                 pos = skip_tagged_fields(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
             yield memory
-        count, pos = read_compact_count(buf, pos, 11)
-        memory += 153 * count
+        count_of_entry_data_ops, pos = read_compact_count(buf, pos, 11)
+        memory += 153 * count_of_entry_data_ops
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         entry_data_ops = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_ops):
             op_data_key, pos = read_compact_string(buf, pos)
             op_data_value, op_data_remove = UNPACK_dt(buf, pos)
             pos += 9

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,21 +27,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class EntityData(MessageStruct):
     """The parts of the entity: user, client-id or ip."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "entity_type",
+        "entity_type": None,
         # string 0+, null 0+. Null stands for the default entity.
-        "entity_name",
-    )
+        "entity_name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -52,14 +54,15 @@ class EntityData(MessageStruct):
 
 
 class EntryData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # []EntityData 0+. The parts of the entity: user, client-id or ip.
-        "entity",
-    )
+        "entity": EntityData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -75,12 +78,13 @@ class EntryData(MessageStruct):
 class AlterClientQuotasResponse(Message):
     """The result of each entity."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []EntryData 0+.
-        "entries",
-    )
+        "entries": EntryData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterClientQuotasResponse"
     API_KEY = 49
     MIN_VERSION = 0
@@ -127,21 +131,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int, int
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 8)
-    memory += 225 * count
+    count_of_entries, pos = read_count(buf, pos, 8)
+    memory += 225 * count_of_entries
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     entries = []
-    for _ in range(count):
+    for _ in range(count_of_entries):
         (entry_data_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         entry_data_error_message, pos = read_nullable_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+        count_of_entry_data_entity, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_entry_data_entity
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_entity):
             entity_data_entity_type, pos = read_string(buf, pos)
             entity_data_entity_name, pos = read_nullable_string(buf, pos)
             entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
@@ -153,21 +157,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterClientQuotasResponse, int, int
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 225 * count
+    count_of_entries, pos = read_compact_count(buf, pos, 5)
+    memory += 225 * count_of_entries
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     entries = []
-    for _ in range(count):
+    for _ in range(count_of_entries):
         (entry_data_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         entry_data_error_message, pos = read_compact_nullable_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+        count_of_entry_data_entity, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_entry_data_entity
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         entry_data_entity = []
-        for _ in range(count):
+        for _ in range(count_of_entry_data_entity):
             entity_data_entity_type, pos = read_compact_string(buf, pos)
             entity_data_entity_name, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,20 +27,21 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_i = Struct(">i").pack
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_i: Final = Struct(">i").pack
 
 
 class AlterableConfig(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # string 0+, null 0+. null restores the default.
-        "value",
-    )
+        "value": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -51,14 +53,15 @@ class AlterableConfig(MessageStruct):
 
 
 class AlterConfigsResource(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
-        "resource_type",
+        "resource_type": None,
         # string 0+. The topic name or broker id; empty for the default of all brokers.
-        "resource_name",
+        "resource_name": None,
         # []AlterableConfig 0+.
-        "configs",
-    )
+        "configs": AlterableConfig,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -74,12 +77,13 @@ class AlterConfigsResource(MessageStruct):
 class AlterConfigsRequest(Message):
     """Replaces all dynamic configs of each resource. Superseded by IncrementalAlterConfigs."""
 
-    __slots__ = (
+    FIELDS = {
         # []AlterConfigsResource 0+.
-        "resources",
+        "resources": AlterConfigsResource,
         # bool 0+. Validate the request without applying it.
-        "validate_only",
-    )
+        "validate_only": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterConfigsRequest"
     API_KEY = 33
     MIN_VERSION = 0
@@ -127,21 +131,21 @@ def encode_v2(message: AlterConfigsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_string(buf, pos)
             alterable_config_value, pos = read_nullable_string(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_value))
@@ -156,21 +160,21 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count
+    count_of_resources, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_compact_string(buf, pos)
             alterable_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:
@@ -194,21 +198,21 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterConfigsRequest, int, int]:
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterConfigsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_string(buf, pos)
             alterable_config_value, pos = read_nullable_string(buf, pos)
             alter_configs_resource_configs.append(AlterableConfig(alterable_config_name, alterable_config_value))
@@ -225,21 +229,21 @@ decode_in_steps_v1 = decode_in_steps_v0
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterConfigsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count
+    count_of_resources, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_compact_string(buf, pos)
             alterable_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -23,19 +24,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_it = Struct(">i?").pack
-UNPACK_it = Struct(">i?").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_it: Final = Struct(">i?").pack
+UNPACK_it: Final = Struct(">i?").unpack_from
 
 
 class ReassignablePartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The partition index.
-        "partition_index",
+        "partition_index": None,
         # []int32 0+, null 0+. The target replicas, preferred leader first; null cancels the reassignment.
-        "replicas",
-    )
+        "replicas": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -47,12 +49,13 @@ class ReassignablePartition(MessageStruct):
 
 
 class ReassignableTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []ReassignablePartition 0+.
-        "partitions",
-    )
+        "partitions": ReassignablePartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -66,14 +69,15 @@ class ReassignableTopic(MessageStruct):
 class AlterPartitionReassignmentsRequest(Message):
     """Moves partitions to other replicas or cancels reassignments in progress (KIP-455)."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. Timeout in ms.
-        "timeout_ms",
+        "timeout_ms": None,
         # bool 1+. If false, a target that changes the replication factor is rejected.
-        "allow_replication_factor_change",
+        "allow_replication_factor_change": None,
         # []ReassignableTopic 0+.
-        "topics",
-    )
+        "topics": ReassignableTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterPartitionReassignmentsRequest"
     API_KEY = 45
     MIN_VERSION = 0
@@ -134,29 +138,29 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest,
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         reassignable_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count
+        count_of_reassignable_topic_partitions, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count_of_reassignable_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         reassignable_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_reassignable_topic_partitions):
             reassignable_partition_replicas: list[int] | None = None
             (reassignable_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_nullable_count(buf, pos, 4)
-            if count >= 0:
-                memory += 41 * count
+            count_of_reassignable_partition_replicas, pos = read_compact_nullable_count(buf, pos, 4)
+            if count_of_reassignable_partition_replicas >= 0:
+                memory += 41 * count_of_reassignable_partition_replicas
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                reassignable_partition_replicas = read_int32s(buf, pos, count)
-                pos += 4 * count
+                reassignable_partition_replicas = read_int32s(buf, pos, count_of_reassignable_partition_replicas)
+                pos += 4 * count_of_reassignable_partition_replicas
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -178,29 +182,29 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsRequest,
     memory = 0
     timeout_ms, allow_replication_factor_change = UNPACK_it(buf, pos)
     pos += 5
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         reassignable_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count
+        count_of_reassignable_topic_partitions, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count_of_reassignable_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         reassignable_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_reassignable_topic_partitions):
             reassignable_partition_replicas: list[int] | None = None
             (reassignable_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_nullable_count(buf, pos, 4)
-            if count >= 0:
-                memory += 41 * count
+            count_of_reassignable_partition_replicas, pos = read_compact_nullable_count(buf, pos, 4)
+            if count_of_reassignable_partition_replicas >= 0:
+                memory += 41 * count_of_reassignable_partition_replicas
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                reassignable_partition_replicas = read_int32s(buf, pos, count)
-                pos += 4 * count
+                reassignable_partition_replicas = read_int32s(buf, pos, count_of_reassignable_partition_replicas)
+                pos += 4 * count_of_reassignable_partition_replicas
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -222,29 +226,29 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         reassignable_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count
+        count_of_reassignable_topic_partitions, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count_of_reassignable_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         reassignable_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_reassignable_topic_partitions):
             reassignable_partition_replicas: list[int] | None = None
             (reassignable_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_nullable_count(buf, pos, 4)
-            if count >= 0:
-                memory += 41 * count
+            count_of_reassignable_partition_replicas, pos = read_compact_nullable_count(buf, pos, 4)
+            if count_of_reassignable_partition_replicas >= 0:
+                memory += 41 * count_of_reassignable_partition_replicas
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                reassignable_partition_replicas = read_int32s(buf, pos, count)
-                pos += 4 * count
+                reassignable_partition_replicas = read_int32s(buf, pos, count_of_reassignable_partition_replicas)
+                pos += 4 * count_of_reassignable_partition_replicas
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -268,29 +272,29 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
     memory = 0
     timeout_ms, allow_replication_factor_change = UNPACK_it(buf, pos)
     pos += 5
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         reassignable_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count
+        count_of_reassignable_topic_partitions, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count_of_reassignable_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         reassignable_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_reassignable_topic_partitions):
             reassignable_partition_replicas: list[int] | None = None
             (reassignable_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_nullable_count(buf, pos, 4)
-            if count >= 0:
-                memory += 41 * count
+            count_of_reassignable_partition_replicas, pos = read_compact_nullable_count(buf, pos, 4)
+            if count_of_reassignable_partition_replicas >= 0:
+                memory += 41 * count_of_reassignable_partition_replicas
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                reassignable_partition_replicas = read_int32s(buf, pos, count)
-                pos += 4 * count
+                reassignable_partition_replicas = read_int32s(buf, pos, count_of_reassignable_partition_replicas)
+                pos += 4 * count_of_reassignable_partition_replicas
             if buf[pos] == 0:
                 pos += 1
             else:

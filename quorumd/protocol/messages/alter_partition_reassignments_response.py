@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -21,21 +22,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_ith = Struct(">i?h").pack
-UNPACK_ith = Struct(">i?h").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_ith: Final = Struct(">i?h").pack
+UNPACK_ith: Final = Struct(">i?h").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class ReassignablePartitionResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The partition index.
-        "partition_index",
+        "partition_index": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there was no error.
-        "error_message",
-    )
+        "error_message": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -49,12 +51,13 @@ class ReassignablePartitionResponse(MessageStruct):
 
 
 class ReassignableTopicResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []ReassignablePartitionResponse 0+.
-        "partitions",
-    )
+        "partitions": ReassignablePartitionResponse,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -70,18 +73,19 @@ class AlterPartitionReassignmentsResponse(Message):
     completed.
     """
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # bool 1+, left out where a version lacks it. As in the request.
-        "allow_replication_factor_change",
+        "allow_replication_factor_change": None,
         # int16 0+. The top-level error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there was no error.
-        "error_message",
+        "error_message": None,
         # []ReassignableTopicResponse 0+.
-        "responses",
-    )
+        "responses": ReassignableTopicResponse,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterPartitionReassignmentsResponse"
     API_KEY = 45
     MIN_VERSION = 0
@@ -151,19 +155,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         reassignable_topic_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 8)
-        memory += 185 * count
+        count_of_reassignable_topic_response_partitions, pos = read_compact_count(buf, pos, 8)
+        memory += 185 * count_of_reassignable_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         reassignable_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_reassignable_topic_response_partitions):
             reassignable_partition_response_partition_index, reassignable_partition_response_error_code = UNPACK_ih(buf, pos)
             pos += 6
             reassignable_partition_response_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -195,19 +199,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionReassignmentsResponse
     throttle_time_ms, allow_replication_factor_change, error_code = UNPACK_ith(buf, pos)
     pos += 7
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         reassignable_topic_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 8)
-        memory += 185 * count
+        count_of_reassignable_topic_response_partitions, pos = read_compact_count(buf, pos, 8)
+        memory += 185 * count_of_reassignable_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         reassignable_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_reassignable_topic_response_partitions):
             reassignable_partition_response_partition_index, reassignable_partition_response_error_code = UNPACK_ih(buf, pos)
             pos += 6
             reassignable_partition_response_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -23,27 +24,28 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_bi = Struct(">bi").pack
-UNPACK_bi = Struct(">bi").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ii = Struct(">ii").pack
-UNPACK_ii = Struct(">ii").unpack_from
-PACK_iq = Struct(">iq").pack
-UNPACK_iq = Struct(">iq").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_bi: Final = Struct(">bi").pack
+UNPACK_bi: Final = Struct(">bi").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ii: Final = Struct(">ii").pack
+UNPACK_ii: Final = Struct(">ii").unpack_from
+PACK_iq: Final = Struct(">iq").pack
+UNPACK_iq: Final = Struct(">iq").unpack_from
 
 
 class BrokerState(MessageStruct):
     """The proposed in-sync replicas with their broker epochs (KIP-903)."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 3+.
-        "broker_id",
+        "broker_id": None,
         # int64 3+. -1 matches any broker epoch.
-        "broker_epoch",
-    )
+        "broker_epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -55,20 +57,21 @@ class BrokerState(MessageStruct):
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The partition index.
-        "partition_index",
+        "partition_index": None,
         # int32 0+. The leader epoch of the requesting broker.
-        "leader_epoch",
+        "leader_epoch": None,
         # []int32 0-2. The proposed in-sync replicas.
-        "new_isr",
+        "new_isr": None,
         # []BrokerState 3+. The proposed in-sync replicas with their broker epochs (KIP-903).
-        "new_isr_with_epochs",
+        "new_isr_with_epochs": BrokerState,
         # int8 1+. 0 recovered, 1 recovering from an unclean election (KIP-704).
-        "leader_recovery_state",
+        "leader_recovery_state": None,
         # int32 0+. The partition epoch that the proposal is based on; a stale one is rejected.
-        "partition_epoch",
-    )
+        "partition_epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -88,15 +91,16 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0-1, left out where a version lacks it.
-        "topic_name",
+        "topic_name": None,
         # uuid 2+, left out where a version lacks it. The topic id; distinguishes a recreated topic from a
         # deleted one of the same name (KIP-841).
-        "topic_id",
+        "topic_id": None,
         # []PartitionData 0+.
-        "partitions",
-    )
+        "partitions": PartitionData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -112,14 +116,15 @@ class TopicData(MessageStruct):
 class AlterPartitionRequest(Message):
     """Partition leaders propose new in-sync replicas (KIP-497)."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The id of the requesting broker, the leader of these partitions.
-        "broker_id",
+        "broker_id": None,
         # int64 0+. The broker epoch from the registration.
-        "broker_epoch",
+        "broker_epoch": None,
         # []TopicData 0+.
-        "topics",
-    )
+        "topics": TopicData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterPartitionRequest"
     API_KEY = 56
     MIN_VERSION = 0
@@ -250,27 +255,27 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 14)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 14)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_new_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_new_isr = read_int32s(buf, pos, count_of_partition_data_new_isr)
+            pos += 4 * count_of_partition_data_new_isr
             (partition_data_partition_epoch,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:
@@ -301,27 +306,27 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_new_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_new_isr = read_int32s(buf, pos, count_of_partition_data_new_isr)
+            pos += 4 * count_of_partition_data_new_isr
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -352,28 +357,28 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_new_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_new_isr = read_int32s(buf, pos, count_of_partition_data_new_isr)
+            pos += 4 * count_of_partition_data_new_isr
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -404,28 +409,28 @@ def decode_v3(buf: bytes, pos: int) -> tuple[AlterPartitionRequest, int, int]:
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count, pos = read_compact_count(buf, pos, 13)
-            memory += 121 * count
+            count_of_partition_data_new_isr_with_epochs, pos = read_compact_count(buf, pos, 13)
+            memory += 121 * count_of_partition_data_new_isr_with_epochs
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_data_new_isr_with_epochs = []
-            for _ in range(count):
+            for _ in range(count_of_partition_data_new_isr_with_epochs):
                 broker_state_broker_id, broker_state_broker_epoch = UNPACK_iq(buf, pos)
                 pos += 12
                 if buf[pos] == 0:
@@ -463,27 +468,27 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 14)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 14)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_new_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_new_isr = read_int32s(buf, pos, count_of_partition_data_new_isr)
+            pos += 4 * count_of_partition_data_new_isr
             (partition_data_partition_epoch,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:
@@ -516,27 +521,27 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_new_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_new_isr = read_int32s(buf, pos, count_of_partition_data_new_isr)
+            pos += 4 * count_of_partition_data_new_isr
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -569,28 +574,28 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_new_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_new_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_new_isr = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_new_isr = read_int32s(buf, pos, count_of_partition_data_new_isr)
+            pos += 4 * count_of_partition_data_new_isr
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -623,28 +628,28 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 15)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 15)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
-            count, pos = read_compact_count(buf, pos, 13)
-            memory += 121 * count
+            count_of_partition_data_new_isr_with_epochs, pos = read_compact_count(buf, pos, 13)
+            memory += 121 * count_of_partition_data_new_isr_with_epochs
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_data_new_isr_with_epochs = []
-            for _ in range(count):
+            for _ in range(count_of_partition_data_new_isr_with_epochs):
                 broker_state_broker_id, broker_state_broker_epoch = UNPACK_iq(buf, pos)
                 pos += 12
                 if buf[pos] == 0:

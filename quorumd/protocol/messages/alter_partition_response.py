@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -22,35 +23,36 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_bi = Struct(">bi").pack
-UNPACK_bi = Struct(">bi").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
-PACK_ihii = Struct(">ihii").pack
-UNPACK_ihii = Struct(">ihii").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_bi: Final = Struct(">bi").pack
+UNPACK_bi: Final = Struct(">bi").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
+PACK_ihii: Final = Struct(">ihii").pack
+UNPACK_ihii: Final = Struct(">ihii").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The partition index.
-        "partition_index",
+        "partition_index": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # int32 0+. The leader of the partition; -1 if there is none.
-        "leader_id",
+        "leader_id": None,
         # int32 0+. The leader epoch.
-        "leader_epoch",
+        "leader_epoch": None,
         # []int32 0+. The in-sync replicas.
-        "isr",
+        "isr": None,
         # int8 1+, left out where a version lacks it. 0 recovered, 1 recovering from an unclean election.
-        "leader_recovery_state",
+        "leader_recovery_state": None,
         # int32 0+. Incremented with every change of the partition.
-        "partition_epoch",
-    )
+        "partition_epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -72,14 +74,15 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0-1, left out where a version lacks it.
-        "topic_name",
+        "topic_name": None,
         # uuid 2+, left out where a version lacks it.
-        "topic_id",
+        "topic_id": None,
         # []PartitionData 0+.
-        "partitions",
-    )
+        "partitions": PartitionData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -95,14 +98,15 @@ class TopicData(MessageStruct):
 class AlterPartitionResponse(Message):
     """The state of each partition after the change, or the error."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 0+. The top-level error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # []TopicData 0+.
-        "topics",
-    )
+        "topics": TopicData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterPartitionResponse"
     API_KEY = 56
     MIN_VERSION = 0
@@ -202,19 +206,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 20)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 20)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -222,12 +226,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int, int]:
                 partition_data_leader_epoch,
             ) = UNPACK_ihii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            partition_data_isr = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_isr = read_int32s(buf, pos, count_of_partition_data_isr)
+            pos += 4 * count_of_partition_data_isr
             (partition_data_partition_epoch,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:
@@ -259,19 +263,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 21)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 21)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -279,12 +283,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int, int]:
                 partition_data_leader_epoch,
             ) = UNPACK_ihii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            partition_data_isr = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_isr = read_int32s(buf, pos, count_of_partition_data_isr)
+            pos += 4 * count_of_partition_data_isr
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:
@@ -316,20 +320,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (topic_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 21)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 21)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_error_code,
@@ -337,12 +341,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterPartitionResponse, int, int]:
                 partition_data_leader_epoch,
             ) = UNPACK_ihii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_isr, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_isr
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            partition_data_isr = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_isr = read_int32s(buf, pos, count_of_partition_data_isr)
+            pos += 4 * count_of_partition_data_isr
             partition_data_leader_recovery_state, partition_data_partition_epoch = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -20,17 +21,18 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class TargetVoter(MessageStruct):
     """null cancels the change in progress."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "voter_id",
-    )
+        "voter_id": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -40,12 +42,13 @@ class TargetVoter(MessageStruct):
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. Only 0 is supported.
-        "partition_index",
+        "partition_index": None,
         # []TargetVoter 0+, null 0+. null cancels the change in progress.
-        "target_voters",
-    )
+        "target_voters": TargetVoter,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -57,12 +60,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. Only __cluster_metadata is supported.
-        "topic_name",
+        "topic_name": None,
         # []PartitionData 0+.
-        "partitions",
-    )
+        "partitions": PartitionData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -76,12 +80,13 @@ class TopicData(MessageStruct):
 class AlterQuorumRequest(Message):
     """Sets the target voters of the quorum or cancels a change in progress (KIP-595 draft)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. The expected cluster id.
-        "cluster_id",
+        "cluster_id": None,
         # []TopicData 0+.
-        "topics",
-    )
+        "topics": TopicData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterQuorumRequest"
     API_KEY = 1003
     MIN_VERSION = 0
@@ -120,29 +125,29 @@ def encode_v0(message: AlterQuorumRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_target_voters: list[TargetVoter] | None = None
             (partition_data_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_nullable_count(buf, pos, 5)
-            if count >= 0:
-                memory += 81 * count
+            count_of_partition_data_target_voters, pos = read_compact_nullable_count(buf, pos, 5)
+            if count_of_partition_data_target_voters >= 0:
+                memory += 81 * count_of_partition_data_target_voters
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 partition_data_target_voters = []
-                for _ in range(count):
+                for _ in range(count_of_partition_data_target_voters):
                     (target_voter_voter_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     if buf[pos] == 0:
@@ -170,29 +175,29 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterQuorumRequest, int, int]:
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterQuorumRequest, int, int]]:
     memory = 0
     cluster_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_target_voters: list[TargetVoter] | None = None
             (partition_data_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_nullable_count(buf, pos, 5)
-            if count >= 0:
-                memory += 81 * count
+            count_of_partition_data_target_voters, pos = read_compact_nullable_count(buf, pos, 5)
+            if count_of_partition_data_target_voters >= 0:
+                memory += 81 * count_of_partition_data_target_voters
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 partition_data_target_voters = []
-                for _ in range(count):
+                for _ in range(count_of_partition_data_target_voters):
                     (target_voter_voter_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     if buf[pos] == 0:

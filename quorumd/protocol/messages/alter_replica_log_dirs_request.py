@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -24,16 +25,17 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
+PACK_i: Final = Struct(">i").pack
 
 
 class AlterReplicaLogDirTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "name",
+        "name": None,
         # []int32 1+.
-        "partitions",
-    )
+        "partitions": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -45,12 +47,13 @@ class AlterReplicaLogDirTopic(MessageStruct):
 
 
 class AlterReplicaLogDir(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+. The absolute path of the target directory.
-        "path",
+        "path": None,
         # []AlterReplicaLogDirTopic 1+.
-        "topics",
-    )
+        "topics": AlterReplicaLogDirTopic,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -64,10 +67,11 @@ class AlterReplicaLogDir(MessageStruct):
 class AlterReplicaLogDirsRequest(Message):
     """Moves replicas to other log directories of the same broker."""
 
-    __slots__ = (
+    FIELDS = {
         # []AlterReplicaLogDir 1+.
-        "dirs",
-    )
+        "dirs": AlterReplicaLogDir,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterReplicaLogDirsRequest"
     API_KEY = 34
     MIN_VERSION = 1
@@ -107,26 +111,26 @@ def encode_v2(message: AlterReplicaLogDirsRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_dirs, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     dirs = []
-    for _ in range(count):
+    for _ in range(count_of_dirs):
         alter_replica_log_dir_path, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 6)
-        memory += 185 * count
+        count_of_alter_replica_log_dir_topics, pos = read_count(buf, pos, 6)
+        memory += 185 * count_of_alter_replica_log_dir_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_replica_log_dir_topics = []
-        for _ in range(count):
+        for _ in range(count_of_alter_replica_log_dir_topics):
             alter_replica_log_dir_topic_name, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_alter_replica_log_dir_topic_partitions, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_alter_replica_log_dir_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            alter_replica_log_dir_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            alter_replica_log_dir_topic_partitions = read_int32s(buf, pos, count_of_alter_replica_log_dir_topic_partitions)
+            pos += 4 * count_of_alter_replica_log_dir_topic_partitions
             alter_replica_log_dir_topics.append(AlterReplicaLogDirTopic(alter_replica_log_dir_topic_name, alter_replica_log_dir_topic_partitions))
         dirs.append(AlterReplicaLogDir(alter_replica_log_dir_path, alter_replica_log_dir_topics))
     return AlterReplicaLogDirsRequest(dirs), pos, memory
@@ -134,26 +138,26 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int, in
 
 def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_dirs, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     dirs = []
-    for _ in range(count):
+    for _ in range(count_of_dirs):
         alter_replica_log_dir_path, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_alter_replica_log_dir_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_alter_replica_log_dir_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_replica_log_dir_topics = []
-        for _ in range(count):
+        for _ in range(count_of_alter_replica_log_dir_topics):
             alter_replica_log_dir_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_alter_replica_log_dir_topic_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_alter_replica_log_dir_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            alter_replica_log_dir_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            alter_replica_log_dir_topic_partitions = read_int32s(buf, pos, count_of_alter_replica_log_dir_topic_partitions)
+            pos += 4 * count_of_alter_replica_log_dir_topic_partitions
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -173,26 +177,26 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsRequest, int, in
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterReplicaLogDirsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_dirs, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     dirs = []
-    for _ in range(count):
+    for _ in range(count_of_dirs):
         alter_replica_log_dir_path, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 6)
-        memory += 185 * count
+        count_of_alter_replica_log_dir_topics, pos = read_count(buf, pos, 6)
+        memory += 185 * count_of_alter_replica_log_dir_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_replica_log_dir_topics = []
-        for _ in range(count):
+        for _ in range(count_of_alter_replica_log_dir_topics):
             alter_replica_log_dir_topic_name, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_alter_replica_log_dir_topic_partitions, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_alter_replica_log_dir_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            alter_replica_log_dir_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            alter_replica_log_dir_topic_partitions = read_int32s(buf, pos, count_of_alter_replica_log_dir_topic_partitions)
+            pos += 4 * count_of_alter_replica_log_dir_topic_partitions
             alter_replica_log_dir_topics.append(AlterReplicaLogDirTopic(alter_replica_log_dir_topic_name, alter_replica_log_dir_topic_partitions))
             yield memory
         dirs.append(AlterReplicaLogDir(alter_replica_log_dir_path, alter_replica_log_dir_topics))
@@ -202,26 +206,26 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterReplicaLogDirsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_dirs, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     dirs = []
-    for _ in range(count):
+    for _ in range(count_of_dirs):
         alter_replica_log_dir_path, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_alter_replica_log_dir_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_alter_replica_log_dir_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_replica_log_dir_topics = []
-        for _ in range(count):
+        for _ in range(count_of_alter_replica_log_dir_topics):
             alter_replica_log_dir_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_alter_replica_log_dir_topic_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_alter_replica_log_dir_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            alter_replica_log_dir_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            alter_replica_log_dir_topic_partitions = read_int32s(buf, pos, count_of_alter_replica_log_dir_topic_partitions)
+            pos += 4 * count_of_alter_replica_log_dir_topic_partitions
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,19 +23,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class AlterReplicaLogDirPartitionResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 1+.
-        "partition_index",
+        "partition_index": None,
         # int16 1+. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -46,12 +48,13 @@ class AlterReplicaLogDirPartitionResult(MessageStruct):
 
 
 class AlterReplicaLogDirTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "topic_name",
+        "topic_name": None,
         # []AlterReplicaLogDirPartitionResult 1+.
-        "partitions",
-    )
+        "partitions": AlterReplicaLogDirPartitionResult,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -65,12 +68,13 @@ class AlterReplicaLogDirTopicResult(MessageStruct):
 class AlterReplicaLogDirsResponse(Message):
     """Whether each move was started."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []AlterReplicaLogDirTopicResult 1+.
-        "results",
-    )
+        "results": AlterReplicaLogDirTopicResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterReplicaLogDirsResponse"
     API_KEY = 34
     MIN_VERSION = 1
@@ -119,19 +123,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int, i
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_results, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         alter_replica_log_dir_topic_result_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 6)
-        memory += 121 * count
+        count_of_alter_replica_log_dir_topic_result_partitions, pos = read_count(buf, pos, 6)
+        memory += 121 * count_of_alter_replica_log_dir_topic_result_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         alter_replica_log_dir_topic_result_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_alter_replica_log_dir_topic_result_partitions):
             alter_replica_log_dir_partition_result_partition_index, alter_replica_log_dir_partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             alter_replica_log_dir_topic_result_partitions.append(AlterReplicaLogDirPartitionResult(alter_replica_log_dir_partition_result_partition_index, alter_replica_log_dir_partition_result_error_code))
@@ -143,19 +147,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[AlterReplicaLogDirsResponse, int, i
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_results, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         alter_replica_log_dir_topic_result_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count
+        count_of_alter_replica_log_dir_topic_result_partitions, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count_of_alter_replica_log_dir_topic_result_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         alter_replica_log_dir_topic_result_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_alter_replica_log_dir_topic_result_partitions):
             alter_replica_log_dir_partition_result_partition_index, alter_replica_log_dir_partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -21,19 +22,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_bi = Struct(">bi").pack
-UNPACK_bi = Struct(">bi").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_bi: Final = Struct(">bi").pack
+UNPACK_bi: Final = Struct(">bi").unpack_from
 
 
 class ScramCredentialDeletion(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
-        "mechanism",
-    )
+        "mechanism": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -45,18 +47,19 @@ class ScramCredentialDeletion(MessageStruct):
 
 
 class ScramCredentialUpsertion(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
-        "mechanism",
+        "mechanism": None,
         # int32 0+.
-        "iterations",
+        "iterations": None,
         # bytes 0+.
-        "salt",
+        "salt": None,
         # bytes 0+.
-        "salted_password",
-    )
+        "salted_password": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -76,12 +79,13 @@ class ScramCredentialUpsertion(MessageStruct):
 class AlterUserScramCredentialsRequest(Message):
     """Sets and removes SCRAM credentials (KIP-554)."""
 
-    __slots__ = (
+    FIELDS = {
         # []ScramCredentialDeletion 0+.
-        "deletions",
+        "deletions": ScramCredentialDeletion,
         # []ScramCredentialUpsertion 0+.
-        "upsertions",
-    )
+        "upsertions": ScramCredentialUpsertion,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AlterUserScramCredentialsRequest"
     API_KEY = 51
     MIN_VERSION = 0
@@ -118,12 +122,12 @@ def encode_v0(message: AlterUserScramCredentialsRequest, out: bytearray) -> None
 
 def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 113 * count
+    count_of_deletions, pos = read_compact_count(buf, pos, 3)
+    memory += 113 * count_of_deletions
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     deletions = []
-    for _ in range(count):
+    for _ in range(count_of_deletions):
         scram_credential_deletion_name, pos = read_compact_string(buf, pos)
         (scram_credential_deletion_mechanism,) = UNPACK_b(buf, pos)
         pos += 1
@@ -132,12 +136,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsRequest, i
         else:
             pos = skip_tagged_fields(buf, pos)
         deletions.append(ScramCredentialDeletion(scram_credential_deletion_name, scram_credential_deletion_mechanism))
-    count, pos = read_compact_count(buf, pos, 9)
-    memory += 249 * count
+    count_of_upsertions, pos = read_compact_count(buf, pos, 9)
+    memory += 249 * count_of_upsertions
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     upsertions = []
-    for _ in range(count):
+    for _ in range(count_of_upsertions):
         scram_credential_upsertion_name, pos = read_compact_string(buf, pos)
         scram_credential_upsertion_mechanism, scram_credential_upsertion_iterations = UNPACK_bi(buf, pos)
         pos += 5
@@ -163,12 +167,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AlterUserScramCredentialsRequest, i
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[AlterUserScramCredentialsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 113 * count
+    count_of_deletions, pos = read_compact_count(buf, pos, 3)
+    memory += 113 * count_of_deletions
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     deletions = []
-    for _ in range(count):
+    for _ in range(count_of_deletions):
         scram_credential_deletion_name, pos = read_compact_string(buf, pos)
         (scram_credential_deletion_mechanism,) = UNPACK_b(buf, pos)
         pos += 1
@@ -178,12 +182,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Alter
             pos = skip_tagged_fields(buf, pos)
         deletions.append(ScramCredentialDeletion(scram_credential_deletion_name, scram_credential_deletion_mechanism))
         yield memory
-    count, pos = read_compact_count(buf, pos, 9)
-    memory += 249 * count
+    count_of_upsertions, pos = read_compact_count(buf, pos, 9)
+    memory += 249 * count_of_upsertions
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     upsertions = []
-    for _ in range(count):
+    for _ in range(count_of_upsertions):
         scram_credential_upsertion_name, pos = read_compact_string(buf, pos)
         scram_credential_upsertion_mechanism, scram_credential_upsertion_iterations = UNPACK_bi(buf, pos)
         pos += 5

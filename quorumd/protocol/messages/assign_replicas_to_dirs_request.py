@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -18,19 +19,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_iq = Struct(">iq").pack
-UNPACK_iq = Struct(">iq").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_iq: Final = Struct(">iq").pack
+UNPACK_iq: Final = Struct(">iq").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The partition index.
-        "partition_index",
-    )
+        "partition_index": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -40,12 +42,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # uuid 0+.
-        "topic_id",
+        "topic_id": None,
         # []PartitionData 0+.
-        "partitions",
-    )
+        "partitions": PartitionData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -57,12 +60,13 @@ class TopicData(MessageStruct):
 
 
 class DirectoryData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # uuid 0+. The directory id.
-        "id",
+        "id": None,
         # []TopicData 0+.
-        "topics",
-    )
+        "topics": TopicData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -76,14 +80,15 @@ class DirectoryData(MessageStruct):
 class AssignReplicasToDirsRequest(Message):
     """A broker reports the log directories of its replicas (KIP-858)."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "broker_id",
+        "broker_id": None,
         # int64 0+. The broker epoch from the registration.
-        "broker_epoch",
+        "broker_epoch": None,
         # []DirectoryData 0+.
-        "directories",
-    )
+        "directories": DirectoryData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AssignReplicasToDirsRequest"
     API_KEY = 73
     MIN_VERSION = 0
@@ -125,28 +130,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsRequest, int, i
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 201 * count
+    count_of_directories, pos = read_compact_count(buf, pos, 18)
+    memory += 201 * count_of_directories
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     directories = []
-    for _ in range(count):
+    for _ in range(count_of_directories):
         (directory_data_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 201 * count
+        count_of_directory_data_topics, pos = read_compact_count(buf, pos, 18)
+        memory += 201 * count_of_directory_data_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         directory_data_topics = []
-        for _ in range(count):
+        for _ in range(count_of_directory_data_topics):
             (topic_data_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 5)
-            memory += 81 * count
+            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 5)
+            memory += 81 * count_of_topic_data_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             topic_data_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_topic_data_partitions):
                 (partition_data_partition_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 if buf[pos] == 0:
@@ -175,28 +180,28 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Assig
     memory = 0
     broker_id, broker_epoch = UNPACK_iq(buf, pos)
     pos += 12
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 201 * count
+    count_of_directories, pos = read_compact_count(buf, pos, 18)
+    memory += 201 * count_of_directories
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     directories = []
-    for _ in range(count):
+    for _ in range(count_of_directories):
         (directory_data_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 201 * count
+        count_of_directory_data_topics, pos = read_compact_count(buf, pos, 18)
+        memory += 201 * count_of_directory_data_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         directory_data_topics = []
-        for _ in range(count):
+        for _ in range(count_of_directory_data_topics):
             (topic_data_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 5)
-            memory += 81 * count
+            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 5)
+            memory += 81 * count_of_topic_data_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             topic_data_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_topic_data_partitions):
                 (partition_data_partition_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 if buf[pos] == 0:

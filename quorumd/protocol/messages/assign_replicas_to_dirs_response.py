@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -18,19 +19,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The partition index.
-        "partition_index",
+        "partition_index": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -42,12 +44,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # uuid 0+.
-        "topic_id",
+        "topic_id": None,
         # []PartitionData 0+.
-        "partitions",
-    )
+        "partitions": PartitionData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -59,12 +62,13 @@ class TopicData(MessageStruct):
 
 
 class DirectoryData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # uuid 0+. The directory id.
-        "id",
+        "id": None,
         # []TopicData 0+.
-        "topics",
-    )
+        "topics": TopicData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -78,14 +82,15 @@ class DirectoryData(MessageStruct):
 class AssignReplicasToDirsResponse(Message):
     """One result per replica."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 0+. The top-level error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # []DirectoryData 0+.
-        "directories",
-    )
+        "directories": DirectoryData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "AssignReplicasToDirsResponse"
     API_KEY = 73
     MIN_VERSION = 0
@@ -130,28 +135,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[AssignReplicasToDirsResponse, int, 
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 201 * count
+    count_of_directories, pos = read_compact_count(buf, pos, 18)
+    memory += 201 * count_of_directories
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     directories = []
-    for _ in range(count):
+    for _ in range(count_of_directories):
         (directory_data_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 201 * count
+        count_of_directory_data_topics, pos = read_compact_count(buf, pos, 18)
+        memory += 201 * count_of_directory_data_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         directory_data_topics = []
-        for _ in range(count):
+        for _ in range(count_of_directory_data_topics):
             (topic_data_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 7)
-            memory += 121 * count
+            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 7)
+            memory += 121 * count_of_topic_data_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             topic_data_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_topic_data_partitions):
                 partition_data_partition_index, partition_data_error_code = UNPACK_ih(buf, pos)
                 pos += 6
                 if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -31,30 +32,31 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_H = Struct(">H").pack
-UNPACK_H = Struct(">H").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_i16sii = Struct(">i16sii").pack
-UNPACK_i16sii = Struct(">i16sii").unpack_from
-PACK_iii = Struct(">iii").pack
-UNPACK_iii = Struct(">iii").unpack_from
-PACK_q = Struct(">q").pack
-UNPACK_q = Struct(">q").unpack_from
+PACK_H: Final = Struct(">H").pack
+UNPACK_H: Final = Struct(">H").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_i16sii: Final = Struct(">i16sii").pack
+UNPACK_i16sii: Final = Struct(">i16sii").unpack_from
+PACK_iii: Final = Struct(">iii").pack
+UNPACK_iii: Final = Struct(">iii").unpack_from
+PACK_q: Final = Struct(">q").pack
+UNPACK_q: Final = Struct(">q").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. Only 0 is supported.
-        "partition_index",
+        "partition_index": None,
         # uuid 1+, left out where a version lacks it. The directory id that the sender expects of the
         # receiver; zero if unknown.
-        "voter_directory_id",
+        "voter_directory_id": None,
         # int32 0+. The leader, which sends the request.
-        "leader_id",
+        "leader_id": None,
         # int32 0+. The leader's epoch.
-        "leader_epoch",
-    )
+        "leader_epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -70,12 +72,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. Only __cluster_metadata is supported.
-        "topic_name",
+        "topic_name": None,
         # []PartitionData 0+.
-        "partitions",
-    )
+        "partitions": PartitionData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -89,14 +92,15 @@ class TopicData(MessageStruct):
 class LeaderEndpoint(MessageStruct):
     """The leader's endpoints, one per listener."""
 
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "name",
+        "name": None,
         # string 1+.
-        "host",
+        "host": None,
         # uint16 1+.
-        "port",
-    )
+        "port": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -112,23 +116,24 @@ class LeaderEndpoint(MessageStruct):
 class BeginQuorumEpochRequest(Message):
     """A new leader notifies each voter until it responds or fetches (KIP-595)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+, null 0+. The sender's cluster id; null if unknown.
-        "cluster_id",
+        "cluster_id": None,
         # int32 1+, left out where a version lacks it. The node id that the sender expects of the receiver; -1
         # if not set.
-        "voter_id",
+        "voter_id": None,
         # []TopicData 0+.
-        "topics",
+        "topics": TopicData,
         # []LeaderEndpoint 1+, left out where a version lacks it. The leader's endpoints, one per listener.
-        "leader_endpoints",
+        "leader_endpoints": LeaderEndpoint,
         # int64 1+, tag 10000 in 1+, left out where a version lacks it. When the leader started, Unix time in
         # ms, as in DiscoverBrokers: the newer address wins. 0 from an Apache Kafka leader.
-        "boot_timestamp",
+        "boot_timestamp": None,
         # int64 1+, tag 10001 in 1+, left out where a version lacks it. A random token. Fetches that return it
         # count as acknowledgements in this epoch. 0 from an Apache Kafka leader.
-        "epoch_token",
-    )
+        "epoch_token": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "BeginQuorumEpochRequest"
     API_KEY = 53
     MIN_VERSION = 0
@@ -203,19 +208,19 @@ def encode_v1(message: BeginQuorumEpochRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int, int]:
     memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 169 * count
+        count_of_topic_data_partitions, pos = read_count(buf, pos, 12)
+        memory += 169 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             topic_data_partitions.append(PartitionData(
@@ -242,19 +247,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 29)
-        memory += 241 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 29)
+        memory += 241 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_voter_directory_id,
@@ -277,12 +282,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_leader_endpoints, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_leader_endpoints
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     leader_endpoints = []
-    for _ in range(count):
+    for _ in range(count_of_leader_endpoints):
         leader_endpoint_name, pos = read_compact_string(buf, pos)
         leader_endpoint_host, pos = read_compact_string(buf, pos)
         (leader_endpoint_port,) = UNPACK_H(buf, pos)
@@ -295,8 +300,8 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 10000:
                 (boot_timestamp,) = UNPACK_q(buf, pos)
@@ -321,19 +326,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BeginQuorumEpochRequest, int, int]:
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[BeginQuorumEpochRequest, int, int]]:
     memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 169 * count
+        count_of_topic_data_partitions, pos = read_count(buf, pos, 12)
+        memory += 169 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             topic_data_partitions.append(PartitionData(
@@ -362,19 +367,19 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Begin
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 29)
-        memory += 241 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 29)
+        memory += 241 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_voter_directory_id,
@@ -399,12 +404,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Begin
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
         yield memory
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_leader_endpoints, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_leader_endpoints
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     leader_endpoints = []
-    for _ in range(count):
+    for _ in range(count_of_leader_endpoints):
         leader_endpoint_name, pos = read_compact_string(buf, pos)
         leader_endpoint_host, pos = read_compact_string(buf, pos)
         (leader_endpoint_port,) = UNPACK_H(buf, pos)
@@ -418,8 +423,8 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Begin
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 10000:
                 (boot_timestamp,) = UNPACK_q(buf, pos)

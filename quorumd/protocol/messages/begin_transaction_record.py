@@ -19,10 +19,11 @@ from quorumd.protocol.wire import Message
 class BeginTransactionRecord(Message):
     """Begins a metadata transaction; its records take effect at EndTransaction (KIP-868)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+, null 0+, tag 0 in 0+.
-        "name",
-    )
+        "name": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "BeginTransactionRecord"
     API_KEY = 23
     MIN_VERSION = 0
@@ -51,8 +52,8 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BeginTransactionRecord, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 name, pos = read_compact_nullable_string(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import KafkaUuid
 from quorumd.protocol.primitives import (
@@ -24,31 +25,32 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message
 
-PACK_16s = Struct(">16s").pack
-PACK_iqqtt = Struct(">iqq??").pack
-UNPACK_iqqtt = Struct(">iqq??").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+PACK_iqqtt: Final = Struct(">iqq??").pack
+UNPACK_iqqtt: Final = Struct(">iqq??").unpack_from
 
 
 class BrokerHeartbeatRequest(Message):
     """A broker's heartbeat with the state that it requests (KIP-631)."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "broker_id",
+        "broker_id": None,
         # int64 0+. The broker epoch from the registration.
-        "broker_epoch",
+        "broker_epoch": None,
         # int64 0+. The highest metadata offset that the broker has applied.
-        "current_metadata_offset",
+        "current_metadata_offset": None,
         # bool 0+. Whether the broker wants to be fenced.
-        "want_fence",
+        "want_fence": None,
         # bool 0+. Whether the broker wants to shut down in a controlled way.
-        "want_shut_down",
+        "want_shut_down": None,
         # []uuid 1+, tag 0 in 1+. Directory ids of the failed log directories (KIP-858).
-        "offline_log_dirs",
+        "offline_log_dirs": None,
         # []uuid 2+, null 2+, tag 1 in 2+. Directory ids of the log directories that accept no new replicas;
         # null if unknown.
-        "cordoned_log_dirs",
-    )
+        "cordoned_log_dirs": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "BrokerHeartbeatRequest"
     API_KEY = 63
     MIN_VERSION = 0
@@ -176,16 +178,16 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count
+                count_of_offline_log_dirs, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count_of_offline_log_dirs
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 offline_log_dirs = []
-                for _ in range(count):
+                for _ in range(count_of_offline_log_dirs):
                     offline_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             else:
@@ -218,26 +220,26 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerHeartbeatRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count
+                count_of_offline_log_dirs, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count_of_offline_log_dirs
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 offline_log_dirs = []
-                for _ in range(count):
+                for _ in range(count_of_offline_log_dirs):
                     offline_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
             elif tag == 1:
-                count, pos = read_compact_nullable_count(buf, pos, 16)
-                if count >= 0:
-                    memory += 81 * count
+                count_of_cordoned_log_dirs, pos = read_compact_nullable_count(buf, pos, 16)
+                if count_of_cordoned_log_dirs >= 0:
+                    memory += 81 * count_of_cordoned_log_dirs
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     cordoned_log_dirs = []
-                    for _ in range(count):
+                    for _ in range(count_of_cordoned_log_dirs):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
             else:
@@ -269,16 +271,16 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count
+                count_of_offline_log_dirs, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count_of_offline_log_dirs
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 offline_log_dirs = []
-                for _ in range(count):
+                for _ in range(count_of_offline_log_dirs):
                     offline_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
                     yield memory
@@ -312,27 +314,27 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 16)
-                memory += 81 * count
+                count_of_offline_log_dirs, pos = read_compact_count(buf, pos, 16)
+                memory += 81 * count_of_offline_log_dirs
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 offline_log_dirs = []
-                for _ in range(count):
+                for _ in range(count_of_offline_log_dirs):
                     offline_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                     pos += 16
                     yield memory
             elif tag == 1:
-                count, pos = read_compact_nullable_count(buf, pos, 16)
-                if count >= 0:
-                    memory += 81 * count
+                count_of_cordoned_log_dirs, pos = read_compact_nullable_count(buf, pos, 16)
+                if count_of_cordoned_log_dirs >= 0:
+                    memory += 81 * count_of_cordoned_log_dirs
                     if memory > ALWAYS_ALLOWED_MEMORY:
                         check_memory(buf, memory)
                     cordoned_log_dirs = []
-                    for _ in range(count):
+                    for _ in range(count_of_cordoned_log_dirs):
                         cordoned_log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
                         pos += 16
                         yield memory

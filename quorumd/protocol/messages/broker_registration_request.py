@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -23,33 +24,34 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_Hh = Struct(">Hh").pack
-UNPACK_Hh = Struct(">Hh").unpack_from
-PACK_hh = Struct(">hh").pack
-UNPACK_hh = Struct(">hh").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_q = Struct(">q").pack
-UNPACK_q = Struct(">q").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_Hh: Final = Struct(">Hh").pack
+UNPACK_Hh: Final = Struct(">Hh").unpack_from
+PACK_hh: Final = Struct(">hh").pack
+UNPACK_hh: Final = Struct(">hh").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_q: Final = Struct(">q").pack
+UNPACK_q: Final = Struct(">q").unpack_from
 
 
 class Listener(MessageStruct):
     """The broker's endpoints, one per listener."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # string 0+.
-        "host",
+        "host": None,
         # uint16 0+.
-        "port",
+        "port": None,
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
-        "security_protocol",
-    )
+        "security_protocol": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -67,14 +69,15 @@ class Listener(MessageStruct):
 class Feature(MessageStruct):
     """Features that the broker supports; before v4, those with minimum level 0 are omitted."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # int16 0+.
-        "min_supported_version",
+        "min_supported_version": None,
         # int16 0+.
-        "max_supported_version",
-    )
+        "max_supported_version": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -90,27 +93,28 @@ class Feature(MessageStruct):
 class BrokerRegistrationRequest(Message):
     """Registers a broker after its start (KIP-631)."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "broker_id",
+        "broker_id": None,
         # string 0+. The broker's cluster id.
-        "cluster_id",
+        "cluster_id": None,
         # uuid 0+. A new id for each start of the process.
-        "incarnation_id",
+        "incarnation_id": None,
         # []Listener 0+. The broker's endpoints, one per listener.
-        "listeners",
+        "listeners": Listener,
         # []Feature 0+. Features that the broker supports; before v4, those with minimum level 0 are omitted.
-        "features",
+        "features": Feature,
         # string 0+, null 0+. The broker's rack; null if not set.
-        "rack",
+        "rack": None,
         # bool 1+.
-        "is_migrating_zk_broker",
+        "is_migrating_zk_broker": None,
         # []uuid 2+, left out where a version lacks it. Directory ids of the online log directories (KIP-858).
-        "log_dirs",
+        "log_dirs": None,
         # int64 3+, left out where a version lacks it. The broker epoch before the last clean shutdown; -1
         # after an unclean one (KIP-966).
-        "previous_broker_epoch",
-    )
+        "previous_broker_epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "BrokerRegistrationRequest"
     API_KEY = 62
     MIN_VERSION = 0
@@ -262,12 +266,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -282,12 +286,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
             listener_port,
             listener_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -321,12 +325,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -341,12 +345,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
             listener_port,
             listener_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -382,12 +386,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -402,12 +406,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
             listener_port,
             listener_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -419,12 +423,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
     rack, pos = read_compact_nullable_string(buf, pos)
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
-    count, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count
+    count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count_of_log_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     log_dirs = []
-    for _ in range(count):
+    for _ in range(count_of_log_dirs):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
     if buf[pos] == 0:
@@ -451,12 +455,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -471,12 +475,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
             listener_port,
             listener_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -488,12 +492,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[BrokerRegistrationRequest, int, int
     rack, pos = read_compact_nullable_string(buf, pos)
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
-    count, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count
+    count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count_of_log_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     log_dirs = []
-    for _ in range(count):
+    for _ in range(count_of_log_dirs):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
     (previous_broker_epoch,) = UNPACK_q(buf, pos)
@@ -525,12 +529,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -546,12 +550,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
             listener_security_protocol,
         ))
         yield memory
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -586,12 +590,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -607,12 +611,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
             listener_security_protocol,
         ))
         yield memory
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -649,12 +653,12 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -670,12 +674,12 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
             listener_security_protocol,
         ))
         yield memory
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -688,12 +692,12 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
     rack, pos = read_compact_nullable_string(buf, pos)
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
-    count, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count
+    count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count_of_log_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     log_dirs = []
-    for _ in range(count):
+    for _ in range(count_of_log_dirs):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
         yield memory
@@ -721,12 +725,12 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
     cluster_id, pos = read_compact_string(buf, pos)
     (incarnation_id,) = UNPACK_16s(buf, pos)
     pos += 16
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -742,12 +746,12 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
             listener_security_protocol,
         ))
         yield memory
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -760,12 +764,12 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[Broke
     rack, pos = read_compact_nullable_string(buf, pos)
     (is_migrating_zk_broker,) = UNPACK_t(buf, pos)
     pos += 1
-    count, pos = read_compact_count(buf, pos, 16)
-    memory += 81 * count
+    count_of_log_dirs, pos = read_compact_count(buf, pos, 16)
+    memory += 81 * count_of_log_dirs
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     log_dirs = []
-    for _ in range(count):
+    for _ in range(count_of_log_dirs):
         log_dirs.append(KafkaUuid(buf[pos : pos + 16]))
         pos += 16
         yield memory

@@ -16,10 +16,11 @@ from quorumd.protocol.wire import Message
 class ClearElrRecord(Message):
     """Clears the eligible leader replicas of a topic, or of all topics if the name is empty (KIP-966)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. Empty for all topics.
-        "topic_name",
-    )
+        "topic_name": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ClearElrRecord"
     API_KEY = 28
     MIN_VERSION = 0

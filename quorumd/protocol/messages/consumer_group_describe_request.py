@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -19,19 +20,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message
 
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
 
 
 class ConsumerGroupDescribeRequest(Message):
     """Describes consumer groups (KIP-848)."""
 
-    __slots__ = (
+    FIELDS = {
         # []string 0+. The group ids.
-        "group_ids",
+        "group_ids": None,
         # bool 0+. Whether the response lists the operations that the client is authorized for.
-        "include_authorized_operations",
-    )
+        "include_authorized_operations": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ConsumerGroupDescribeRequest"
     API_KEY = 69
     MIN_VERSION = 0
@@ -60,12 +62,12 @@ encode_v1 = encode_v0
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_group_ids, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_group_ids
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     group_ids = []
-    for _ in range(count):
+    for _ in range(count_of_group_ids):
         group_ids_element, pos = read_compact_string(buf, pos)
         group_ids.append(group_ids_element)
     (include_authorized_operations,) = UNPACK_t(buf, pos)
@@ -82,12 +84,12 @@ decode_v1 = decode_v0
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[ConsumerGroupDescribeRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_group_ids, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_group_ids
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     group_ids = []
-    for _ in range(count):
+    for _ in range(count_of_group_ids):
         group_ids_element, pos = read_compact_string(buf, pos)
         group_ids.append(group_ids_element)
         yield memory

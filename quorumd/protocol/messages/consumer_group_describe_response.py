@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -24,27 +25,28 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ii = Struct(">ii").pack
-UNPACK_ii = Struct(">ii").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ii: Final = Struct(">ii").pack
+UNPACK_ii: Final = Struct(">ii").unpack_from
 
 
 class TopicPartitions(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # uuid 0+. The topic id.
-        "topic_id",
+        "topic_id": None,
         # string 0+.
-        "topic_name",
+        "topic_name": None,
         # []int32 0+.
-        "partitions",
-    )
+        "partitions": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -58,10 +60,11 @@ class TopicPartitions(MessageStruct):
 
 
 class Assignment(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # []TopicPartitions 0+.
-        "topic_partitions",
-    )
+        "topic_partitions": TopicPartitions,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -71,31 +74,32 @@ class Assignment(MessageStruct):
 
 
 class Member(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. The member id.
-        "member_id",
+        "member_id": None,
         # string 0+, null 0+. The id of a static member; null for a dynamic one.
-        "instance_id",
+        "instance_id": None,
         # string 0+, null 0+. The member's rack; null if not set.
-        "rack_id",
+        "rack_id": None,
         # int32 0+. The epoch of the member.
-        "member_epoch",
+        "member_epoch": None,
         # string 0+. The client id of the member.
-        "client_id",
+        "client_id": None,
         # string 0+. The address of the member.
-        "client_host",
+        "client_host": None,
         # []string 0+. The topics to which the member is subscribed.
-        "subscribed_topic_names",
+        "subscribed_topic_names": None,
         # string 0+, null 0+. The regular expression of the member's subscription; null if it has none.
-        "subscribed_topic_regex",
+        "subscribed_topic_regex": None,
         # Assignment 0+. The partitions that the member owns.
-        "assignment",
+        "assignment": Assignment,
         # Assignment 0+. The partitions that the member will own.
-        "target_assignment",
+        "target_assignment": Assignment,
         # int8 1+, left out where a version lacks it. 0 a member that uses the classic protocol, 1 one that
         # uses heartbeats of consumer groups; -1 if unknown.
-        "member_type",
-    )
+        "member_type": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -125,26 +129,27 @@ class Member(MessageStruct):
 
 
 class DescribedGroup(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # string 0+. The state of the group, by name.
-        "group_state",
+        "group_state": None,
         # int32 0+. The epoch of the group.
-        "group_epoch",
+        "group_epoch": None,
         # int32 0+. The group epoch for which the target assignment was computed.
-        "assignment_epoch",
+        "assignment_epoch": None,
         # string 0+. The assignor in use.
-        "assignor_name",
+        "assignor_name": None,
         # []Member 0+.
-        "members",
+        "members": Member,
         # int32 0+. Operations that the client is authorized for, one bit each; the minimum if not requested.
-        "authorized_operations",
-    )
+        "authorized_operations": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -172,12 +177,13 @@ class DescribedGroup(MessageStruct):
 class ConsumerGroupDescribeResponse(Message):
     """The groups with their members and assignments."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []DescribedGroup 0+.
-        "groups",
-    )
+        "groups": DescribedGroup,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ConsumerGroupDescribeResponse"
     API_KEY = 69
     MIN_VERSION = 0
@@ -288,12 +294,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int,
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 20)
-    memory += 537 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 20)
+    memory += 537 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -302,12 +308,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int,
         described_group_group_epoch, described_group_assignment_epoch = UNPACK_ii(buf, pos)
         pos += 8
         described_group_assignor_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 16)
-        memory += 793 * count
+        count_of_described_group_members, pos = read_compact_count(buf, pos, 16)
+        memory += 793 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             member_member_id, pos = read_compact_string(buf, pos)
             member_instance_id, pos = read_compact_nullable_string(buf, pos)
             member_rack_id, pos = read_compact_nullable_string(buf, pos)
@@ -315,30 +321,30 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int,
             pos += 4
             member_client_id, pos = read_compact_string(buf, pos)
             member_client_host, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 1)
-            memory += 65 * count
+            count_of_member_subscribed_topic_names, pos = read_compact_count(buf, pos, 1)
+            memory += 65 * count_of_member_subscribed_topic_names
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             member_subscribed_topic_names = []
-            for _ in range(count):
+            for _ in range(count_of_member_subscribed_topic_names):
                 member_subscribed_topic_names_element, pos = read_compact_string(buf, pos)
                 member_subscribed_topic_names.append(member_subscribed_topic_names_element)
             member_subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count
+            count_of_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count_of_assignment_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             assignment_topic_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_assignment_topic_partitions):
                 (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_topic_partitions_partitions
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_partitions = read_int32s(buf, pos, count)
-                pos += 4 * count
+                topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+                pos += 4 * count_of_topic_partitions_partitions
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -349,21 +355,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int,
             else:
                 pos = skip_tagged_fields(buf, pos)
             member_assignment = Assignment(assignment_topic_partitions)
-            count, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count
+            count_of_target_assignment_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count_of_target_assignment_assignment_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             target_assignment_assignment_topic_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_target_assignment_assignment_topic_partitions):
                 (topic_partitions_topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_topic_partitions_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_topic_partitions_topic_partitions_partitions
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_topic_partitions_partitions = read_int32s(buf, pos, count)
-                pos += 4 * count
+                topic_partitions_topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_topic_partitions_partitions)
+                pos += 4 * count_of_topic_partitions_topic_partitions_partitions
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -419,12 +425,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int,
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 20)
-    memory += 537 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 20)
+    memory += 537 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -433,12 +439,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int,
         described_group_group_epoch, described_group_assignment_epoch = UNPACK_ii(buf, pos)
         pos += 8
         described_group_assignor_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 17)
-        memory += 793 * count
+        count_of_described_group_members, pos = read_compact_count(buf, pos, 17)
+        memory += 793 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             member_member_id, pos = read_compact_string(buf, pos)
             member_instance_id, pos = read_compact_nullable_string(buf, pos)
             member_rack_id, pos = read_compact_nullable_string(buf, pos)
@@ -446,30 +452,30 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int,
             pos += 4
             member_client_id, pos = read_compact_string(buf, pos)
             member_client_host, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 1)
-            memory += 65 * count
+            count_of_member_subscribed_topic_names, pos = read_compact_count(buf, pos, 1)
+            memory += 65 * count_of_member_subscribed_topic_names
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             member_subscribed_topic_names = []
-            for _ in range(count):
+            for _ in range(count_of_member_subscribed_topic_names):
                 member_subscribed_topic_names_element, pos = read_compact_string(buf, pos)
                 member_subscribed_topic_names.append(member_subscribed_topic_names_element)
             member_subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count
+            count_of_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count_of_assignment_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             assignment_topic_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_assignment_topic_partitions):
                 (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_topic_partitions_partitions
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_partitions = read_int32s(buf, pos, count)
-                pos += 4 * count
+                topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+                pos += 4 * count_of_topic_partitions_partitions
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -480,21 +486,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupDescribeResponse, int,
             else:
                 pos = skip_tagged_fields(buf, pos)
             member_assignment = Assignment(assignment_topic_partitions)
-            count, pos = read_compact_count(buf, pos, 19)
-            memory += 265 * count
+            count_of_target_assignment_assignment_topic_partitions, pos = read_compact_count(buf, pos, 19)
+            memory += 265 * count_of_target_assignment_assignment_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             target_assignment_assignment_topic_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_target_assignment_assignment_topic_partitions):
                 (topic_partitions_topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
                 topic_partitions_topic_partitions_topic_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_topic_partitions_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_topic_partitions_topic_partitions_partitions
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                topic_partitions_topic_partitions_partitions = read_int32s(buf, pos, count)
-                pos += 4 * count
+                topic_partitions_topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_topic_partitions_partitions)
+                pos += 4 * count_of_topic_partitions_topic_partitions_partitions
                 if buf[pos] == 0:
                     pos += 1
                 else:

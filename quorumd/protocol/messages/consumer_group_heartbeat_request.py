@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -26,21 +27,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class TopicPartitions(MessageStruct):
     """The partitions that the member owns; null if unchanged."""
 
-    __slots__ = (
+    FIELDS = {
         # uuid 0+. The topic id.
-        "topic_id",
+        "topic_id": None,
         # []int32 0+.
-        "partitions",
-    )
+        "partitions": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -54,28 +56,29 @@ class TopicPartitions(MessageStruct):
 class ConsumerGroupHeartbeatRequest(Message):
     """Joins, keeps alive or leaves a consumer group (KIP-848)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # string 0+. The id that the member chose; version 0 may leave it empty to get one.
-        "member_id",
+        "member_id": None,
         # int32 0+. The member's epoch; 0 joins, -1 leaves, -2 leaves for a static member that will return.
-        "member_epoch",
+        "member_epoch": None,
         # string 0+, null 0+. The id of a static member; null for a dynamic one.
-        "instance_id",
+        "instance_id": None,
         # string 0+, null 0+. The member's rack; null if not set or unchanged.
-        "rack_id",
+        "rack_id": None,
         # int32 0+. How long the member may take to give up partitions, in ms; -1 if unchanged.
-        "rebalance_timeout_ms",
+        "rebalance_timeout_ms": None,
         # []string 0+, null 0+. The topics to which the member is subscribed; null if unchanged.
-        "subscribed_topic_names",
+        "subscribed_topic_names": None,
         # string 1+, null 1+. The regular expression of the subscription, in RE2 syntax; null if unchanged.
-        "subscribed_topic_regex",
+        "subscribed_topic_regex": None,
         # string 0+, null 0+. The assignor to use; null for the choice of the coordinator or if unchanged.
-        "server_assignor",
+        "server_assignor": None,
         # []TopicPartitions 0+, null 0+. The partitions that the member owns; null if unchanged.
-        "topic_partitions",
-    )
+        "topic_partitions": TopicPartitions,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ConsumerGroupHeartbeatRequest"
     API_KEY = 68
     MIN_VERSION = 0
@@ -172,31 +175,31 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int,
     rack_id, pos = read_compact_nullable_string(buf, pos)
     (rebalance_timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_nullable_count(buf, pos, 1)
-    if count >= 0:
-        memory += 65 * count
+    count_of_subscribed_topic_names, pos = read_compact_nullable_count(buf, pos, 1)
+    if count_of_subscribed_topic_names >= 0:
+        memory += 65 * count_of_subscribed_topic_names
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         subscribed_topic_names = []
-        for _ in range(count):
+        for _ in range(count_of_subscribed_topic_names):
             subscribed_topic_names_element, pos = read_compact_string(buf, pos)
             subscribed_topic_names.append(subscribed_topic_names_element)
     server_assignor, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 18)
-    if count >= 0:
-        memory += 201 * count
+    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 18)
+    if count_of_topic_partitions >= 0:
+        memory += 201 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -232,32 +235,32 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ConsumerGroupHeartbeatRequest, int,
     rack_id, pos = read_compact_nullable_string(buf, pos)
     (rebalance_timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_nullable_count(buf, pos, 1)
-    if count >= 0:
-        memory += 65 * count
+    count_of_subscribed_topic_names, pos = read_compact_nullable_count(buf, pos, 1)
+    if count_of_subscribed_topic_names >= 0:
+        memory += 65 * count_of_subscribed_topic_names
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         subscribed_topic_names = []
-        for _ in range(count):
+        for _ in range(count_of_subscribed_topic_names):
             subscribed_topic_names_element, pos = read_compact_string(buf, pos)
             subscribed_topic_names.append(subscribed_topic_names_element)
     subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
     server_assignor, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 18)
-    if count >= 0:
-        memory += 201 * count
+    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 18)
+    if count_of_topic_partitions >= 0:
+        memory += 201 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -293,32 +296,32 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Consu
     rack_id, pos = read_compact_nullable_string(buf, pos)
     (rebalance_timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_nullable_count(buf, pos, 1)
-    if count >= 0:
-        memory += 65 * count
+    count_of_subscribed_topic_names, pos = read_compact_nullable_count(buf, pos, 1)
+    if count_of_subscribed_topic_names >= 0:
+        memory += 65 * count_of_subscribed_topic_names
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         subscribed_topic_names = []
-        for _ in range(count):
+        for _ in range(count_of_subscribed_topic_names):
             subscribed_topic_names_element, pos = read_compact_string(buf, pos)
             subscribed_topic_names.append(subscribed_topic_names_element)
             yield memory
     server_assignor, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 18)
-    if count >= 0:
-        memory += 201 * count
+    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 18)
+    if count_of_topic_partitions >= 0:
+        memory += 201 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -355,33 +358,33 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Consu
     rack_id, pos = read_compact_nullable_string(buf, pos)
     (rebalance_timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_nullable_count(buf, pos, 1)
-    if count >= 0:
-        memory += 65 * count
+    count_of_subscribed_topic_names, pos = read_compact_nullable_count(buf, pos, 1)
+    if count_of_subscribed_topic_names >= 0:
+        memory += 65 * count_of_subscribed_topic_names
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         subscribed_topic_names = []
-        for _ in range(count):
+        for _ in range(count_of_subscribed_topic_names):
             subscribed_topic_names_element, pos = read_compact_string(buf, pos)
             subscribed_topic_names.append(subscribed_topic_names_element)
             yield memory
     subscribed_topic_regex, pos = read_compact_nullable_string(buf, pos)
     server_assignor, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 18)
-    if count >= 0:
-        memory += 201 * count
+    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 18)
+    if count_of_topic_partitions >= 0:
+        memory += 201 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             (topic_partitions_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -15,10 +15,11 @@ from quorumd.protocol.wire import Message
 class ConsumerGroupMetadataKey(Message):
     """Key of a consumer group."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0. The group id.
-        "group_id",
-    )
+        "group_id": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ConsumerGroupMetadataKey"
     API_KEY = None
     RECORD_TYPE = 3

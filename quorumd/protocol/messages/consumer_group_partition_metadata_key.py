@@ -15,10 +15,11 @@ from quorumd.protocol.wire import Message
 class ConsumerGroupPartitionMetadataKey(Message):
     """Key of the topics to which a consumer group is subscribed, as Kafka 4.0 stores them."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0. The group id.
-        "group_id",
-    )
+        "group_id": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ConsumerGroupPartitionMetadataKey"
     API_KEY = None
     RECORD_TYPE = 4

@@ -15,12 +15,13 @@ from quorumd.protocol.wire import Message
 class ConsumerGroupRegularExpressionKey(Message):
     """Key of a regular expression to which a consumer group is subscribed."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0. The group id.
-        "group_id",
+        "group_id": None,
         # string 0. The regular expression, in RE2 syntax.
-        "regular_expression",
-    )
+        "regular_expression": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ConsumerGroupRegularExpressionKey"
     API_KEY = None
     RECORD_TYPE = 16

@@ -15,12 +15,13 @@ from quorumd.protocol.wire import Message
 class ConsumerGroupTargetAssignmentMemberKey(Message):
     """Key of a member's target assignment."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0. The group id.
-        "group_id",
+        "group_id": None,
         # string 0. The member id.
-        "member_id",
-    )
+        "member_id": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ConsumerGroupTargetAssignmentMemberKey"
     API_KEY = None
     RECORD_TYPE = 7

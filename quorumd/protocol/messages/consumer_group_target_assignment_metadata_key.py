@@ -15,10 +15,11 @@ from quorumd.protocol.wire import Message
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
     """Key of the target assignment of a consumer group."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0. The group id.
-        "group_id",
-    )
+        "group_id": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ConsumerGroupTargetAssignmentMetadataKey"
     API_KEY = None
     RECORD_TYPE = 6

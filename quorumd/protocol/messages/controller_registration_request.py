@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -20,27 +21,28 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_Hh = Struct(">Hh").pack
-UNPACK_Hh = Struct(">Hh").unpack_from
-PACK_hh = Struct(">hh").pack
-UNPACK_hh = Struct(">hh").unpack_from
-PACK_i16st = Struct(">i16s?").pack
-UNPACK_i16st = Struct(">i16s?").unpack_from
+PACK_Hh: Final = Struct(">Hh").pack
+UNPACK_Hh: Final = Struct(">Hh").unpack_from
+PACK_hh: Final = Struct(">hh").pack
+UNPACK_hh: Final = Struct(">hh").unpack_from
+PACK_i16st: Final = Struct(">i16s?").pack
+UNPACK_i16st: Final = Struct(">i16s?").unpack_from
 
 
 class Listener(MessageStruct):
     """Where the controller is reached, one endpoint per listener."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # string 0+.
-        "host",
+        "host": None,
         # uint16 0+.
-        "port",
+        "port": None,
         # int16 0+. 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
-        "security_protocol",
-    )
+        "security_protocol": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -58,14 +60,15 @@ class Listener(MessageStruct):
 class Feature(MessageStruct):
     """The levels of each feature that the controller supports."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # int16 0+.
-        "min_supported_version",
+        "min_supported_version": None,
         # int16 0+.
-        "max_supported_version",
-    )
+        "max_supported_version": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -81,18 +84,19 @@ class Feature(MessageStruct):
 class ControllerRegistrationRequest(Message):
     """Registers a controller after its start (KIP-919)."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "controller_id",
+        "controller_id": None,
         # uuid 0+. A new id for each start of the process.
-        "incarnation_id",
+        "incarnation_id": None,
         # bool 0+. Used by Kafka 3.x; ignored.
-        "zk_migration_ready",
+        "zk_migration_ready": None,
         # []Listener 0+. Where the controller is reached, one endpoint per listener.
-        "listeners",
+        "listeners": Listener,
         # []Feature 0+. The levels of each feature that the controller supports.
-        "features",
-    )
+        "features": Feature,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ControllerRegistrationRequest"
     API_KEY = 70
     MIN_VERSION = 0
@@ -144,12 +148,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationRequest, int,
     memory = 0
     controller_id, incarnation_id, zk_migration_ready = UNPACK_i16st(buf, pos)
     pos += 21
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -164,12 +168,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ControllerRegistrationRequest, int,
             listener_port,
             listener_security_protocol,
         ))
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4
@@ -195,12 +199,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Contr
     memory = 0
     controller_id, incarnation_id, zk_migration_ready = UNPACK_i16st(buf, pos)
     pos += 21
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 249 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 7)
+    memory += 249 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         listener_port, listener_security_protocol = UNPACK_Hh(buf, pos)
@@ -216,12 +220,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Contr
             listener_security_protocol,
         ))
         yield memory
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_features, pos = read_compact_count(buf, pos, 6)
+    memory += 185 * count_of_features
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     features = []
-    for _ in range(count):
+    for _ in range(count_of_features):
         feature_name, pos = read_compact_string(buf, pos)
         feature_min_supported_version, feature_max_supported_version = UNPACK_hh(buf, pos)
         pos += 4

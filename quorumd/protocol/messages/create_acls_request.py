@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,30 +23,31 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_bb = Struct(">bb").pack
-UNPACK_bb = Struct(">bb").unpack_from
-PACK_i = Struct(">i").pack
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_bb: Final = Struct(">bb").pack
+UNPACK_bb: Final = Struct(">bb").unpack_from
+PACK_i: Final = Struct(">i").pack
 
 
 class AclCreation(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int8 1+. Kafka's code of the resource type.
-        "resource_type",
+        "resource_type": None,
         # string 1+.
-        "resource_name",
+        "resource_name": None,
         # int8 1+. 3 literal, 4 prefix.
-        "resource_pattern_type",
+        "resource_pattern_type": None,
         # string 1+.
-        "principal",
+        "principal": None,
         # string 1+. * matches any host; CIDR notation a range.
-        "host",
+        "host": None,
         # int8 1+. Kafka's code of the operation.
-        "operation",
+        "operation": None,
         # int8 1+. 2 deny, 3 allow.
-        "permission_type",
-    )
+        "permission_type": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -69,10 +71,11 @@ class AclCreation(MessageStruct):
 class CreateAclsRequest(Message):
     """Creates ACLs."""
 
-    __slots__ = (
+    FIELDS = {
         # []AclCreation 1+.
-        "creations",
-    )
+        "creations": AclCreation,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "CreateAclsRequest"
     API_KEY = 30
     MIN_VERSION = 1
@@ -121,12 +124,12 @@ encode_v3 = encode_v2
 
 def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 10)
-    memory += 265 * count
+    count_of_creations, pos = read_count(buf, pos, 10)
+    memory += 265 * count_of_creations
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     creations = []
-    for _ in range(count):
+    for _ in range(count_of_creations):
         (acl_creation_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         acl_creation_resource_name, pos = read_string(buf, pos)
@@ -150,12 +153,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 265 * count
+    count_of_creations, pos = read_compact_count(buf, pos, 8)
+    memory += 265 * count_of_creations
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     creations = []
-    for _ in range(count):
+    for _ in range(count_of_creations):
         (acl_creation_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         acl_creation_resource_name, pos = read_compact_string(buf, pos)
@@ -190,12 +193,12 @@ decode_v3 = decode_v2
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateAclsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 10)
-    memory += 265 * count
+    count_of_creations, pos = read_count(buf, pos, 10)
+    memory += 265 * count_of_creations
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     creations = []
-    for _ in range(count):
+    for _ in range(count_of_creations):
         (acl_creation_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         acl_creation_resource_name, pos = read_string(buf, pos)
@@ -220,12 +223,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Creat
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateAclsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 265 * count
+    count_of_creations, pos = read_compact_count(buf, pos, 8)
+    memory += 265 * count_of_creations
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     creations = []
-    for _ in range(count):
+    for _ in range(count_of_creations):
         (acl_creation_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         acl_creation_resource_name, pos = read_compact_string(buf, pos)

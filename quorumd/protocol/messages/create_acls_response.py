@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,19 +23,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class AclCreationResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 1+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 1+, null 1+. The error message; null if there is none.
-        "error_message",
-    )
+        "error_message": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -48,12 +50,13 @@ class AclCreationResult(MessageStruct):
 class CreateAclsResponse(Message):
     """The result of each ACL, in the order of the request."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []AclCreationResult 1+.
-        "results",
-    )
+        "results": AclCreationResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "CreateAclsResponse"
     API_KEY = 30
     MIN_VERSION = 1
@@ -94,12 +97,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 4)
-    memory += 145 * count
+    count_of_results, pos = read_count(buf, pos, 4)
+    memory += 145 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         (acl_creation_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         acl_creation_result_error_message, pos = read_nullable_string(buf, pos)
@@ -111,12 +114,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateAclsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 145 * count
+    count_of_results, pos = read_compact_count(buf, pos, 4)
+    memory += 145 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         (acl_creation_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         acl_creation_result_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -25,20 +26,21 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-PACK_q = Struct(">q").pack
-UNPACK_q = Struct(">q").unpack_from
+PACK_i: Final = Struct(">i").pack
+PACK_q: Final = Struct(">q").pack
+UNPACK_q: Final = Struct(">q").unpack_from
 
 
 class CreatableRenewers(MessageStruct):
     """Principals besides the owner that may renew the token."""
 
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "principal_type",
+        "principal_type": None,
         # string 1+.
-        "principal_name",
-    )
+        "principal_name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -52,16 +54,17 @@ class CreatableRenewers(MessageStruct):
 class CreateDelegationTokenRequest(Message):
     """Creates a delegation token (KIP-48)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 3+, null 3+. Null means the principal of the request.
-        "owner_principal_type",
+        "owner_principal_type": None,
         # string 3+, null 3+.
-        "owner_principal_name",
+        "owner_principal_name": None,
         # []CreatableRenewers 1+. Principals besides the owner that may renew the token.
-        "renewers",
+        "renewers": CreatableRenewers,
         # int64 1+. -1 means the default of the cluster.
-        "max_lifetime_ms",
-    )
+        "max_lifetime_ms": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "CreateDelegationTokenRequest"
     API_KEY = 38
     MIN_VERSION = 1
@@ -121,12 +124,12 @@ def encode_v3(message: CreateDelegationTokenRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 4)
-    memory += 169 * count
+    count_of_renewers, pos = read_count(buf, pos, 4)
+    memory += 169 * count_of_renewers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count):
+    for _ in range(count_of_renewers):
         creatable_renewers_principal_type, pos = read_string(buf, pos)
         creatable_renewers_principal_name, pos = read_string(buf, pos)
         renewers.append(CreatableRenewers(creatable_renewers_principal_type, creatable_renewers_principal_name))
@@ -142,12 +145,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int, 
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 169 * count
+    count_of_renewers, pos = read_compact_count(buf, pos, 3)
+    memory += 169 * count_of_renewers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count):
+    for _ in range(count_of_renewers):
         creatable_renewers_principal_type, pos = read_compact_string(buf, pos)
         creatable_renewers_principal_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
@@ -173,12 +176,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int, 
     memory = 0
     owner_principal_type, pos = read_compact_nullable_string(buf, pos)
     owner_principal_name, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 169 * count
+    count_of_renewers, pos = read_compact_count(buf, pos, 3)
+    memory += 169 * count_of_renewers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count):
+    for _ in range(count_of_renewers):
         creatable_renewers_principal_type, pos = read_compact_string(buf, pos)
         creatable_renewers_principal_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
@@ -202,12 +205,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[CreateDelegationTokenRequest, int, 
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateDelegationTokenRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 4)
-    memory += 169 * count
+    count_of_renewers, pos = read_count(buf, pos, 4)
+    memory += 169 * count_of_renewers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count):
+    for _ in range(count_of_renewers):
         creatable_renewers_principal_type, pos = read_string(buf, pos)
         creatable_renewers_principal_name, pos = read_string(buf, pos)
         renewers.append(CreatableRenewers(creatable_renewers_principal_type, creatable_renewers_principal_name))
@@ -224,12 +227,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Creat
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateDelegationTokenRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 169 * count
+    count_of_renewers, pos = read_compact_count(buf, pos, 3)
+    memory += 169 * count_of_renewers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count):
+    for _ in range(count_of_renewers):
         creatable_renewers_principal_type, pos = read_compact_string(buf, pos)
         creatable_renewers_principal_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
@@ -256,12 +259,12 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[Creat
     memory = 0
     owner_principal_type, pos = read_compact_nullable_string(buf, pos)
     owner_principal_name, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 169 * count
+    count_of_renewers, pos = read_compact_count(buf, pos, 3)
+    memory += 169 * count_of_renewers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     renewers = []
-    for _ in range(count):
+    for _ in range(count_of_renewers):
         creatable_renewers_principal_type, pos = read_compact_string(buf, pos)
         creatable_renewers_principal_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:

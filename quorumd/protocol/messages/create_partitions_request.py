@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,19 +27,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_it = Struct(">i?").pack
-UNPACK_it = Struct(">i?").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_it: Final = Struct(">i?").pack
+UNPACK_it: Final = Struct(">i?").unpack_from
 
 
 class CreatePartitionsAssignment(MessageStruct):
     """The replicas of each new partition; null lets the controller choose."""
 
-    __slots__ = (
+    FIELDS = {
         # []int32 0+. The replicas, preferred leader first.
-        "broker_ids",
-    )
+        "broker_ids": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -48,15 +50,16 @@ class CreatePartitionsAssignment(MessageStruct):
 
 
 class CreatePartitionsTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # int32 0+. The new total number of partitions.
-        "count",
+        "count": None,
         # []CreatePartitionsAssignment 0+, null 0+. The replicas of each new partition; null lets the
         # controller choose.
-        "assignments",
-    )
+        "assignments": CreatePartitionsAssignment,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -72,14 +75,15 @@ class CreatePartitionsTopic(MessageStruct):
 class CreatePartitionsRequest(Message):
     """Adds partitions to topics; the number of partitions cannot be reduced."""
 
-    __slots__ = (
+    FIELDS = {
         # []CreatePartitionsTopic 0+.
-        "topics",
+        "topics": CreatePartitionsTopic,
         # int32 0+. Timeout in ms.
-        "timeout_ms",
+        "timeout_ms": None,
         # bool 0+. Validate the request without applying it.
-        "validate_only",
-    )
+        "validate_only": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "CreatePartitionsRequest"
     API_KEY = 37
     MIN_VERSION = 0
@@ -143,29 +147,29 @@ encode_v3 = encode_v2
 
 def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 10)
-    memory += 225 * count
+    count_of_topics, pos = read_count(buf, pos, 10)
+    memory += 225 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         create_partitions_topic_assignments: list[CreatePartitionsAssignment] | None = None
         create_partitions_topic_name, pos = read_string(buf, pos)
         (create_partitions_topic_count,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_nullable_count(buf, pos, 4)
-        if count >= 0:
-            memory += 121 * count
+        count_of_create_partitions_topic_assignments, pos = read_nullable_count(buf, pos, 4)
+        if count_of_create_partitions_topic_assignments >= 0:
+            memory += 121 * count_of_create_partitions_topic_assignments
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             create_partitions_topic_assignments = []
-            for _ in range(count):
-                count, pos = read_count(buf, pos, 4)
-                memory += 41 * count
+            for _ in range(count_of_create_partitions_topic_assignments):
+                count_of_create_partitions_assignment_broker_ids, pos = read_count(buf, pos, 4)
+                memory += 41 * count_of_create_partitions_assignment_broker_ids
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                create_partitions_assignment_broker_ids = read_int32s(buf, pos, count)
-                pos += 4 * count
+                create_partitions_assignment_broker_ids = read_int32s(buf, pos, count_of_create_partitions_assignment_broker_ids)
+                pos += 4 * count_of_create_partitions_assignment_broker_ids
                 create_partitions_topic_assignments.append(CreatePartitionsAssignment(create_partitions_assignment_broker_ids))
         topics.append(CreatePartitionsTopic(create_partitions_topic_name, create_partitions_topic_count, create_partitions_topic_assignments))
     timeout_ms, validate_only = UNPACK_it(buf, pos)
@@ -178,29 +182,29 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 225 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 7)
+    memory += 225 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         create_partitions_topic_assignments: list[CreatePartitionsAssignment] | None = None
         create_partitions_topic_name, pos = read_compact_string(buf, pos)
         (create_partitions_topic_count,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_compact_nullable_count(buf, pos, 2)
-        if count >= 0:
-            memory += 121 * count
+        count_of_create_partitions_topic_assignments, pos = read_compact_nullable_count(buf, pos, 2)
+        if count_of_create_partitions_topic_assignments >= 0:
+            memory += 121 * count_of_create_partitions_topic_assignments
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             create_partitions_topic_assignments = []
-            for _ in range(count):
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+            for _ in range(count_of_create_partitions_topic_assignments):
+                count_of_create_partitions_assignment_broker_ids, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_create_partitions_assignment_broker_ids
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                create_partitions_assignment_broker_ids = read_int32s(buf, pos, count)
-                pos += 4 * count
+                create_partitions_assignment_broker_ids = read_int32s(buf, pos, count_of_create_partitions_assignment_broker_ids)
+                pos += 4 * count_of_create_partitions_assignment_broker_ids
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -225,29 +229,29 @@ decode_v3 = decode_v2
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[CreatePartitionsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 10)
-    memory += 225 * count
+    count_of_topics, pos = read_count(buf, pos, 10)
+    memory += 225 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         create_partitions_topic_assignments: list[CreatePartitionsAssignment] | None = None
         create_partitions_topic_name, pos = read_string(buf, pos)
         (create_partitions_topic_count,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_nullable_count(buf, pos, 4)
-        if count >= 0:
-            memory += 121 * count
+        count_of_create_partitions_topic_assignments, pos = read_nullable_count(buf, pos, 4)
+        if count_of_create_partitions_topic_assignments >= 0:
+            memory += 121 * count_of_create_partitions_topic_assignments
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             create_partitions_topic_assignments = []
-            for _ in range(count):
-                count, pos = read_count(buf, pos, 4)
-                memory += 41 * count
+            for _ in range(count_of_create_partitions_topic_assignments):
+                count_of_create_partitions_assignment_broker_ids, pos = read_count(buf, pos, 4)
+                memory += 41 * count_of_create_partitions_assignment_broker_ids
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                create_partitions_assignment_broker_ids = read_int32s(buf, pos, count)
-                pos += 4 * count
+                create_partitions_assignment_broker_ids = read_int32s(buf, pos, count_of_create_partitions_assignment_broker_ids)
+                pos += 4 * count_of_create_partitions_assignment_broker_ids
                 create_partitions_topic_assignments.append(CreatePartitionsAssignment(create_partitions_assignment_broker_ids))
                 yield memory
         topics.append(CreatePartitionsTopic(create_partitions_topic_name, create_partitions_topic_count, create_partitions_topic_assignments))
@@ -262,29 +266,29 @@ decode_in_steps_v1 = decode_in_steps_v0
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[CreatePartitionsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 225 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 7)
+    memory += 225 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         create_partitions_topic_assignments: list[CreatePartitionsAssignment] | None = None
         create_partitions_topic_name, pos = read_compact_string(buf, pos)
         (create_partitions_topic_count,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_compact_nullable_count(buf, pos, 2)
-        if count >= 0:
-            memory += 121 * count
+        count_of_create_partitions_topic_assignments, pos = read_compact_nullable_count(buf, pos, 2)
+        if count_of_create_partitions_topic_assignments >= 0:
+            memory += 121 * count_of_create_partitions_topic_assignments
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             create_partitions_topic_assignments = []
-            for _ in range(count):
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+            for _ in range(count_of_create_partitions_topic_assignments):
+                count_of_create_partitions_assignment_broker_ids, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_create_partitions_assignment_broker_ids
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                create_partitions_assignment_broker_ids = read_int32s(buf, pos, count)
-                pos += 4 * count
+                create_partitions_assignment_broker_ids = read_int32s(buf, pos, count_of_create_partitions_assignment_broker_ids)
+                pos += 4 * count_of_create_partitions_assignment_broker_ids
                 if buf[pos] == 0:
                     pos += 1
                 else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,21 +27,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class CreatePartitionsTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there was no error.
-        "error_message",
-    )
+        "error_message": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -56,12 +58,13 @@ class CreatePartitionsTopicResult(MessageStruct):
 class CreatePartitionsResponse(Message):
     """One result per topic."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []CreatePartitionsTopicResult 0+.
-        "results",
-    )
+        "results": CreatePartitionsTopicResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "CreatePartitionsResponse"
     API_KEY = 37
     MIN_VERSION = 0
@@ -107,12 +110,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int, int]
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 209 * count
+    count_of_results, pos = read_count(buf, pos, 6)
+    memory += 209 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         create_partitions_topic_result_name, pos = read_string(buf, pos)
         (create_partitions_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -128,12 +131,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreatePartitionsResponse, int, int]
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_results, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         create_partitions_topic_result_name, pos = read_compact_string(buf, pos)
         (create_partitions_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -28,23 +29,24 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_it = Struct(">i?").pack
-UNPACK_it = Struct(">i?").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_it: Final = Struct(">i?").pack
+UNPACK_it: Final = Struct(">i?").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class CreatableReplicaAssignment(MessageStruct):
     """The replicas of each partition; empty lets the controller choose."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 2+. The partition index.
-        "partition_index",
+        "partition_index": None,
         # []int32 2+. The replicas, preferred leader first.
-        "broker_ids",
-    )
+        "broker_ids": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -56,12 +58,13 @@ class CreatableReplicaAssignment(MessageStruct):
 
 
 class CreatableTopicConfig(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 2+.
-        "name",
+        "name": None,
         # string 2+, null 2+.
-        "value",
-    )
+        "value": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -73,18 +76,19 @@ class CreatableTopicConfig(MessageStruct):
 
 
 class CreatableTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 2+.
-        "name",
+        "name": None,
         # int32 2+. The number of partitions; -1 for the default (v4+) or if Assignments is set.
-        "num_partitions",
+        "num_partitions": None,
         # int16 2+. The replication factor; -1 for the default (v4+) or if Assignments is set.
-        "replication_factor",
+        "replication_factor": None,
         # []CreatableReplicaAssignment 2+. The replicas of each partition; empty lets the controller choose.
-        "assignments",
+        "assignments": CreatableReplicaAssignment,
         # []CreatableTopicConfig 2+.
-        "configs",
-    )
+        "configs": CreatableTopicConfig,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -104,14 +108,15 @@ class CreatableTopic(MessageStruct):
 class CreateTopicsRequest(Message):
     """Creates topics with their partitions and configs."""
 
-    __slots__ = (
+    FIELDS = {
         # []CreatableTopic 2+.
-        "topics",
+        "topics": CreatableTopic,
         # int32 2+. Timeout in ms.
-        "timeout_ms",
+        "timeout_ms": None,
         # bool 2+. Validate the request without applying it.
-        "validate_only",
-    )
+        "validate_only": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "CreateTopicsRequest"
     API_KEY = 19
     MIN_VERSION = 2
@@ -192,36 +197,36 @@ encode_v7 = encode_v5
 
 def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 16)
-    memory += 345 * count
+    count_of_topics, pos = read_count(buf, pos, 16)
+    memory += 345 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         creatable_topic_name, pos = read_string(buf, pos)
         creatable_topic_num_partitions, creatable_topic_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count, pos = read_count(buf, pos, 8)
-        memory += 161 * count
+        count_of_creatable_topic_assignments, pos = read_count(buf, pos, 8)
+        memory += 161 * count_of_creatable_topic_assignments
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_assignments = []
-        for _ in range(count):
+        for _ in range(count_of_creatable_topic_assignments):
             (creatable_replica_assignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_creatable_replica_assignment_broker_ids, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_creatable_replica_assignment_broker_ids
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            creatable_replica_assignment_broker_ids = read_int32s(buf, pos, count)
-            pos += 4 * count
+            creatable_replica_assignment_broker_ids = read_int32s(buf, pos, count_of_creatable_replica_assignment_broker_ids)
+            pos += 4 * count_of_creatable_replica_assignment_broker_ids
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+        count_of_creatable_topic_configs, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_creatable_topic_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_configs = []
-        for _ in range(count):
+        for _ in range(count_of_creatable_topic_configs):
             creatable_topic_config_name, pos = read_string(buf, pos)
             creatable_topic_config_value, pos = read_nullable_string(buf, pos)
             creatable_topic_configs.append(CreatableTopicConfig(creatable_topic_config_name, creatable_topic_config_value))
@@ -245,40 +250,40 @@ decode_v4 = decode_v2
 
 def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 10)
-    memory += 345 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 10)
+    memory += 345 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         creatable_topic_name, pos = read_compact_string(buf, pos)
         creatable_topic_num_partitions, creatable_topic_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count
+        count_of_creatable_topic_assignments, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count_of_creatable_topic_assignments
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_assignments = []
-        for _ in range(count):
+        for _ in range(count_of_creatable_topic_assignments):
             (creatable_replica_assignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_creatable_replica_assignment_broker_ids, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_creatable_replica_assignment_broker_ids
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            creatable_replica_assignment_broker_ids = read_int32s(buf, pos, count)
-            pos += 4 * count
+            creatable_replica_assignment_broker_ids = read_int32s(buf, pos, count_of_creatable_replica_assignment_broker_ids)
+            pos += 4 * count_of_creatable_replica_assignment_broker_ids
             if buf[pos] == 0:
                 pos += 1
             else:
                 pos = skip_tagged_fields(buf, pos)
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+        count_of_creatable_topic_configs, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_creatable_topic_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_configs = []
-        for _ in range(count):
+        for _ in range(count_of_creatable_topic_configs):
             creatable_topic_config_name, pos = read_compact_string(buf, pos)
             creatable_topic_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:
@@ -314,37 +319,37 @@ decode_v7 = decode_v5
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateTopicsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 16)
-    memory += 345 * count
+    count_of_topics, pos = read_count(buf, pos, 16)
+    memory += 345 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         creatable_topic_name, pos = read_string(buf, pos)
         creatable_topic_num_partitions, creatable_topic_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count, pos = read_count(buf, pos, 8)
-        memory += 161 * count
+        count_of_creatable_topic_assignments, pos = read_count(buf, pos, 8)
+        memory += 161 * count_of_creatable_topic_assignments
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_assignments = []
-        for _ in range(count):
+        for _ in range(count_of_creatable_topic_assignments):
             (creatable_replica_assignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_creatable_replica_assignment_broker_ids, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_creatable_replica_assignment_broker_ids
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            creatable_replica_assignment_broker_ids = read_int32s(buf, pos, count)
-            pos += 4 * count
+            creatable_replica_assignment_broker_ids = read_int32s(buf, pos, count_of_creatable_replica_assignment_broker_ids)
+            pos += 4 * count_of_creatable_replica_assignment_broker_ids
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
             yield memory
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+        count_of_creatable_topic_configs, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_creatable_topic_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_configs = []
-        for _ in range(count):
+        for _ in range(count_of_creatable_topic_configs):
             creatable_topic_config_name, pos = read_string(buf, pos)
             creatable_topic_config_value, pos = read_nullable_string(buf, pos)
             creatable_topic_configs.append(CreatableTopicConfig(creatable_topic_config_name, creatable_topic_config_value))
@@ -370,41 +375,41 @@ decode_in_steps_v4 = decode_in_steps_v2
 
 def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[int, None, tuple[CreateTopicsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 10)
-    memory += 345 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 10)
+    memory += 345 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         creatable_topic_name, pos = read_compact_string(buf, pos)
         creatable_topic_num_partitions, creatable_topic_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 161 * count
+        count_of_creatable_topic_assignments, pos = read_compact_count(buf, pos, 6)
+        memory += 161 * count_of_creatable_topic_assignments
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_assignments = []
-        for _ in range(count):
+        for _ in range(count_of_creatable_topic_assignments):
             (creatable_replica_assignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_creatable_replica_assignment_broker_ids, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_creatable_replica_assignment_broker_ids
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            creatable_replica_assignment_broker_ids = read_int32s(buf, pos, count)
-            pos += 4 * count
+            creatable_replica_assignment_broker_ids = read_int32s(buf, pos, count_of_creatable_replica_assignment_broker_ids)
+            pos += 4 * count_of_creatable_replica_assignment_broker_ids
             if buf[pos] == 0:
                 pos += 1
             else:
                 pos = skip_tagged_fields(buf, pos)
             creatable_topic_assignments.append(CreatableReplicaAssignment(creatable_replica_assignment_partition_index, creatable_replica_assignment_broker_ids))
             yield memory
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+        count_of_creatable_topic_configs, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_creatable_topic_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         creatable_topic_configs = []
-        for _ in range(count):
+        for _ in range(count_of_creatable_topic_configs):
             creatable_topic_config_name, pos = read_compact_string(buf, pos)
             creatable_topic_config_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos] == 0:

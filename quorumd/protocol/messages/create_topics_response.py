@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -32,34 +33,35 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16sh = Struct(">16sh").pack
-UNPACK_16sh = Struct(">16sh").unpack_from
-PACK_tbt = Struct(">?b?").pack
-UNPACK_tbt = Struct(">?b?").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_16sh: Final = Struct(">16sh").pack
+UNPACK_16sh: Final = Struct(">16sh").unpack_from
+PACK_tbt: Final = Struct(">?b?").pack
+UNPACK_tbt: Final = Struct(">?b?").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class CreatableTopicConfigs(MessageStruct):
     """All effective configs of the topic; null if not returned."""
 
-    __slots__ = (
+    FIELDS = {
         # string 5+.
-        "name",
+        "name": None,
         # string 5+, null 5+.
-        "value",
+        "value": None,
         # bool 5+.
-        "read_only",
+        "read_only": None,
         # int8 5+, left out where a version lacks it. 1 topic, 2 one broker, 3 default of all brokers, 4 file,
         # 5 built in, -1 unknown.
-        "config_source",
+        "config_source": None,
         # bool 5+. Whether the value is a secret, which is not returned.
-        "is_sensitive",
-    )
+        "is_sensitive": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -77,27 +79,28 @@ class CreatableTopicConfigs(MessageStruct):
 
 
 class CreatableTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 2+.
-        "name",
+        "name": None,
         # uuid 7+, left out where a version lacks it. The id of the created topic; zero if it was not created.
-        "topic_id",
+        "topic_id": None,
         # int16 2+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 2+, null 2+, left out where a version lacks it. The error message; null if there was no
         # error.
-        "error_message",
+        "error_message": None,
         # int16 5+, tag 0 in 5+, left out where a version lacks it. Why the configs are omitted; 0 if they are
         # not.
-        "topic_config_error_code",
+        "topic_config_error_code": None,
         # int32 5+, left out where a version lacks it. The number of partitions; -1 if not returned.
-        "num_partitions",
+        "num_partitions": None,
         # int16 5+, left out where a version lacks it. The replication factor; -1 if not returned.
-        "replication_factor",
+        "replication_factor": None,
         # []CreatableTopicConfigs 5+, null 5+, left out where a version lacks it. All effective configs of the
         # topic; null if not returned.
-        "configs",
-    )
+        "configs": CreatableTopicConfigs,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -123,13 +126,14 @@ class CreatableTopicResult(MessageStruct):
 class CreateTopicsResponse(Message):
     """One result per topic; for a created topic also its id, size and configs."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 2+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []CreatableTopicResult 2+.
-        "topics",
-    )
+        "topics": CreatableTopicResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "CreateTopicsResponse"
     API_KEY = 19
     MIN_VERSION = 2
@@ -234,12 +238,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 321 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 321 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         creatable_topic_result_name, pos = read_string(buf, pos)
         (creatable_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -267,12 +271,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 12)
-    memory += 417 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 12)
+    memory += 417 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         creatable_topic_result_topic_config_error_code: int = 0
         creatable_topic_result_configs: list[CreatableTopicConfigs] | None = None
         creatable_topic_result_name, pos = read_compact_string(buf, pos)
@@ -281,13 +285,13 @@ def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
         creatable_topic_result_error_message, pos = read_compact_nullable_string(buf, pos)
         creatable_topic_result_num_partitions, creatable_topic_result_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count, pos = read_compact_nullable_count(buf, pos, 6)
-        if count >= 0:
-            memory += 193 * count
+        count_of_creatable_topic_result_configs, pos = read_compact_nullable_count(buf, pos, 6)
+        if count_of_creatable_topic_result_configs >= 0:
+            memory += 193 * count_of_creatable_topic_result_configs
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             creatable_topic_result_configs = []
-            for _ in range(count):
+            for _ in range(count_of_creatable_topic_result_configs):
                 creatable_topic_configs_name, pos = read_compact_string(buf, pos)
                 creatable_topic_configs_value, pos = read_compact_nullable_string(buf, pos)
                 creatable_topic_configs_read_only, creatable_topic_configs_config_source, creatable_topic_configs_is_sensitive = UNPACK_tbt(buf, pos)
@@ -306,8 +310,8 @@ def decode_v5(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
         if buf[pos] == 0:
             pos += 1
         else:
-            tag_count, pos = read_uvarint(buf, pos)
-            for _ in range(tag_count):
+            count_of_creatable_topic_result_tags, pos = read_uvarint(buf, pos)
+            for _ in range(count_of_creatable_topic_result_tags):
                 creatable_topic_result_tag, pos, creatable_topic_result_end = read_tag(buf, pos)
                 if creatable_topic_result_tag == 0:
                     (creatable_topic_result_topic_config_error_code,) = UNPACK_h(buf, pos)
@@ -340,12 +344,12 @@ def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 28)
-    memory += 489 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 28)
+    memory += 489 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         creatable_topic_result_topic_config_error_code: int = 0
         creatable_topic_result_configs: list[CreatableTopicConfigs] | None = None
         creatable_topic_result_name, pos = read_compact_string(buf, pos)
@@ -354,13 +358,13 @@ def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
         creatable_topic_result_error_message, pos = read_compact_nullable_string(buf, pos)
         creatable_topic_result_num_partitions, creatable_topic_result_replication_factor = UNPACK_ih(buf, pos)
         pos += 6
-        count, pos = read_compact_nullable_count(buf, pos, 6)
-        if count >= 0:
-            memory += 193 * count
+        count_of_creatable_topic_result_configs, pos = read_compact_nullable_count(buf, pos, 6)
+        if count_of_creatable_topic_result_configs >= 0:
+            memory += 193 * count_of_creatable_topic_result_configs
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             creatable_topic_result_configs = []
-            for _ in range(count):
+            for _ in range(count_of_creatable_topic_result_configs):
                 creatable_topic_configs_name, pos = read_compact_string(buf, pos)
                 creatable_topic_configs_value, pos = read_compact_nullable_string(buf, pos)
                 creatable_topic_configs_read_only, creatable_topic_configs_config_source, creatable_topic_configs_is_sensitive = UNPACK_tbt(buf, pos)
@@ -379,8 +383,8 @@ def decode_v7(buf: bytes, pos: int) -> tuple[CreateTopicsResponse, int, int]:
         if buf[pos] == 0:
             pos += 1
         else:
-            tag_count, pos = read_uvarint(buf, pos)
-            for _ in range(tag_count):
+            count_of_creatable_topic_result_tags, pos = read_uvarint(buf, pos)
+            for _ in range(count_of_creatable_topic_result_tags):
                 creatable_topic_result_tag, pos, creatable_topic_result_end = read_tag(buf, pos)
                 if creatable_topic_result_tag == 0:
                     (creatable_topic_result_topic_config_error_code,) = UNPACK_h(buf, pos)

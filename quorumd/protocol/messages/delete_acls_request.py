@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,30 +23,31 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_bb = Struct(">bb").pack
-UNPACK_bb = Struct(">bb").unpack_from
-PACK_i = Struct(">i").pack
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_bb: Final = Struct(">bb").pack
+UNPACK_bb: Final = Struct(">bb").unpack_from
+PACK_i: Final = Struct(">i").pack
 
 
 class DeleteAclsFilter(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int8 1+. Kafka's code of the resource type; 1 matches any.
-        "resource_type_filter",
+        "resource_type_filter": None,
         # string 1+, null 1+. Null matches any name.
-        "resource_name_filter",
+        "resource_name_filter": None,
         # int8 1+. 1 matches any type, 2 also the patterns that apply to the name.
-        "pattern_type_filter",
+        "pattern_type_filter": None,
         # string 1+, null 1+. Null matches any principal.
-        "principal_filter",
+        "principal_filter": None,
         # string 1+, null 1+. Null matches any host.
-        "host_filter",
+        "host_filter": None,
         # int8 1+. 1 matches any operation.
-        "operation",
+        "operation": None,
         # int8 1+. 1 matches any.
-        "permission_type",
-    )
+        "permission_type": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -69,10 +71,11 @@ class DeleteAclsFilter(MessageStruct):
 class DeleteAclsRequest(Message):
     """Deletes the ACLs that filters match."""
 
-    __slots__ = (
+    FIELDS = {
         # []DeleteAclsFilter 1+.
-        "filters",
-    )
+        "filters": DeleteAclsFilter,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DeleteAclsRequest"
     API_KEY = 31
     MIN_VERSION = 1
@@ -121,12 +124,12 @@ encode_v3 = encode_v2
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 10)
-    memory += 265 * count
+    count_of_filters, pos = read_count(buf, pos, 10)
+    memory += 265 * count_of_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     filters = []
-    for _ in range(count):
+    for _ in range(count_of_filters):
         (delete_acls_filter_resource_type_filter,) = UNPACK_b(buf, pos)
         pos += 1
         delete_acls_filter_resource_name_filter, pos = read_nullable_string(buf, pos)
@@ -150,12 +153,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 265 * count
+    count_of_filters, pos = read_compact_count(buf, pos, 8)
+    memory += 265 * count_of_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     filters = []
-    for _ in range(count):
+    for _ in range(count_of_filters):
         (delete_acls_filter_resource_type_filter,) = UNPACK_b(buf, pos)
         pos += 1
         delete_acls_filter_resource_name_filter, pos = read_compact_nullable_string(buf, pos)
@@ -190,12 +193,12 @@ decode_v3 = decode_v2
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteAclsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 10)
-    memory += 265 * count
+    count_of_filters, pos = read_count(buf, pos, 10)
+    memory += 265 * count_of_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     filters = []
-    for _ in range(count):
+    for _ in range(count_of_filters):
         (delete_acls_filter_resource_type_filter,) = UNPACK_b(buf, pos)
         pos += 1
         delete_acls_filter_resource_name_filter, pos = read_nullable_string(buf, pos)
@@ -220,12 +223,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Delet
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteAclsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 265 * count
+    count_of_filters, pos = read_compact_count(buf, pos, 8)
+    memory += 265 * count_of_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     filters = []
-    for _ in range(count):
+    for _ in range(count_of_filters):
         (delete_acls_filter_resource_type_filter,) = UNPACK_b(buf, pos)
         pos += 1
         delete_acls_filter_resource_name_filter, pos = read_compact_nullable_string(buf, pos)

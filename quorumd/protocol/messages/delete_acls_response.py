@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,37 +27,38 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_bb = Struct(">bb").pack
-UNPACK_bb = Struct(">bb").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_bb: Final = Struct(">bb").pack
+UNPACK_bb: Final = Struct(">bb").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class DeleteAclsMatchingAcl(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 1+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 1+, null 1+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # int8 1+. Kafka's code of the resource type.
-        "resource_type",
+        "resource_type": None,
         # string 1+.
-        "resource_name",
+        "resource_name": None,
         # int8 1+. 3 literal, 4 prefix.
-        "pattern_type",
+        "pattern_type": None,
         # string 1+.
-        "principal",
+        "principal": None,
         # string 1+. * matches any host; CIDR notation a range.
-        "host",
+        "host": None,
         # int8 1+. Kafka's code of the operation.
-        "operation",
+        "operation": None,
         # int8 1+. 2 deny, 3 allow.
-        "permission_type",
-    )
+        "permission_type": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -82,14 +84,15 @@ class DeleteAclsMatchingAcl(MessageStruct):
 
 
 class DeleteAclsFilterResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 1+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 1+, null 1+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # []DeleteAclsMatchingAcl 1+.
-        "matching_acls",
-    )
+        "matching_acls": DeleteAclsMatchingAcl,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -105,12 +108,13 @@ class DeleteAclsFilterResult(MessageStruct):
 class DeleteAclsResponse(Message):
     """The deleted ACLs of each filter."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []DeleteAclsFilterResult 1+.
-        "filter_results",
-    )
+        "filter_results": DeleteAclsFilterResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DeleteAclsResponse"
     API_KEY = 31
     MIN_VERSION = 1
@@ -178,21 +182,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 8)
-    memory += 225 * count
+    count_of_filter_results, pos = read_count(buf, pos, 8)
+    memory += 225 * count_of_filter_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     filter_results = []
-    for _ in range(count):
+    for _ in range(count_of_filter_results):
         (delete_acls_filter_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         delete_acls_filter_result_error_message, pos = read_nullable_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 369 * count
+        count_of_delete_acls_filter_result_matching_acls, pos = read_count(buf, pos, 14)
+        memory += 369 * count_of_delete_acls_filter_result_matching_acls
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         delete_acls_filter_result_matching_acls = []
-        for _ in range(count):
+        for _ in range(count_of_delete_acls_filter_result_matching_acls):
             (delete_acls_matching_acl_error_code,) = UNPACK_h(buf, pos)
             pos += 2
             delete_acls_matching_acl_error_message, pos = read_nullable_string(buf, pos)
@@ -224,21 +228,21 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteAclsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 225 * count
+    count_of_filter_results, pos = read_compact_count(buf, pos, 5)
+    memory += 225 * count_of_filter_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     filter_results = []
-    for _ in range(count):
+    for _ in range(count_of_filter_results):
         (delete_acls_filter_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         delete_acls_filter_result_error_message, pos = read_compact_nullable_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 11)
-        memory += 369 * count
+        count_of_delete_acls_filter_result_matching_acls, pos = read_compact_count(buf, pos, 11)
+        memory += 369 * count_of_delete_acls_filter_result_matching_acls
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         delete_acls_filter_result_matching_acls = []
-        for _ in range(count):
+        for _ in range(count_of_delete_acls_filter_result_matching_acls):
             (delete_acls_matching_acl_error_code,) = UNPACK_h(buf, pos)
             pos += 2
             delete_acls_matching_acl_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,16 +23,17 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message
 
-PACK_i = Struct(">i").pack
+PACK_i: Final = Struct(">i").pack
 
 
 class DeleteGroupsRequest(Message):
     """Deletes empty groups with their offsets."""
 
-    __slots__ = (
+    FIELDS = {
         # []string 0+. The group ids.
-        "groups_names",
-    )
+        "groups_names": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DeleteGroupsRequest"
     API_KEY = 42
     MIN_VERSION = 0
@@ -66,12 +68,12 @@ encode_v3 = encode_v2
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 65 * count
+    count_of_groups_names, pos = read_count(buf, pos, 2)
+    memory += 65 * count_of_groups_names
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups_names = []
-    for _ in range(count):
+    for _ in range(count_of_groups_names):
         groups_names_element, pos = read_string(buf, pos)
         groups_names.append(groups_names_element)
     return DeleteGroupsRequest(groups_names), pos, memory
@@ -82,12 +84,12 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_groups_names, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_groups_names
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups_names = []
-    for _ in range(count):
+    for _ in range(count_of_groups_names):
         groups_names_element, pos = read_compact_string(buf, pos)
         groups_names.append(groups_names_element)
     if buf[pos] == 0:
@@ -102,12 +104,12 @@ decode_v3 = decode_v2
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteGroupsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 65 * count
+    count_of_groups_names, pos = read_count(buf, pos, 2)
+    memory += 65 * count_of_groups_names
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups_names = []
-    for _ in range(count):
+    for _ in range(count_of_groups_names):
         groups_names_element, pos = read_string(buf, pos)
         groups_names.append(groups_names_element)
         yield memory
@@ -119,12 +121,12 @@ decode_in_steps_v1 = decode_in_steps_v0
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteGroupsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_groups_names, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_groups_names
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups_names = []
-    for _ in range(count):
+    for _ in range(count_of_groups_names):
         groups_names_element, pos = read_compact_string(buf, pos)
         groups_names.append(groups_names_element)
         yield memory

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -24,21 +25,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class DeletableGroupResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 3+, null 3+, left out where a version lacks it. The error message; null if there is none.
-        "error_message",
-    )
+        "error_message": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -54,12 +56,13 @@ class DeletableGroupResult(MessageStruct):
 class DeleteGroupsResponse(Message):
     """Whether each group was deleted."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []DeletableGroupResult 0+.
-        "results",
-    )
+        "results": DeletableGroupResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DeleteGroupsResponse"
     API_KEY = 42
     MIN_VERSION = 0
@@ -111,12 +114,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 4)
-    memory += 153 * count
+    count_of_results, pos = read_count(buf, pos, 4)
+    memory += 153 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         deletable_group_result_group_id, pos = read_string(buf, pos)
         (deletable_group_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -131,12 +134,12 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 153 * count
+    count_of_results, pos = read_compact_count(buf, pos, 4)
+    memory += 153 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         deletable_group_result_group_id, pos = read_compact_string(buf, pos)
         (deletable_group_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -156,12 +159,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DeleteGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_results, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         deletable_group_result_group_id, pos = read_compact_string(buf, pos)
         (deletable_group_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,19 +23,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_iq = Struct(">iq").pack
-UNPACK_iq = Struct(">iq").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_iq: Final = Struct(">iq").pack
+UNPACK_iq: Final = Struct(">iq").unpack_from
 
 
 class DeleteRecordsPartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "partition_index",
+        "partition_index": None,
         # int64 0+. The new log start offset; -1 for the high watermark.
-        "offset",
-    )
+        "offset": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -46,12 +48,13 @@ class DeleteRecordsPartition(MessageStruct):
 
 
 class DeleteRecordsTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []DeleteRecordsPartition 0+.
-        "partitions",
-    )
+        "partitions": DeleteRecordsPartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -65,12 +68,13 @@ class DeleteRecordsTopic(MessageStruct):
 class DeleteRecordsRequest(Message):
     """Deletes the records before an offset."""
 
-    __slots__ = (
+    FIELDS = {
         # []DeleteRecordsTopic 0+.
-        "topics",
+        "topics": DeleteRecordsTopic,
         # int32 0+. How long to wait for the result, in ms.
-        "timeout_ms",
-    )
+        "timeout_ms": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DeleteRecordsRequest"
     API_KEY = 21
     MIN_VERSION = 0
@@ -120,19 +124,19 @@ def encode_v2(message: DeleteRecordsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_records_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 121 * count
+        count_of_delete_records_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 121 * count_of_delete_records_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         delete_records_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_delete_records_topic_partitions):
             delete_records_partition_partition_index, delete_records_partition_offset = UNPACK_iq(buf, pos)
             pos += 12
             delete_records_topic_partitions.append(DeleteRecordsPartition(delete_records_partition_partition_index, delete_records_partition_offset))
@@ -147,19 +151,19 @@ decode_v1 = decode_v0
 
 def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_records_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 13)
-        memory += 121 * count
+        count_of_delete_records_topic_partitions, pos = read_compact_count(buf, pos, 13)
+        memory += 121 * count_of_delete_records_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         delete_records_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_delete_records_topic_partitions):
             delete_records_partition_partition_index, delete_records_partition_offset = UNPACK_iq(buf, pos)
             pos += 12
             if buf[pos] == 0:
@@ -183,19 +187,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsRequest, int, int]:
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteRecordsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_records_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 121 * count
+        count_of_delete_records_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 121 * count_of_delete_records_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         delete_records_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_delete_records_topic_partitions):
             delete_records_partition_partition_index, delete_records_partition_offset = UNPACK_iq(buf, pos)
             pos += 12
             delete_records_topic_partitions.append(DeleteRecordsPartition(delete_records_partition_partition_index, delete_records_partition_offset))
@@ -212,19 +216,19 @@ decode_in_steps_v1 = decode_in_steps_v0
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteRecordsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_records_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 13)
-        memory += 121 * count
+        count_of_delete_records_topic_partitions, pos = read_compact_count(buf, pos, 13)
+        memory += 121 * count_of_delete_records_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         delete_records_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_delete_records_topic_partitions):
             delete_records_partition_partition_index, delete_records_partition_offset = UNPACK_iq(buf, pos)
             pos += 12
             if buf[pos] == 0:

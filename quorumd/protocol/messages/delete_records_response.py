@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,21 +23,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_iqh = Struct(">iqh").pack
-UNPACK_iqh = Struct(">iqh").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_iqh: Final = Struct(">iqh").pack
+UNPACK_iqh: Final = Struct(">iqh").unpack_from
 
 
 class DeleteRecordsPartitionResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "partition_index",
+        "partition_index": None,
         # int64 0+. The smallest log start offset of the live replicas; -1 on an error.
-        "low_watermark",
+        "low_watermark": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -50,12 +52,13 @@ class DeleteRecordsPartitionResult(MessageStruct):
 
 
 class DeleteRecordsTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []DeleteRecordsPartitionResult 0+.
-        "partitions",
-    )
+        "partitions": DeleteRecordsPartitionResult,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -69,12 +72,13 @@ class DeleteRecordsTopicResult(MessageStruct):
 class DeleteRecordsResponse(Message):
     """The partitions' low watermarks after the deletion."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []DeleteRecordsTopicResult 0+.
-        "topics",
-    )
+        "topics": DeleteRecordsTopicResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DeleteRecordsResponse"
     API_KEY = 21
     MIN_VERSION = 0
@@ -128,19 +132,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_records_topic_result_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 161 * count
+        count_of_delete_records_topic_result_partitions, pos = read_count(buf, pos, 14)
+        memory += 161 * count_of_delete_records_topic_result_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         delete_records_topic_result_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_delete_records_topic_result_partitions):
             delete_records_partition_result_partition_index, delete_records_partition_result_low_watermark, delete_records_partition_result_error_code = UNPACK_iqh(buf, pos)
             pos += 14
             delete_records_topic_result_partitions.append(DeleteRecordsPartitionResult(delete_records_partition_result_partition_index, delete_records_partition_result_low_watermark, delete_records_partition_result_error_code))
@@ -155,19 +159,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DeleteRecordsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_records_topic_result_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 15)
-        memory += 161 * count
+        count_of_delete_records_topic_result_partitions, pos = read_compact_count(buf, pos, 15)
+        memory += 161 * count_of_delete_records_topic_result_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         delete_records_topic_result_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_delete_records_topic_result_partitions):
             delete_records_partition_result_partition_index, delete_records_partition_result_low_watermark, delete_records_partition_result_error_code = UNPACK_iqh(buf, pos)
             pos += 14
             if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -26,21 +27,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class DeleteTopicState(MessageStruct):
     """The topics, each by name or by id."""
 
-    __slots__ = (
+    FIELDS = {
         # string 6+, null 6+. null if TopicId is set.
-        "name",
+        "name": None,
         # uuid 6+. Zero if Name is set.
-        "topic_id",
-    )
+        "topic_id": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -54,14 +56,15 @@ class DeleteTopicState(MessageStruct):
 class DeleteTopicsRequest(Message):
     """Deletes topics with all their partitions."""
 
-    __slots__ = (
+    FIELDS = {
         # []DeleteTopicState 6+. The topics, each by name or by id.
-        "topics",
+        "topics": DeleteTopicState,
         # []string 1-5, left out where a version lacks it.
-        "topic_names",
+        "topic_names": None,
         # int32 1+. Timeout in ms.
-        "timeout_ms",
-    )
+        "timeout_ms": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DeleteTopicsRequest"
     API_KEY = 20
     MIN_VERSION = 1
@@ -119,12 +122,12 @@ def encode_v6(message: DeleteTopicsRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 65 * count
+    count_of_topic_names, pos = read_count(buf, pos, 2)
+    memory += 65 * count_of_topic_names
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_names = []
-    for _ in range(count):
+    for _ in range(count_of_topic_names):
         topic_names_element, pos = read_string(buf, pos)
         topic_names.append(topic_names_element)
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -140,12 +143,12 @@ decode_v3 = decode_v1
 
 def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_topic_names, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_topic_names
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_names = []
-    for _ in range(count):
+    for _ in range(count_of_topic_names):
         topic_names_element, pos = read_compact_string(buf, pos)
         topic_names.append(topic_names_element)
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -162,12 +165,12 @@ decode_v5 = decode_v4
 
 def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_topic_state_name, pos = read_compact_nullable_string(buf, pos)
         (delete_topic_state_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
@@ -187,12 +190,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsRequest, int, int]:
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteTopicsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 65 * count
+    count_of_topic_names, pos = read_count(buf, pos, 2)
+    memory += 65 * count_of_topic_names
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_names = []
-    for _ in range(count):
+    for _ in range(count_of_topic_names):
         topic_names_element, pos = read_string(buf, pos)
         topic_names.append(topic_names_element)
         yield memory
@@ -209,12 +212,12 @@ decode_in_steps_v3 = decode_in_steps_v1
 
 def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteTopicsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_topic_names, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_topic_names
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_names = []
-    for _ in range(count):
+    for _ in range(count_of_topic_names):
         topic_names_element, pos = read_compact_string(buf, pos)
         topic_names.append(topic_names_element)
         yield memory
@@ -232,12 +235,12 @@ decode_in_steps_v5 = decode_in_steps_v4
 
 def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[int, None, tuple[DeleteTopicsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         delete_topic_state_name, pos = read_compact_nullable_string(buf, pos)
         (delete_topic_state_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16

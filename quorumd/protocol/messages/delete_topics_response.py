@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -26,26 +27,27 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16sh = Struct(">16sh").pack
-UNPACK_16sh = Struct(">16sh").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_16sh: Final = Struct(">16sh").pack
+UNPACK_16sh: Final = Struct(">16sh").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class DeletableTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+, null 6+. null if the request had an unknown topic id.
-        "name",
+        "name": None,
         # uuid 6+, left out where a version lacks it.
-        "topic_id",
+        "topic_id": None,
         # int16 1+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 5+, null 5+, left out where a version lacks it. The error message; null if there was no
         # error.
-        "error_message",
-    )
+        "error_message": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -63,13 +65,14 @@ class DeletableTopicResult(MessageStruct):
 class DeleteTopicsResponse(Message):
     """One result per topic."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []DeletableTopicResult 1+.
-        "responses",
-    )
+        "responses": DeletableTopicResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DeleteTopicsResponse"
     API_KEY = 20
     MIN_VERSION = 1
@@ -144,12 +147,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 4)
-    memory += 161 * count
+    count_of_responses, pos = read_count(buf, pos, 4)
+    memory += 161 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         deletable_topic_result_name, pos = read_string(buf, pos)
         (deletable_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -172,12 +175,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 161 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 4)
+    memory += 161 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         deletable_topic_result_name, pos = read_compact_string(buf, pos)
         (deletable_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -202,12 +205,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 217 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 5)
+    memory += 217 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         deletable_topic_result_name, pos = read_compact_string(buf, pos)
         (deletable_topic_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
@@ -233,12 +236,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DeleteTopicsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 21)
-    memory += 289 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 21)
+    memory += 289 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         deletable_topic_result_name, pos = read_compact_nullable_string(buf, pos)
         deletable_topic_result_topic_id, deletable_topic_result_error_code = UNPACK_16sh(buf, pos)
         pos += 18

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,26 +27,27 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_bb = Struct(">bb").pack
-UNPACK_bb = Struct(">bb").unpack_from
-PACK_i = Struct(">i").pack
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_bb: Final = Struct(">bb").pack
+UNPACK_bb: Final = Struct(">bb").unpack_from
+PACK_i: Final = Struct(">i").pack
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class AclDescription(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "principal",
+        "principal": None,
         # string 1+. * matches any host; CIDR notation a range.
-        "host",
+        "host": None,
         # int8 1+. Kafka's code of the operation.
-        "operation",
+        "operation": None,
         # int8 1+. 2 deny, 3 allow.
-        "permission_type",
-    )
+        "permission_type": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -61,16 +63,17 @@ class AclDescription(MessageStruct):
 
 
 class DescribeAclsResource(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int8 1+. Kafka's code of the resource type.
-        "resource_type",
+        "resource_type": None,
         # string 1+.
-        "resource_name",
+        "resource_name": None,
         # int8 1+. 3 literal, 4 prefix.
-        "pattern_type",
+        "pattern_type": None,
         # []AclDescription 1+.
-        "acls",
-    )
+        "acls": AclDescription,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -88,16 +91,17 @@ class DescribeAclsResource(MessageStruct):
 class DescribeAclsResponse(Message):
     """The ACLs, by resource pattern."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 1+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 1+, null 1+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # []DescribeAclsResource 1+.
-        "resources",
-    )
+        "resources": DescribeAclsResource,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeAclsResponse"
     API_KEY = 29
     MIN_VERSION = 1
@@ -170,23 +174,23 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 8)
-    memory += 201 * count
+    count_of_resources, pos = read_count(buf, pos, 8)
+    memory += 201 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (describe_acls_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_acls_resource_resource_name, pos = read_string(buf, pos)
         (describe_acls_resource_pattern_type,) = UNPACK_b(buf, pos)
         pos += 1
-        count, pos = read_count(buf, pos, 6)
-        memory += 185 * count
+        count_of_describe_acls_resource_acls, pos = read_count(buf, pos, 6)
+        memory += 185 * count_of_describe_acls_resource_acls
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_acls_resource_acls = []
-        for _ in range(count):
+        for _ in range(count_of_describe_acls_resource_acls):
             acl_description_principal, pos = read_string(buf, pos)
             acl_description_host, pos = read_string(buf, pos)
             acl_description_operation, acl_description_permission_type = UNPACK_bb(buf, pos)
@@ -216,23 +220,23 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeAclsResponse, int, int]:
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 201 * count
+    count_of_resources, pos = read_compact_count(buf, pos, 5)
+    memory += 201 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (describe_acls_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_acls_resource_resource_name, pos = read_compact_string(buf, pos)
         (describe_acls_resource_pattern_type,) = UNPACK_b(buf, pos)
         pos += 1
-        count, pos = read_compact_count(buf, pos, 5)
-        memory += 185 * count
+        count_of_describe_acls_resource_acls, pos = read_compact_count(buf, pos, 5)
+        memory += 185 * count_of_describe_acls_resource_acls
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_acls_resource_acls = []
-        for _ in range(count):
+        for _ in range(count_of_describe_acls_resource_acls):
             acl_description_principal, pos = read_compact_string(buf, pos)
             acl_description_host, pos = read_compact_string(buf, pos)
             acl_description_operation, acl_description_permission_type = UNPACK_bb(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,22 +27,23 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_i = Struct(">i").pack
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_i: Final = Struct(">i").pack
 
 
 class ComponentData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "entity_type",
+        "entity_type": None,
         # int8 0+. 0 the exact name, 1 the default entity, 2 any name.
-        "match_type",
+        "match_type": None,
         # string 0+, null 0+.
-        "match",
-    )
+        "match": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -57,12 +59,13 @@ class ComponentData(MessageStruct):
 class DescribeClientQuotasRequest(Message):
     """Lists client quotas (KIP-546)."""
 
-    __slots__ = (
+    FIELDS = {
         # []ComponentData 0+.
-        "components",
+        "components": ComponentData,
         # bool 0+. Whether an entity with other types than the components is excluded.
-        "strict",
-    )
+        "strict": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeClientQuotasRequest"
     API_KEY = 48
     MIN_VERSION = 0
@@ -100,12 +103,12 @@ def encode_v1(message: DescribeClientQuotasRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 5)
-    memory += 177 * count
+    count_of_components, pos = read_count(buf, pos, 5)
+    memory += 177 * count_of_components
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     components = []
-    for _ in range(count):
+    for _ in range(count_of_components):
         component_data_entity_type, pos = read_string(buf, pos)
         (component_data_match_type,) = UNPACK_b(buf, pos)
         pos += 1
@@ -118,12 +121,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int, i
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 177 * count
+    count_of_components, pos = read_compact_count(buf, pos, 4)
+    memory += 177 * count_of_components
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     components = []
-    for _ in range(count):
+    for _ in range(count_of_components):
         component_data_entity_type, pos = read_compact_string(buf, pos)
         (component_data_match_type,) = UNPACK_b(buf, pos)
         pos += 1
@@ -144,12 +147,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasRequest, int, i
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeClientQuotasRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 5)
-    memory += 177 * count
+    count_of_components, pos = read_count(buf, pos, 5)
+    memory += 177 * count_of_components
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     components = []
-    for _ in range(count):
+    for _ in range(count_of_components):
         component_data_entity_type, pos = read_string(buf, pos)
         (component_data_match_type,) = UNPACK_b(buf, pos)
         pos += 1
@@ -163,12 +166,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Descr
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeClientQuotasRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 177 * count
+    count_of_components, pos = read_compact_count(buf, pos, 4)
+    memory += 177 * count_of_components
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     components = []
-    for _ in range(count):
+    for _ in range(count_of_components):
         component_data_entity_type, pos = read_compact_string(buf, pos)
         (component_data_match_type,) = UNPACK_b(buf, pos)
         pos += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -28,22 +29,23 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_d = Struct(">d").pack
-UNPACK_d = Struct(">d").unpack_from
-PACK_i = Struct(">i").pack
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_d: Final = Struct(">d").pack
+UNPACK_d: Final = Struct(">d").unpack_from
+PACK_i: Final = Struct(">i").pack
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class EntityData(MessageStruct):
     """The parts of the entity: user, client-id or ip."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "entity_type",
+        "entity_type": None,
         # string 0+, null 0+. Null stands for the default entity.
-        "entity_name",
-    )
+        "entity_name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -55,12 +57,13 @@ class EntityData(MessageStruct):
 
 
 class ValueData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "key",
+        "key": None,
         # float64 0+.
-        "value",
-    )
+        "value": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -72,12 +75,13 @@ class ValueData(MessageStruct):
 
 
 class EntryData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # []EntityData 0+. The parts of the entity: user, client-id or ip.
-        "entity",
+        "entity": EntityData,
         # []ValueData 0+.
-        "values",
-    )
+        "values": ValueData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -91,16 +95,17 @@ class EntryData(MessageStruct):
 class DescribeClientQuotasResponse(Message):
     """The quotas of the matching entities."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # []EntryData 0+, null 0+.
-        "entries",
-    )
+        "entries": EntryData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeClientQuotasResponse"
     API_KEY = 48
     MIN_VERSION = 0
@@ -172,28 +177,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int, 
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_nullable_string(buf, pos)
-    count, pos = read_nullable_count(buf, pos, 8)
-    if count >= 0:
-        memory += 201 * count
+    count_of_entries, pos = read_nullable_count(buf, pos, 8)
+    if count_of_entries >= 0:
+        memory += 201 * count_of_entries
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         entries = []
-        for _ in range(count):
-            count, pos = read_count(buf, pos, 4)
-            memory += 169 * count
+        for _ in range(count_of_entries):
+            count_of_entry_data_entity, pos = read_count(buf, pos, 4)
+            memory += 169 * count_of_entry_data_entity
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             entry_data_entity = []
-            for _ in range(count):
+            for _ in range(count_of_entry_data_entity):
                 entity_data_entity_type, pos = read_string(buf, pos)
                 entity_data_entity_name, pos = read_nullable_string(buf, pos)
                 entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-            count, pos = read_count(buf, pos, 10)
-            memory += 145 * count
+            count_of_entry_data_values, pos = read_count(buf, pos, 10)
+            memory += 145 * count_of_entry_data_values
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             entry_data_values = []
-            for _ in range(count):
+            for _ in range(count_of_entry_data_values):
                 value_data_key, pos = read_string(buf, pos)
                 (value_data_value,) = UNPACK_d(buf, pos)
                 pos += 8
@@ -213,19 +218,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int, 
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 201 * count
+    count_of_entries, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_entries >= 0:
+        memory += 201 * count_of_entries
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         entries = []
-        for _ in range(count):
-            count, pos = read_compact_count(buf, pos, 3)
-            memory += 169 * count
+        for _ in range(count_of_entries):
+            count_of_entry_data_entity, pos = read_compact_count(buf, pos, 3)
+            memory += 169 * count_of_entry_data_entity
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             entry_data_entity = []
-            for _ in range(count):
+            for _ in range(count_of_entry_data_entity):
                 entity_data_entity_type, pos = read_compact_string(buf, pos)
                 entity_data_entity_name, pos = read_compact_nullable_string(buf, pos)
                 if buf[pos] == 0:
@@ -233,12 +238,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeClientQuotasResponse, int, 
                 else:
                     pos = skip_tagged_fields(buf, pos)
                 entry_data_entity.append(EntityData(entity_data_entity_type, entity_data_entity_name))
-            count, pos = read_compact_count(buf, pos, 10)
-            memory += 145 * count
+            count_of_entry_data_values, pos = read_compact_count(buf, pos, 10)
+            memory += 145 * count_of_entry_data_values
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             entry_data_values = []
-            for _ in range(count):
+            for _ in range(count_of_entry_data_values):
                 value_data_key, pos = read_compact_string(buf, pos)
                 (value_data_value,) = UNPACK_d(buf, pos)
                 pos += 8

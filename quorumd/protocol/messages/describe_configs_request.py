@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -25,24 +26,25 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_tt = Struct(">??").pack
-UNPACK_tt = Struct(">??").unpack_from
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_i = Struct(">i").pack
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_tt: Final = Struct(">??").pack
+UNPACK_tt: Final = Struct(">??").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_i: Final = Struct(">i").pack
 
 
 class DescribeConfigsResource(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int8 1+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
-        "resource_type",
+        "resource_type": None,
         # string 1+. The topic name or broker id; empty for the default of all brokers.
-        "resource_name",
+        "resource_name": None,
         # []string 1+, null 1+. null for all configs.
-        "configuration_keys",
-    )
+        "configuration_keys": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -58,14 +60,15 @@ class DescribeConfigsResource(MessageStruct):
 class DescribeConfigsRequest(Message):
     """Requests configs of brokers, topics and other resources."""
 
-    __slots__ = (
+    FIELDS = {
         # []DescribeConfigsResource 1+.
-        "resources",
+        "resources": DescribeConfigsResource,
         # bool 1+. Also return the values that each config overrides.
-        "include_synonyms",
+        "include_synonyms": None,
         # bool 3+.
-        "include_documentation",
-    )
+        "include_documentation": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeConfigsRequest"
     API_KEY = 32
     MIN_VERSION = 1
@@ -140,23 +143,23 @@ def encode_v4(message: DescribeConfigsRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_nullable_count(buf, pos, 2)
-        if count >= 0:
-            memory += 65 * count
+        count_of_describe_configs_resource_configuration_keys, pos = read_nullable_count(buf, pos, 2)
+        if count_of_describe_configs_resource_configuration_keys >= 0:
+            memory += 65 * count_of_describe_configs_resource_configuration_keys
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count):
+            for _ in range(count_of_describe_configs_resource_configuration_keys):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
         resources.append(DescribeConfigsResource(describe_configs_resource_resource_type, describe_configs_resource_resource_name, describe_configs_resource_configuration_keys))
@@ -170,23 +173,23 @@ decode_v2 = decode_v1
 
 def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_nullable_count(buf, pos, 2)
-        if count >= 0:
-            memory += 65 * count
+        count_of_describe_configs_resource_configuration_keys, pos = read_nullable_count(buf, pos, 2)
+        if count_of_describe_configs_resource_configuration_keys >= 0:
+            memory += 65 * count_of_describe_configs_resource_configuration_keys
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count):
+            for _ in range(count_of_describe_configs_resource_configuration_keys):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
         resources.append(DescribeConfigsResource(describe_configs_resource_resource_type, describe_configs_resource_resource_name, describe_configs_resource_configuration_keys))
@@ -197,23 +200,23 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int, int]:
 
 def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count
+    count_of_resources, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_nullable_count(buf, pos, 1)
-        if count >= 0:
-            memory += 65 * count
+        count_of_describe_configs_resource_configuration_keys, pos = read_compact_nullable_count(buf, pos, 1)
+        if count_of_describe_configs_resource_configuration_keys >= 0:
+            memory += 65 * count_of_describe_configs_resource_configuration_keys
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count):
+            for _ in range(count_of_describe_configs_resource_configuration_keys):
                 describe_configs_resource_configuration_keys_element, pos = read_compact_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
         if buf[pos] == 0:
@@ -232,23 +235,23 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsRequest, int, int]:
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeConfigsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_nullable_count(buf, pos, 2)
-        if count >= 0:
-            memory += 65 * count
+        count_of_describe_configs_resource_configuration_keys, pos = read_nullable_count(buf, pos, 2)
+        if count_of_describe_configs_resource_configuration_keys >= 0:
+            memory += 65 * count_of_describe_configs_resource_configuration_keys
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count):
+            for _ in range(count_of_describe_configs_resource_configuration_keys):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
                 yield memory
@@ -264,23 +267,23 @@ decode_in_steps_v2 = decode_in_steps_v1
 
 def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeConfigsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_nullable_count(buf, pos, 2)
-        if count >= 0:
-            memory += 65 * count
+        count_of_describe_configs_resource_configuration_keys, pos = read_nullable_count(buf, pos, 2)
+        if count_of_describe_configs_resource_configuration_keys >= 0:
+            memory += 65 * count_of_describe_configs_resource_configuration_keys
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count):
+            for _ in range(count_of_describe_configs_resource_configuration_keys):
                 describe_configs_resource_configuration_keys_element, pos = read_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
                 yield memory
@@ -293,23 +296,23 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[Descr
 
 def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeConfigsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count
+    count_of_resources, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         describe_configs_resource_configuration_keys: list[str] | None = None
         (describe_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_nullable_count(buf, pos, 1)
-        if count >= 0:
-            memory += 65 * count
+        count_of_describe_configs_resource_configuration_keys, pos = read_compact_nullable_count(buf, pos, 1)
+        if count_of_describe_configs_resource_configuration_keys >= 0:
+            memory += 65 * count_of_describe_configs_resource_configuration_keys
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             describe_configs_resource_configuration_keys = []
-            for _ in range(count):
+            for _ in range(count_of_describe_configs_resource_configuration_keys):
                 describe_configs_resource_configuration_keys_element, pos = read_compact_string(buf, pos)
                 describe_configs_resource_configuration_keys.append(describe_configs_resource_configuration_keys_element)
                 yield memory

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,27 +27,28 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_tbt = Struct(">?b?").pack
-UNPACK_tbt = Struct(">?b?").unpack_from
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_tbt: Final = Struct(">?b?").pack
+UNPACK_tbt: Final = Struct(">?b?").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class DescribeConfigsSynonym(MessageStruct):
     """The values by precedence, the effective one first."""
 
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "name",
+        "name": None,
         # string 1+, null 1+.
-        "value",
+        "value": None,
         # int8 1+.
-        "source",
-    )
+        "source": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -60,25 +62,26 @@ class DescribeConfigsSynonym(MessageStruct):
 
 
 class DescribeConfigsResourceResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "name",
+        "name": None,
         # string 1+, null 1+. null if the config is unset or sensitive.
-        "value",
+        "value": None,
         # bool 1+.
-        "read_only",
+        "read_only": None,
         # int8 1+. 1 topic, 2 dynamic of one broker, 3 dynamic of all brokers, 4 properties file, 5 default.
-        "config_source",
+        "config_source": None,
         # bool 1+. Whether the value is sensitive.
-        "is_sensitive",
+        "is_sensitive": None,
         # []DescribeConfigsSynonym 1+. The values by precedence, the effective one first.
-        "synonyms",
+        "synonyms": DescribeConfigsSynonym,
         # int8 3+, left out where a version lacks it. 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7
         # list, 8 class, 9 password.
-        "config_type",
+        "config_type": None,
         # string 3+, null 3+, left out where a version lacks it.
-        "documentation",
-    )
+        "documentation": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -102,18 +105,19 @@ class DescribeConfigsResourceResult(MessageStruct):
 
 
 class DescribeConfigsResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 1+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 1+, null 1+. The error message; null if there was no error.
-        "error_message",
+        "error_message": None,
         # int8 1+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
-        "resource_type",
+        "resource_type": None,
         # string 1+. The topic name or broker id; empty for the default of all brokers.
-        "resource_name",
+        "resource_name": None,
         # []DescribeConfigsResourceResult 1+.
-        "configs",
-    )
+        "configs": DescribeConfigsResourceResult,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -133,12 +137,13 @@ class DescribeConfigsResult(MessageStruct):
 class DescribeConfigsResponse(Message):
     """The effective configs with their sources and the values that they override."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []DescribeConfigsResult 1+.
-        "results",
-    )
+        "results": DescribeConfigsResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeConfigsResponse"
     API_KEY = 32
     MIN_VERSION = 1
@@ -241,34 +246,34 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 11)
-    memory += 297 * count
+    count_of_results, pos = read_count(buf, pos, 11)
+    memory += 297 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_configs_result_error_message, pos = read_nullable_string(buf, pos)
         (describe_configs_result_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_result_resource_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 11)
-        memory += 289 * count
+        count_of_describe_configs_result_configs, pos = read_count(buf, pos, 11)
+        memory += 289 * count_of_describe_configs_result_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_configs_result_configs = []
-        for _ in range(count):
+        for _ in range(count_of_describe_configs_result_configs):
             describe_configs_resource_result_name, pos = read_string(buf, pos)
             describe_configs_resource_result_value, pos = read_nullable_string(buf, pos)
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
-            count, pos = read_count(buf, pos, 5)
-            memory += 177 * count
+            count_of_describe_configs_resource_result_synonyms, pos = read_count(buf, pos, 5)
+            memory += 177 * count_of_describe_configs_resource_result_synonyms
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_configs_resource_result_synonyms = []
-            for _ in range(count):
+            for _ in range(count_of_describe_configs_resource_result_synonyms):
                 describe_configs_synonym_name, pos = read_string(buf, pos)
                 describe_configs_synonym_value, pos = read_nullable_string(buf, pos)
                 (describe_configs_synonym_source,) = UNPACK_b(buf, pos)
@@ -301,34 +306,34 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 11)
-    memory += 297 * count
+    count_of_results, pos = read_count(buf, pos, 11)
+    memory += 297 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_configs_result_error_message, pos = read_nullable_string(buf, pos)
         (describe_configs_result_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_result_resource_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 345 * count
+        count_of_describe_configs_result_configs, pos = read_count(buf, pos, 14)
+        memory += 345 * count_of_describe_configs_result_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_configs_result_configs = []
-        for _ in range(count):
+        for _ in range(count_of_describe_configs_result_configs):
             describe_configs_resource_result_name, pos = read_string(buf, pos)
             describe_configs_resource_result_value, pos = read_nullable_string(buf, pos)
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
-            count, pos = read_count(buf, pos, 5)
-            memory += 177 * count
+            count_of_describe_configs_resource_result_synonyms, pos = read_count(buf, pos, 5)
+            memory += 177 * count_of_describe_configs_resource_result_synonyms
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_configs_resource_result_synonyms = []
-            for _ in range(count):
+            for _ in range(count_of_describe_configs_resource_result_synonyms):
                 describe_configs_synonym_name, pos = read_string(buf, pos)
                 describe_configs_synonym_value, pos = read_nullable_string(buf, pos)
                 (describe_configs_synonym_source,) = UNPACK_b(buf, pos)
@@ -361,34 +366,34 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeConfigsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 7)
-    memory += 297 * count
+    count_of_results, pos = read_compact_count(buf, pos, 7)
+    memory += 297 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         (describe_configs_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_configs_result_error_message, pos = read_compact_nullable_string(buf, pos)
         (describe_configs_result_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         describe_configs_result_resource_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 9)
-        memory += 345 * count
+        count_of_describe_configs_result_configs, pos = read_compact_count(buf, pos, 9)
+        memory += 345 * count_of_describe_configs_result_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_configs_result_configs = []
-        for _ in range(count):
+        for _ in range(count_of_describe_configs_result_configs):
             describe_configs_resource_result_name, pos = read_compact_string(buf, pos)
             describe_configs_resource_result_value, pos = read_compact_nullable_string(buf, pos)
             describe_configs_resource_result_read_only, describe_configs_resource_result_config_source, describe_configs_resource_result_is_sensitive = UNPACK_tbt(buf, pos)
             pos += 3
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 177 * count
+            count_of_describe_configs_resource_result_synonyms, pos = read_compact_count(buf, pos, 4)
+            memory += 177 * count_of_describe_configs_resource_result_synonyms
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             describe_configs_resource_result_synonyms = []
-            for _ in range(count):
+            for _ in range(count_of_describe_configs_resource_result_synonyms):
                 describe_configs_synonym_name, pos = read_compact_string(buf, pos)
                 describe_configs_synonym_value, pos = read_compact_nullable_string(buf, pos)
                 (describe_configs_synonym_source,) = UNPACK_b(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,18 +23,19 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
+PACK_i: Final = Struct(">i").pack
 
 
 class DescribeDelegationTokenOwner(MessageStruct):
     """Null requests the tokens of all owners."""
 
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "principal_type",
+        "principal_type": None,
         # string 1+.
-        "principal_name",
-    )
+        "principal_name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -47,10 +49,11 @@ class DescribeDelegationTokenOwner(MessageStruct):
 class DescribeDelegationTokenRequest(Message):
     """Lists delegation tokens (KIP-48)."""
 
-    __slots__ = (
+    FIELDS = {
         # []DescribeDelegationTokenOwner 1+, null 1+. Null requests the tokens of all owners.
-        "owners",
-    )
+        "owners": DescribeDelegationTokenOwner,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeDelegationTokenRequest"
     API_KEY = 41
     MIN_VERSION = 1
@@ -92,13 +95,13 @@ encode_v3 = encode_v2
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int, int]:
     memory = 0
     owners: list[DescribeDelegationTokenOwner] | None = None
-    count, pos = read_nullable_count(buf, pos, 4)
-    if count >= 0:
-        memory += 169 * count
+    count_of_owners, pos = read_nullable_count(buf, pos, 4)
+    if count_of_owners >= 0:
+        memory += 169 * count_of_owners
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         owners = []
-        for _ in range(count):
+        for _ in range(count_of_owners):
             describe_delegation_token_owner_principal_type, pos = read_string(buf, pos)
             describe_delegation_token_owner_principal_name, pos = read_string(buf, pos)
             owners.append(DescribeDelegationTokenOwner(describe_delegation_token_owner_principal_type, describe_delegation_token_owner_principal_name))
@@ -108,13 +111,13 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int
 def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenRequest, int, int]:
     memory = 0
     owners: list[DescribeDelegationTokenOwner] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 169 * count
+    count_of_owners, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_owners >= 0:
+        memory += 169 * count_of_owners
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         owners = []
-        for _ in range(count):
+        for _ in range(count_of_owners):
             describe_delegation_token_owner_principal_type, pos = read_compact_string(buf, pos)
             describe_delegation_token_owner_principal_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
@@ -135,13 +138,13 @@ decode_v3 = decode_v2
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeDelegationTokenRequest, int, int]]:
     memory = 0
     owners: list[DescribeDelegationTokenOwner] | None = None
-    count, pos = read_nullable_count(buf, pos, 4)
-    if count >= 0:
-        memory += 169 * count
+    count_of_owners, pos = read_nullable_count(buf, pos, 4)
+    if count_of_owners >= 0:
+        memory += 169 * count_of_owners
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         owners = []
-        for _ in range(count):
+        for _ in range(count_of_owners):
             describe_delegation_token_owner_principal_type, pos = read_string(buf, pos)
             describe_delegation_token_owner_principal_name, pos = read_string(buf, pos)
             owners.append(DescribeDelegationTokenOwner(describe_delegation_token_owner_principal_type, describe_delegation_token_owner_principal_name))
@@ -152,13 +155,13 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Descr
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeDelegationTokenRequest, int, int]]:
     memory = 0
     owners: list[DescribeDelegationTokenOwner] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 169 * count
+    count_of_owners, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_owners >= 0:
+        memory += 169 * count_of_owners
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         owners = []
-        for _ in range(count):
+        for _ in range(count_of_owners):
             describe_delegation_token_owner_principal_type, pos = read_compact_string(buf, pos)
             describe_delegation_token_owner_principal_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,23 +27,24 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_qqq = Struct(">qqq").pack
-UNPACK_qqq = Struct(">qqq").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_qqq: Final = Struct(">qqq").pack
+UNPACK_qqq: Final = Struct(">qqq").unpack_from
 
 
 class DescribedDelegationTokenRenewer(MessageStruct):
     """Principals besides the owner that may renew the token."""
 
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "principal_type",
+        "principal_type": None,
         # string 1+.
-        "principal_name",
-    )
+        "principal_name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -54,28 +56,29 @@ class DescribedDelegationTokenRenewer(MessageStruct):
 
 
 class DescribedDelegationToken(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+. Type of the owner.
-        "principal_type",
+        "principal_type": None,
         # string 1+.
-        "principal_name",
+        "principal_name": None,
         # string 3+, left out where a version lacks it. Type of the principal that created the token.
-        "token_requester_principal_type",
+        "token_requester_principal_type": None,
         # string 3+, left out where a version lacks it.
-        "token_requester_principal_name",
+        "token_requester_principal_name": None,
         # int64 1+.
-        "issue_timestamp",
+        "issue_timestamp": None,
         # int64 1+.
-        "expiry_timestamp",
+        "expiry_timestamp": None,
         # int64 1+.
-        "max_timestamp",
+        "max_timestamp": None,
         # string 1+.
-        "token_id",
+        "token_id": None,
         # bytes 1+. The HMAC, which is the token's password in base64.
-        "hmac",
+        "hmac": None,
         # []DescribedDelegationTokenRenewer 1+. Principals besides the owner that may renew the token.
-        "renewers",
-    )
+        "renewers": DescribedDelegationTokenRenewer,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -105,14 +108,15 @@ class DescribedDelegationToken(MessageStruct):
 class DescribeDelegationTokenResponse(Message):
     """The tokens that the client may see."""
 
-    __slots__ = (
+    FIELDS = {
         # int16 1+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # []DescribedDelegationToken 1+.
-        "tokens",
+        "tokens": DescribedDelegationToken,
         # int32 1+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
-    )
+        "throttle_time_ms": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeDelegationTokenResponse"
     API_KEY = 41
     MIN_VERSION = 1
@@ -202,24 +206,24 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_count(buf, pos, 38)
-    memory += 497 * count
+    count_of_tokens, pos = read_count(buf, pos, 38)
+    memory += 497 * count_of_tokens
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     tokens = []
-    for _ in range(count):
+    for _ in range(count_of_tokens):
         described_delegation_token_principal_type, pos = read_string(buf, pos)
         described_delegation_token_principal_name, pos = read_string(buf, pos)
         described_delegation_token_issue_timestamp, described_delegation_token_expiry_timestamp, described_delegation_token_max_timestamp = UNPACK_qqq(buf, pos)
         pos += 24
         described_delegation_token_token_id, pos = read_string(buf, pos)
         described_delegation_token_hmac, pos = read_bytes(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 169 * count
+        count_of_described_delegation_token_renewers, pos = read_count(buf, pos, 4)
+        memory += 169 * count_of_described_delegation_token_renewers
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_delegation_token_renewers = []
-        for _ in range(count):
+        for _ in range(count_of_described_delegation_token_renewers):
             described_delegation_token_renewer_principal_type, pos = read_string(buf, pos)
             described_delegation_token_renewer_principal_name, pos = read_string(buf, pos)
             described_delegation_token_renewers.append(DescribedDelegationTokenRenewer(described_delegation_token_renewer_principal_type, described_delegation_token_renewer_principal_name))
@@ -244,24 +248,24 @@ def decode_v2(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_compact_count(buf, pos, 30)
-    memory += 497 * count
+    count_of_tokens, pos = read_compact_count(buf, pos, 30)
+    memory += 497 * count_of_tokens
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     tokens = []
-    for _ in range(count):
+    for _ in range(count_of_tokens):
         described_delegation_token_principal_type, pos = read_compact_string(buf, pos)
         described_delegation_token_principal_name, pos = read_compact_string(buf, pos)
         described_delegation_token_issue_timestamp, described_delegation_token_expiry_timestamp, described_delegation_token_max_timestamp = UNPACK_qqq(buf, pos)
         pos += 24
         described_delegation_token_token_id, pos = read_compact_string(buf, pos)
         described_delegation_token_hmac, pos = read_compact_bytes(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+        count_of_described_delegation_token_renewers, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_described_delegation_token_renewers
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_delegation_token_renewers = []
-        for _ in range(count):
+        for _ in range(count_of_described_delegation_token_renewers):
             described_delegation_token_renewer_principal_type, pos = read_compact_string(buf, pos)
             described_delegation_token_renewer_principal_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
@@ -298,12 +302,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_compact_count(buf, pos, 32)
-    memory += 609 * count
+    count_of_tokens, pos = read_compact_count(buf, pos, 32)
+    memory += 609 * count_of_tokens
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     tokens = []
-    for _ in range(count):
+    for _ in range(count_of_tokens):
         described_delegation_token_principal_type, pos = read_compact_string(buf, pos)
         described_delegation_token_principal_name, pos = read_compact_string(buf, pos)
         described_delegation_token_token_requester_principal_type, pos = read_compact_string(buf, pos)
@@ -312,12 +316,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeDelegationTokenResponse, in
         pos += 24
         described_delegation_token_token_id, pos = read_compact_string(buf, pos)
         described_delegation_token_hmac, pos = read_compact_bytes(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 169 * count
+        count_of_described_delegation_token_renewers, pos = read_compact_count(buf, pos, 3)
+        memory += 169 * count_of_described_delegation_token_renewers
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_delegation_token_renewers = []
-        for _ in range(count):
+        for _ in range(count_of_described_delegation_token_renewers):
             described_delegation_token_renewer_principal_type, pos = read_compact_string(buf, pos)
             described_delegation_token_renewer_principal_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -23,20 +24,21 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message
 
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_i = Struct(">i").pack
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_i: Final = Struct(">i").pack
 
 
 class DescribeGroupsRequest(Message):
     """Describes classic groups."""
 
-    __slots__ = (
+    FIELDS = {
         # []string 0+. The group ids.
-        "groups",
+        "groups": None,
         # bool 3+. Whether the response lists the operations that the client is authorized for.
-        "include_authorized_operations",
-    )
+        "include_authorized_operations": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeGroupsRequest"
     API_KEY = 15
     MIN_VERSION = 0
@@ -89,12 +91,12 @@ encode_v6 = encode_v5
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 65 * count
+    count_of_groups, pos = read_count(buf, pos, 2)
+    memory += 65 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         groups_element, pos = read_string(buf, pos)
         groups.append(groups_element)
     return DescribeGroupsRequest(groups, False), pos, memory
@@ -108,12 +110,12 @@ decode_v2 = decode_v0
 
 def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 65 * count
+    count_of_groups, pos = read_count(buf, pos, 2)
+    memory += 65 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         groups_element, pos = read_string(buf, pos)
         groups.append(groups_element)
     (include_authorized_operations,) = UNPACK_t(buf, pos)
@@ -126,12 +128,12 @@ decode_v4 = decode_v3
 
 def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         groups_element, pos = read_compact_string(buf, pos)
         groups.append(groups_element)
     (include_authorized_operations,) = UNPACK_t(buf, pos)
@@ -148,12 +150,12 @@ decode_v6 = decode_v5
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeGroupsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 65 * count
+    count_of_groups, pos = read_count(buf, pos, 2)
+    memory += 65 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         groups_element, pos = read_string(buf, pos)
         groups.append(groups_element)
         yield memory
@@ -168,12 +170,12 @@ decode_in_steps_v2 = decode_in_steps_v0
 
 def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeGroupsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 65 * count
+    count_of_groups, pos = read_count(buf, pos, 2)
+    memory += 65 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         groups_element, pos = read_string(buf, pos)
         groups.append(groups_element)
         yield memory
@@ -187,12 +189,12 @@ decode_in_steps_v4 = decode_in_steps_v3
 
 def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeGroupsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         groups_element, pos = read_compact_string(buf, pos)
         groups.append(groups_element)
         yield memory

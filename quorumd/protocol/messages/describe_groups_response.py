@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -31,28 +32,29 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class DescribedGroupMember(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. The member id.
-        "member_id",
+        "member_id": None,
         # string 4+, null 4+, left out where a version lacks it. The id of a static member; null for a dynamic
         # one.
-        "group_instance_id",
+        "group_instance_id": None,
         # string 0+. The client id of the member.
-        "client_id",
+        "client_id": None,
         # string 0+. The address of the member.
-        "client_host",
+        "client_host": None,
         # bytes 0+. The member's subscription.
-        "member_metadata",
+        "member_metadata": None,
         # bytes 0+. The member's assignment.
-        "member_assignment",
-    )
+        "member_assignment": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -72,24 +74,25 @@ class DescribedGroupMember(MessageStruct):
 
 
 class DescribedGroup(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 6+, null 6+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # string 0+. The state of the group, by name.
-        "group_state",
+        "group_state": None,
         # string 0+. The type of the group's protocols; "consumer" for consumers.
-        "protocol_type",
+        "protocol_type": None,
         # string 0+. The assignor of the generation.
-        "protocol_data",
+        "protocol_data": None,
         # []DescribedGroupMember 0+.
-        "members",
+        "members": DescribedGroupMember,
         # int32 3+. Operations that the client is authorized for, one bit each; the minimum if not requested.
-        "authorized_operations",
-    )
+        "authorized_operations": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -115,13 +118,14 @@ class DescribedGroup(MessageStruct):
 class DescribeGroupsResponse(Message):
     """The groups with their members."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []DescribedGroup 0+.
-        "groups",
-    )
+        "groups": DescribedGroup,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeGroupsResponse"
     API_KEY = 15
     MIN_VERSION = 0
@@ -277,24 +281,24 @@ def encode_v6(message: DescribeGroupsResponse, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 14)
-    memory += 433 * count
+    count_of_groups, pos = read_count(buf, pos, 14)
+    memory += 433 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 337 * count
+        count_of_described_group_members, pos = read_count(buf, pos, 14)
+        memory += 337 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
             described_group_member_client_host, pos = read_string(buf, pos)
@@ -325,24 +329,24 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 14)
-    memory += 433 * count
+    count_of_groups, pos = read_count(buf, pos, 14)
+    memory += 433 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 337 * count
+        count_of_described_group_members, pos = read_count(buf, pos, 14)
+        memory += 337 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
             described_group_member_client_host, pos = read_string(buf, pos)
@@ -376,24 +380,24 @@ def decode_v3(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 18)
-    memory += 465 * count
+    count_of_groups, pos = read_count(buf, pos, 18)
+    memory += 465 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 337 * count
+        count_of_described_group_members, pos = read_count(buf, pos, 14)
+        memory += 337 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
             described_group_member_client_host, pos = read_string(buf, pos)
@@ -426,24 +430,24 @@ def decode_v4(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 18)
-    memory += 465 * count
+    count_of_groups, pos = read_count(buf, pos, 18)
+    memory += 465 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_string(buf, pos)
         described_group_group_state, pos = read_string(buf, pos)
         described_group_protocol_type, pos = read_string(buf, pos)
         described_group_protocol_data, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 393 * count
+        count_of_described_group_members, pos = read_count(buf, pos, 16)
+        memory += 393 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_string(buf, pos)
             described_group_member_group_instance_id, pos = read_nullable_string(buf, pos)
             described_group_member_client_id, pos = read_string(buf, pos)
@@ -477,24 +481,24 @@ def decode_v5(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 12)
-    memory += 465 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 12)
+    memory += 465 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_group_id, pos = read_compact_string(buf, pos)
         described_group_group_state, pos = read_compact_string(buf, pos)
         described_group_protocol_type, pos = read_compact_string(buf, pos)
         described_group_protocol_data, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 393 * count
+        count_of_described_group_members, pos = read_compact_count(buf, pos, 7)
+        memory += 393 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_compact_string(buf, pos)
             described_group_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
             described_group_member_client_id, pos = read_compact_string(buf, pos)
@@ -540,12 +544,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 13)
-    memory += 521 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 13)
+    memory += 521 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         (described_group_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         described_group_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -553,12 +557,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[DescribeGroupsResponse, int, int]:
         described_group_group_state, pos = read_compact_string(buf, pos)
         described_group_protocol_type, pos = read_compact_string(buf, pos)
         described_group_protocol_data, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 393 * count
+        count_of_described_group_members, pos = read_compact_count(buf, pos, 7)
+        memory += 393 * count_of_described_group_members
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         described_group_members = []
-        for _ in range(count):
+        for _ in range(count_of_described_group_members):
             described_group_member_member_id, pos = read_compact_string(buf, pos)
             described_group_member_group_instance_id, pos = read_compact_nullable_string(buf, pos)
             described_group_member_client_id, pos = read_compact_string(buf, pos)

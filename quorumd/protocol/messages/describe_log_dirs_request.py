@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,18 +27,19 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
+PACK_i: Final = Struct(">i").pack
 
 
 class DescribableLogDirTopic(MessageStruct):
     """The partitions to describe; null for all."""
 
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "topic",
+        "topic": None,
         # []int32 1+.
-        "partitions",
-    )
+        "partitions": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -51,10 +53,11 @@ class DescribableLogDirTopic(MessageStruct):
 class DescribeLogDirsRequest(Message):
     """Lists the log directories of a broker and the replicas in them."""
 
-    __slots__ = (
+    FIELDS = {
         # []DescribableLogDirTopic 1+, null 1+. The partitions to describe; null for all.
-        "topics",
-    )
+        "topics": DescribableLogDirTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeLogDirsRequest"
     API_KEY = 35
     MIN_VERSION = 1
@@ -103,20 +106,20 @@ encode_v5 = encode_v2
 def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int, int]:
     memory = 0
     topics: list[DescribableLogDirTopic] | None = None
-    count, pos = read_nullable_count(buf, pos, 6)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 6)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             describable_log_dir_topic_topic, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_describable_log_dir_topic_partitions, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_describable_log_dir_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            describable_log_dir_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            describable_log_dir_topic_partitions = read_int32s(buf, pos, count_of_describable_log_dir_topic_partitions)
+            pos += 4 * count_of_describable_log_dir_topic_partitions
             topics.append(DescribableLogDirTopic(describable_log_dir_topic_topic, describable_log_dir_topic_partitions))
     return DescribeLogDirsRequest(topics), pos, memory
 
@@ -124,20 +127,20 @@ def decode_v1(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int, int]:
 def decode_v2(buf: bytes, pos: int) -> tuple[DescribeLogDirsRequest, int, int]:
     memory = 0
     topics: list[DescribableLogDirTopic] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             describable_log_dir_topic_topic, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_describable_log_dir_topic_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_describable_log_dir_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            describable_log_dir_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            describable_log_dir_topic_partitions = read_int32s(buf, pos, count_of_describable_log_dir_topic_partitions)
+            pos += 4 * count_of_describable_log_dir_topic_partitions
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -162,20 +165,20 @@ decode_v5 = decode_v2
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeLogDirsRequest, int, int]]:
     memory = 0
     topics: list[DescribableLogDirTopic] | None = None
-    count, pos = read_nullable_count(buf, pos, 6)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 6)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             describable_log_dir_topic_topic, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_describable_log_dir_topic_partitions, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_describable_log_dir_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            describable_log_dir_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            describable_log_dir_topic_partitions = read_int32s(buf, pos, count_of_describable_log_dir_topic_partitions)
+            pos += 4 * count_of_describable_log_dir_topic_partitions
             topics.append(DescribableLogDirTopic(describable_log_dir_topic_topic, describable_log_dir_topic_partitions))
             yield memory
     return DescribeLogDirsRequest(topics), pos, memory
@@ -184,20 +187,20 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Descr
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeLogDirsRequest, int, int]]:
     memory = 0
     topics: list[DescribableLogDirTopic] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             describable_log_dir_topic_topic, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_describable_log_dir_topic_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_describable_log_dir_topic_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            describable_log_dir_topic_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            describable_log_dir_topic_partitions = read_int32s(buf, pos, count_of_describable_log_dir_topic_partitions)
+            pos += 4 * count_of_describable_log_dir_topic_partitions
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -16,7 +16,8 @@ class DescribeNodeRequest(Message):
     leader.
     """
 
-    __slots__ = ()
+    FIELDS = {}
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeNodeRequest"
     API_KEY = 1004
     MIN_VERSION = 0

@@ -22,12 +22,13 @@ from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
 
 class TopicRequest(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []int32 0+.
-        "partition_indexes",
-    )
+        "partition_indexes": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -41,10 +42,11 @@ class TopicRequest(MessageStruct):
 class DescribeProducersRequest(Message):
     """Lists the producers with state in the leader's log of each partition."""
 
-    __slots__ = (
+    FIELDS = {
         # []TopicRequest 0+.
-        "topics",
-    )
+        "topics": TopicRequest,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeProducersRequest"
     API_KEY = 61
     MIN_VERSION = 0
@@ -69,19 +71,19 @@ def encode_v0(message: DescribeProducersRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_request_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_topic_request_partition_indexes, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_topic_request_partition_indexes
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        topic_request_partition_indexes = read_int32s(buf, pos, count)
-        pos += 4 * count
+        topic_request_partition_indexes = read_int32s(buf, pos, count_of_topic_request_partition_indexes)
+        pos += 4 * count_of_topic_request_partition_indexes
         if buf[pos] == 0:
             pos += 1
         else:
@@ -96,19 +98,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersRequest, int, int]
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeProducersRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_request_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_topic_request_partition_indexes, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_topic_request_partition_indexes
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        topic_request_partition_indexes = read_int32s(buf, pos, count)
-        pos += 4 * count
+        topic_request_partition_indexes = read_int32s(buf, pos, count_of_topic_request_partition_indexes)
+        pos += 4 * count_of_topic_request_partition_indexes
         if buf[pos] == 0:
             pos += 1
         else:

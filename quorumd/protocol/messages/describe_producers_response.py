@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -21,29 +22,30 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
-PACK_qiiqiq = Struct(">qiiqiq").pack
-UNPACK_qiiqiq = Struct(">qiiqiq").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
+PACK_qiiqiq: Final = Struct(">qiiqiq").pack
+UNPACK_qiiqiq: Final = Struct(">qiiqiq").unpack_from
 
 
 class ProducerState(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int64 0+. The producer id.
-        "producer_id",
+        "producer_id": None,
         # int32 0+. The epoch of the producer id.
-        "producer_epoch",
+        "producer_epoch": None,
         # int32 0+. The last sequence number; -1 if there is none.
-        "last_sequence",
+        "last_sequence": None,
         # int64 0+. The timestamp of the last batch, in ms since 1970; -1 if there is none.
-        "last_timestamp",
+        "last_timestamp": None,
         # int32 0+. The epoch of the coordinator that wrote the last marker.
-        "coordinator_epoch",
+        "coordinator_epoch": None,
         # int64 0+. The first offset of the open transaction; -1 if there is none.
-        "current_txn_start_offset",
-    )
+        "current_txn_start_offset": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -63,16 +65,17 @@ class ProducerState(MessageStruct):
 
 
 class PartitionResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "partition_index",
+        "partition_index": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # []ProducerState 0+.
-        "active_producers",
-    )
+        "active_producers": ProducerState,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -88,12 +91,13 @@ class PartitionResponse(MessageStruct):
 
 
 class TopicResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []PartitionResponse 0+.
-        "partitions",
-    )
+        "partitions": PartitionResponse,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -107,12 +111,13 @@ class TopicResponse(MessageStruct):
 class DescribeProducersResponse(Message):
     """The active producers."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []TopicResponse 0+.
-        "topics",
-    )
+        "topics": TopicResponse,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeProducersResponse"
     API_KEY = 61
     MIN_VERSION = 0
@@ -160,28 +165,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeProducersResponse, int, int
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 9)
-        memory += 265 * count
+        count_of_topic_response_partitions, pos = read_compact_count(buf, pos, 9)
+        memory += 265 * count_of_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_response_partitions):
             partition_response_partition_index, partition_response_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_response_error_message, pos = read_compact_nullable_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 37)
-            memory += 281 * count
+            count_of_partition_response_active_producers, pos = read_compact_count(buf, pos, 37)
+            memory += 281 * count_of_partition_response_active_producers
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_response_active_producers = []
-            for _ in range(count):
+            for _ in range(count_of_partition_response_active_producers):
                 (
                     producer_state_producer_id,
                     producer_state_producer_epoch,

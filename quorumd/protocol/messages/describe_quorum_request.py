@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -19,15 +20,16 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. Only 0 is supported.
-        "partition_index",
-    )
+        "partition_index": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -37,12 +39,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. Only __cluster_metadata is supported.
-        "topic_name",
+        "topic_name": None,
         # []PartitionData 0+.
-        "partitions",
-    )
+        "partitions": PartitionData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -56,10 +59,11 @@ class TopicData(MessageStruct):
 class DescribeQuorumRequest(Message):
     """Requests the progress of every replica of the metadata log from the leader."""
 
-    __slots__ = (
+    FIELDS = {
         # []TopicData 0+.
-        "topics",
-    )
+        "topics": TopicData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeQuorumRequest"
     API_KEY = 55
     MIN_VERSION = 0
@@ -93,19 +97,19 @@ encode_v2 = encode_v0
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeQuorumRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 5)
-        memory += 81 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 5)
+        memory += 81 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (partition_data_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:
@@ -133,19 +137,19 @@ decode_v2 = decode_v0
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeQuorumRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 5)
-        memory += 81 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 5)
+        memory += 81 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (partition_data_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
             if buf[pos] == 0:

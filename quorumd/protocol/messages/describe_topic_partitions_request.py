@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -19,17 +20,18 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class TopicRequest(MessageStruct):
     """Empty for all topics."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
-    )
+        "name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -41,12 +43,13 @@ class TopicRequest(MessageStruct):
 class Cursor(MessageStruct):
     """The cursor of the previous response; null for the first page."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "topic_name",
+        "topic_name": None,
         # int32 0+. The partition index.
-        "partition_index",
-    )
+        "partition_index": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -60,14 +63,15 @@ class Cursor(MessageStruct):
 class DescribeTopicPartitionsRequest(Message):
     """Requests topics with their partitions, page by page (KIP-966)."""
 
-    __slots__ = (
+    FIELDS = {
         # []TopicRequest 0+. Empty for all topics.
-        "topics",
+        "topics": TopicRequest,
         # int32 0+. The maximum number of partitions in the response.
-        "response_partition_limit",
+        "response_partition_limit": None,
         # Cursor 0+, null 0+. The cursor of the previous response; null for the first page.
-        "cursor",
-    )
+        "cursor": Cursor,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeTopicPartitionsRequest"
     API_KEY = 75
     MIN_VERSION = 0
@@ -104,12 +108,12 @@ def encode_v0(message: DescribeTopicPartitionsRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsRequest, int, int]:
     memory = 0
     cursor: Cursor | None = None
-    count, pos = read_compact_count(buf, pos, 2)
-    memory += 105 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 2)
+    memory += 105 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_request_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
             pos += 1
@@ -138,12 +142,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsRequest, int
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeTopicPartitionsRequest, int, int]]:
     memory = 0
     cursor: Cursor | None = None
-    count, pos = read_compact_count(buf, pos, 2)
-    memory += 105 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 2)
+    memory += 105 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_request_name, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
             pos += 1

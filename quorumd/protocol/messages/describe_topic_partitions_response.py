@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -25,37 +26,38 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16st = Struct(">16s?").pack
-UNPACK_16st = Struct(">16s?").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_hiii = Struct(">hiii").pack
-UNPACK_hiii = Struct(">hiii").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_16st: Final = Struct(">16s?").pack
+UNPACK_16st: Final = Struct(">16s?").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_hiii: Final = Struct(">hiii").pack
+UNPACK_hiii: Final = Struct(">hiii").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class DescribeTopicPartitionsResponsePartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # int32 0+. The partition index.
-        "partition_index",
+        "partition_index": None,
         # int32 0+. The leader of the partition; -1 if there is none.
-        "leader_id",
+        "leader_id": None,
         # int32 0+, left out where a version lacks it. The leader epoch.
-        "leader_epoch",
+        "leader_epoch": None,
         # []int32 0+. All replicas, preferred leader first.
-        "replica_nodes",
+        "replica_nodes": None,
         # []int32 0+. The in-sync replicas.
-        "isr_nodes",
+        "isr_nodes": None,
         # []int32 0+, null 0+. Replicas that are not in sync but have every committed record.
-        "eligible_leader_replicas",
+        "eligible_leader_replicas": None,
         # []int32 0+, null 0+. The last known eligible leader replicas.
-        "last_known_elr",
+        "last_known_elr": None,
         # []int32 0+, left out where a version lacks it. The replicas that are offline.
-        "offline_replicas",
-    )
+        "offline_replicas": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -81,20 +83,21 @@ class DescribeTopicPartitionsResponsePartition(MessageStruct):
 
 
 class DescribeTopicPartitionsResponseTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+.
-        "name",
+        "name": None,
         # uuid 0+, left out where a version lacks it.
-        "topic_id",
+        "topic_id": None,
         # bool 0+, left out where a version lacks it. Whether the topic is internal to Kafka.
-        "is_internal",
+        "is_internal": None,
         # []DescribeTopicPartitionsResponsePartition 0+.
-        "partitions",
+        "partitions": DescribeTopicPartitionsResponsePartition,
         # int32 0+. A bit field of operations; the minimum int32 if not requested.
-        "topic_authorized_operations",
-    )
+        "topic_authorized_operations": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -116,12 +119,13 @@ class DescribeTopicPartitionsResponseTopic(MessageStruct):
 class Cursor(MessageStruct):
     """Where the next page begins; null if this is the last."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "topic_name",
+        "topic_name": None,
         # int32 0+. The partition index.
-        "partition_index",
-    )
+        "partition_index": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -135,15 +139,16 @@ class Cursor(MessageStruct):
 class DescribeTopicPartitionsResponse(Message):
     """A page of topics in order of name, with their partitions."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []DescribeTopicPartitionsResponseTopic 0+.
-        "topics",
+        "topics": DescribeTopicPartitionsResponseTopic,
         # Cursor 0+, null 0+. Where the next page begins; null if this is the last.
-        "next_cursor",
-    )
+        "next_cursor": Cursor,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeTopicPartitionsResponse"
     API_KEY = 75
     MIN_VERSION = 0
@@ -208,23 +213,23 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, in
     next_cursor: Cursor | None = None
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 26)
-    memory += 353 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 26)
+    memory += 353 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (describe_topic_partitions_response_topic_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_topic_partitions_response_topic_name, pos = read_compact_nullable_string(buf, pos)
         describe_topic_partitions_response_topic_topic_id, describe_topic_partitions_response_topic_is_internal = UNPACK_16st(buf, pos)
         pos += 17
-        count, pos = read_compact_count(buf, pos, 20)
-        memory += 601 * count
+        count_of_describe_topic_partitions_response_topic_partitions, pos = read_compact_count(buf, pos, 20)
+        memory += 601 * count_of_describe_topic_partitions_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_topic_partitions_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_describe_topic_partitions_response_topic_partitions):
             describe_topic_partitions_response_partition_eligible_leader_replicas: list[int] | None = None
             describe_topic_partitions_response_partition_last_known_elr: list[int] | None = None
             (
@@ -234,38 +239,38 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponse, in
                 describe_topic_partitions_response_partition_leader_epoch,
             ) = UNPACK_hiii(buf, pos)
             pos += 14
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_describe_topic_partitions_response_partition_replica_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_describe_topic_partitions_response_partition_replica_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            describe_topic_partitions_response_partition_replica_nodes = read_int32s(buf, pos, count)
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            describe_topic_partitions_response_partition_replica_nodes = read_int32s(buf, pos, count_of_describe_topic_partitions_response_partition_replica_nodes)
+            pos += 4 * count_of_describe_topic_partitions_response_partition_replica_nodes
+            count_of_describe_topic_partitions_response_partition_isr_nodes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_describe_topic_partitions_response_partition_isr_nodes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            describe_topic_partitions_response_partition_isr_nodes = read_int32s(buf, pos, count)
-            pos += 4 * count
-            count, pos = read_compact_nullable_count(buf, pos, 4)
-            if count >= 0:
-                memory += 41 * count
+            describe_topic_partitions_response_partition_isr_nodes = read_int32s(buf, pos, count_of_describe_topic_partitions_response_partition_isr_nodes)
+            pos += 4 * count_of_describe_topic_partitions_response_partition_isr_nodes
+            count_of_describe_topic_partitions_response_partition_eligible_leader_replicas, pos = read_compact_nullable_count(buf, pos, 4)
+            if count_of_describe_topic_partitions_response_partition_eligible_leader_replicas >= 0:
+                memory += 41 * count_of_describe_topic_partitions_response_partition_eligible_leader_replicas
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                describe_topic_partitions_response_partition_eligible_leader_replicas = read_int32s(buf, pos, count)
-                pos += 4 * count
-            count, pos = read_compact_nullable_count(buf, pos, 4)
-            if count >= 0:
-                memory += 41 * count
+                describe_topic_partitions_response_partition_eligible_leader_replicas = read_int32s(buf, pos, count_of_describe_topic_partitions_response_partition_eligible_leader_replicas)
+                pos += 4 * count_of_describe_topic_partitions_response_partition_eligible_leader_replicas
+            count_of_describe_topic_partitions_response_partition_last_known_elr, pos = read_compact_nullable_count(buf, pos, 4)
+            if count_of_describe_topic_partitions_response_partition_last_known_elr >= 0:
+                memory += 41 * count_of_describe_topic_partitions_response_partition_last_known_elr
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
-                describe_topic_partitions_response_partition_last_known_elr = read_int32s(buf, pos, count)
-                pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+                describe_topic_partitions_response_partition_last_known_elr = read_int32s(buf, pos, count_of_describe_topic_partitions_response_partition_last_known_elr)
+                pos += 4 * count_of_describe_topic_partitions_response_partition_last_known_elr
+            count_of_describe_topic_partitions_response_partition_offline_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_describe_topic_partitions_response_partition_offline_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            describe_topic_partitions_response_partition_offline_replicas = read_int32s(buf, pos, count)
-            pos += 4 * count
+            describe_topic_partitions_response_partition_offline_replicas = read_int32s(buf, pos, count_of_describe_topic_partitions_response_partition_offline_replicas)
+            pos += 4 * count_of_describe_topic_partitions_response_partition_offline_replicas
             if buf[pos] == 0:
                 pos += 1
             else:

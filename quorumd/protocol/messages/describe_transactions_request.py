@@ -22,10 +22,11 @@ from quorumd.protocol.wire import NOT_GIVEN, Message
 class DescribeTransactionsRequest(Message):
     """Describes transactions by transactional id."""
 
-    __slots__ = (
+    FIELDS = {
         # []string 0+. The transactional ids.
-        "transactional_ids",
-    )
+        "transactional_ids": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeTransactionsRequest"
     API_KEY = 65
     MIN_VERSION = 0
@@ -48,12 +49,12 @@ def encode_v0(message: DescribeTransactionsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_transactional_ids, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_transactional_ids
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     transactional_ids = []
-    for _ in range(count):
+    for _ in range(count_of_transactional_ids):
         transactional_ids_element, pos = read_compact_string(buf, pos)
         transactional_ids.append(transactional_ids_element)
     if buf[pos] == 0:
@@ -65,12 +66,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsRequest, int, i
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeTransactionsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_transactional_ids, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_transactional_ids
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     transactional_ids = []
-    for _ in range(count):
+    for _ in range(count_of_transactional_ids):
         transactional_ids_element, pos = read_compact_string(buf, pos)
         transactional_ids.append(transactional_ids_element)
         yield memory

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -21,23 +22,24 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_iqqh = Struct(">iqqh").pack
-UNPACK_iqqh = Struct(">iqqh").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_iqqh: Final = Struct(">iqqh").pack
+UNPACK_iqqh: Final = Struct(">iqqh").unpack_from
 
 
 class TopicData(MessageStruct):
     """The partitions in the transaction."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "topic",
+        "topic": None,
         # []int32 0+.
-        "partitions",
-    )
+        "partitions": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -49,24 +51,25 @@ class TopicData(MessageStruct):
 
 
 class TransactionState(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+. The transactional id.
-        "transactional_id",
+        "transactional_id": None,
         # string 0+. The state of the transaction, by name.
-        "transaction_state",
+        "transaction_state": None,
         # int32 0+. How long the transaction may stay open, in ms.
-        "transaction_timeout_ms",
+        "transaction_timeout_ms": None,
         # int64 0+. When the transaction began, in ms since 1970; -1 if there is none.
-        "transaction_start_time_ms",
+        "transaction_start_time_ms": None,
         # int64 0+. The producer id.
-        "producer_id",
+        "producer_id": None,
         # int16 0+. The epoch of the producer id.
-        "producer_epoch",
+        "producer_epoch": None,
         # []TopicData 0+. The partitions in the transaction.
-        "topics",
-    )
+        "topics": TopicData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -92,12 +95,13 @@ class TransactionState(MessageStruct):
 class DescribeTransactionsResponse(Message):
     """The transactions."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []TransactionState 0+.
-        "transaction_states",
-    )
+        "transaction_states": TransactionState,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeTransactionsResponse"
     API_KEY = 65
     MIN_VERSION = 0
@@ -139,12 +143,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsResponse, int, 
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 28)
-    memory += 449 * count
+    count_of_transaction_states, pos = read_compact_count(buf, pos, 28)
+    memory += 449 * count_of_transaction_states
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     transaction_states = []
-    for _ in range(count):
+    for _ in range(count_of_transaction_states):
         (transaction_state_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         transaction_state_transactional_id, pos = read_compact_string(buf, pos)
@@ -156,19 +160,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeTransactionsResponse, int, 
             transaction_state_producer_epoch,
         ) = UNPACK_iqqh(buf, pos)
         pos += 22
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_transaction_state_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_transaction_state_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         transaction_state_topics = []
-        for _ in range(count):
+        for _ in range(count_of_transaction_state_topics):
             topic_data_topic, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_topic_data_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            topic_data_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_data_partitions = read_int32s(buf, pos, count_of_topic_data_partitions)
+            pos += 4 * count_of_topic_data_partitions
             if buf[pos] == 0:
                 pos += 1
             else:

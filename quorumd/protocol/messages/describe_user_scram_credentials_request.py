@@ -22,10 +22,11 @@ from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 class UserName(MessageStruct):
     """Null or empty requests all users."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
-    )
+        "name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -37,10 +38,11 @@ class UserName(MessageStruct):
 class DescribeUserScramCredentialsRequest(Message):
     """Lists SCRAM credentials without their secrets (KIP-554)."""
 
-    __slots__ = (
+    FIELDS = {
         # []UserName 0+, null 0+. Null or empty requests all users.
-        "users",
-    )
+        "users": UserName,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeUserScramCredentialsRequest"
     API_KEY = 50
     MIN_VERSION = 0
@@ -68,13 +70,13 @@ def encode_v0(message: DescribeUserScramCredentialsRequest, out: bytearray) -> N
 def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsRequest, int, int]:
     memory = 0
     users: list[UserName] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 105 * count
+    count_of_users, pos = read_compact_nullable_count(buf, pos, 2)
+    if count_of_users >= 0:
+        memory += 105 * count_of_users
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         users = []
-        for _ in range(count):
+        for _ in range(count_of_users):
             user_name_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
                 pos += 1
@@ -91,13 +93,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsRequest
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[DescribeUserScramCredentialsRequest, int, int]]:
     memory = 0
     users: list[UserName] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 105 * count
+    count_of_users, pos = read_compact_nullable_count(buf, pos, 2)
+    if count_of_users >= 0:
+        memory += 105 * count_of_users
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         users = []
-        for _ in range(count):
+        for _ in range(count_of_users):
             user_name_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
                 pos += 1

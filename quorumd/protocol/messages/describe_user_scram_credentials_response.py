@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -21,21 +22,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_bi = Struct(">bi").pack
-UNPACK_bi = Struct(">bi").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_bi: Final = Struct(">bi").pack
+UNPACK_bi: Final = Struct(">bi").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class CredentialInfo(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int8 0+. 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
-        "mechanism",
+        "mechanism": None,
         # int32 0+.
-        "iterations",
-    )
+        "iterations": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -47,16 +49,17 @@ class CredentialInfo(MessageStruct):
 
 
 class DescribeUserScramCredentialsResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "user",
+        "user": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # []CredentialInfo 0+.
-        "credential_infos",
-    )
+        "credential_infos": CredentialInfo,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -74,16 +77,17 @@ class DescribeUserScramCredentialsResult(MessageStruct):
 class DescribeUserScramCredentialsResponse(Message):
     """The credentials of each user."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # []DescribeUserScramCredentialsResult 0+.
-        "results",
-    )
+        "results": DescribeUserScramCredentialsResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DescribeUserScramCredentialsResponse"
     API_KEY = 50
     MIN_VERSION = 0
@@ -130,22 +134,22 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DescribeUserScramCredentialsRespons
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 289 * count
+    count_of_results, pos = read_compact_count(buf, pos, 6)
+    memory += 289 * count_of_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     results = []
-    for _ in range(count):
+    for _ in range(count_of_results):
         describe_user_scram_credentials_result_user, pos = read_compact_string(buf, pos)
         (describe_user_scram_credentials_result_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         describe_user_scram_credentials_result_error_message, pos = read_compact_nullable_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 89 * count
+        count_of_describe_user_scram_credentials_result_credential_infos, pos = read_compact_count(buf, pos, 6)
+        memory += 89 * count_of_describe_user_scram_credentials_result_credential_infos
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         describe_user_scram_credentials_result_credential_infos = []
-        for _ in range(count):
+        for _ in range(count_of_describe_user_scram_credentials_result_credential_infos):
             credential_info_mechanism, credential_info_iterations = UNPACK_bi(buf, pos)
             pos += 5
             if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -24,25 +25,26 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_iq = Struct(">iq").pack
-UNPACK_iq = Struct(">iq").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_iq: Final = Struct(">iq").pack
+UNPACK_iq: Final = Struct(">iq").unpack_from
 
 
 class Listener(MessageStruct):
     """The sender's listeners by name if it has several; the receiver takes the one that it connects to."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # string 0+.
-        "host",
+        "host": None,
         # int32 0+.
-        "port",
-    )
+        "port": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -60,21 +62,22 @@ class DiscoverBrokersRequest(Message):
     -1.
     """
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The sender; -1 for an admin client, whose other fields are ignored.
-        "replica_id",
+        "replica_id": None,
         # int64 0+. When the process started, Unix time in ms; the latest address of a node wins.
-        "boot_timestamp",
+        "boot_timestamp": None,
         # string 0+.
-        "host",
+        "host": None,
         # int32 0+.
-        "port",
+        "port": None,
         # uuid 0+, tag 10000 in 0+. The sender's directory id.
-        "replica_directory_id",
+        "replica_directory_id": None,
         # []Listener 0+, tag 10001 in 0+. The sender's listeners by name if it has several; the receiver takes
         # the one that it connects to.
-        "listeners",
-    )
+        "listeners": Listener,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "DiscoverBrokersRequest"
     API_KEY = 1002
     MIN_VERSION = 0
@@ -136,19 +139,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[DiscoverBrokersRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 10000:
                 replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
                 pos += 16
             elif tag == 10001:
-                count, pos = read_compact_count(buf, pos, 7)
-                memory += 209 * count
+                count_of_listeners, pos = read_compact_count(buf, pos, 7)
+                memory += 209 * count_of_listeners
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 listeners = []
-                for _ in range(count):
+                for _ in range(count_of_listeners):
                     listener_name, pos = read_compact_string(buf, pos)
                     listener_host, pos = read_compact_string(buf, pos)
                     (listener_port,) = UNPACK_i(buf, pos)
@@ -184,19 +187,19 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Disco
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 10000:
                 replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
                 pos += 16
             elif tag == 10001:
-                count, pos = read_compact_count(buf, pos, 7)
-                memory += 209 * count
+                count_of_listeners, pos = read_compact_count(buf, pos, 7)
+                memory += 209 * count_of_listeners
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
                 listeners = []
-                for _ in range(count):
+                for _ in range(count_of_listeners):
                     listener_name, pos = read_compact_string(buf, pos)
                     listener_host, pos = read_compact_string(buf, pos)
                     (listener_port,) = UNPACK_i(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -27,21 +28,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class TopicPartitions(MessageStruct):
     """null for all partitions of all topics."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "topic",
+        "topic": None,
         # []int32 0+.
-        "partitions",
-    )
+        "partitions": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -55,15 +57,16 @@ class TopicPartitions(MessageStruct):
 class ElectLeadersRequest(Message):
     """Elects partition leaders (KIP-460)."""
 
-    __slots__ = (
+    FIELDS = {
         # int8 1+. 0 elects the preferred leader, 1 any live replica if none is in sync, which can lose
         # records.
-        "election_type",
+        "election_type": None,
         # []TopicPartitions 0+, null 0+. null for all partitions of all topics.
-        "topic_partitions",
+        "topic_partitions": TopicPartitions,
         # int32 0+. Timeout in ms.
-        "timeout_ms",
-    )
+        "timeout_ms": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ElectLeadersRequest"
     API_KEY = 43
     MIN_VERSION = 0
@@ -125,20 +128,20 @@ def encode_v2(message: ElectLeadersRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int, int]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
-    count, pos = read_nullable_count(buf, pos, 6)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topic_partitions, pos = read_nullable_count(buf, pos, 6)
+    if count_of_topic_partitions >= 0:
+        memory += 185 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             topic_partitions_topic, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -150,20 +153,20 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int, int]:
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count, pos = read_nullable_count(buf, pos, 6)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topic_partitions, pos = read_nullable_count(buf, pos, 6)
+    if count_of_topic_partitions >= 0:
+        memory += 185 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             topic_partitions_topic, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
@@ -175,20 +178,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int, int]:
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topic_partitions >= 0:
+        memory += 185 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             topic_partitions_topic, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -206,20 +209,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersRequest, int, int]:
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[ElectLeadersRequest, int, int]]:
     memory = 0
     topic_partitions: list[TopicPartitions] | None = None
-    count, pos = read_nullable_count(buf, pos, 6)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topic_partitions, pos = read_nullable_count(buf, pos, 6)
+    if count_of_topic_partitions >= 0:
+        memory += 185 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             topic_partitions_topic, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
             yield memory
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -232,20 +235,20 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Elect
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count, pos = read_nullable_count(buf, pos, 6)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topic_partitions, pos = read_nullable_count(buf, pos, 6)
+    if count_of_topic_partitions >= 0:
+        memory += 185 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             topic_partitions_topic, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             topic_partitions.append(TopicPartitions(topic_partitions_topic, topic_partitions_partitions))
             yield memory
     (timeout_ms,) = UNPACK_i(buf, pos)
@@ -258,20 +261,20 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[Elect
     topic_partitions: list[TopicPartitions] | None = None
     (election_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topic_partitions, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topic_partitions >= 0:
+        memory += 185 * count_of_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_partitions):
             topic_partitions_topic, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_topic_partitions_partitions, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_topic_partitions_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            topic_partitions_partitions = read_int32s(buf, pos, count)
-            pos += 4 * count
+            topic_partitions_partitions = read_int32s(buf, pos, count_of_topic_partitions_partitions)
+            pos += 4 * count_of_topic_partitions_partitions
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -27,21 +28,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class PartitionResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The partition index.
-        "partition_id",
+        "partition_id": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there was no error.
-        "error_message",
-    )
+        "error_message": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -55,12 +57,13 @@ class PartitionResult(MessageStruct):
 
 
 class ReplicaElectionResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "topic",
+        "topic": None,
         # []PartitionResult 0+.
-        "partition_result",
-    )
+        "partition_result": PartitionResult,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -74,14 +77,15 @@ class ReplicaElectionResult(MessageStruct):
 class ElectLeadersResponse(Message):
     """One result per partition."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 1+. The top-level error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # []ReplicaElectionResult 0+.
-        "replica_election_results",
-    )
+        "replica_election_results": ReplicaElectionResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ElectLeadersResponse"
     API_KEY = 43
     MIN_VERSION = 0
@@ -156,19 +160,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_replica_election_results, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_replica_election_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     replica_election_results = []
-    for _ in range(count):
+    for _ in range(count_of_replica_election_results):
         replica_election_result_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 8)
-        memory += 185 * count
+        count_of_replica_election_result_partition_result, pos = read_count(buf, pos, 8)
+        memory += 185 * count_of_replica_election_result_partition_result
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         replica_election_result_partition_result = []
-        for _ in range(count):
+        for _ in range(count_of_replica_election_result_partition_result):
             partition_result_partition_id, partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_result_error_message, pos = read_nullable_string(buf, pos)
@@ -181,19 +185,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_replica_election_results, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_replica_election_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     replica_election_results = []
-    for _ in range(count):
+    for _ in range(count_of_replica_election_results):
         replica_election_result_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 8)
-        memory += 185 * count
+        count_of_replica_election_result_partition_result, pos = read_count(buf, pos, 8)
+        memory += 185 * count_of_replica_election_result_partition_result
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         replica_election_result_partition_result = []
-        for _ in range(count):
+        for _ in range(count_of_replica_election_result_partition_result):
             partition_result_partition_id, partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_result_error_message, pos = read_nullable_string(buf, pos)
@@ -206,19 +210,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ElectLeadersResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_replica_election_results, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_replica_election_results
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     replica_election_results = []
-    for _ in range(count):
+    for _ in range(count_of_replica_election_results):
         replica_election_result_topic, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 8)
-        memory += 185 * count
+        count_of_replica_election_result_partition_result, pos = read_compact_count(buf, pos, 8)
+        memory += 185 * count_of_replica_election_result_partition_result
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         replica_election_result_partition_result = []
-        for _ in range(count):
+        for _ in range(count_of_replica_election_result_partition_result):
             partition_result_partition_id, partition_result_error_code = UNPACK_ih(buf, pos)
             pos += 6
             partition_result_error_message, pos = read_compact_nullable_string(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -32,25 +33,26 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_H = Struct(">H").pack
-UNPACK_H = Struct(">H").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_i16s = Struct(">i16s").pack
-UNPACK_i16s = Struct(">i16s").unpack_from
-PACK_iii = Struct(">iii").pack
-UNPACK_iii = Struct(">iii").unpack_from
+PACK_H: Final = Struct(">H").pack
+UNPACK_H: Final = Struct(">H").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_i16s: Final = Struct(">i16s").pack
+UNPACK_i16s: Final = Struct(">i16s").unpack_from
+PACK_iii: Final = Struct(">iii").pack
+UNPACK_iii: Final = Struct(">iii").unpack_from
 
 
 class ReplicaInfo(MessageStruct):
     """PreferredSuccessors with directory ids."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+.
-        "candidate_id",
+        "candidate_id": None,
         # uuid 1+.
-        "candidate_directory_id",
-    )
+        "candidate_directory_id": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -62,22 +64,23 @@ class ReplicaInfo(MessageStruct):
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. Only 0 is supported.
-        "partition_index",
+        "partition_index": None,
         # int32 0+. The resigning leader.
-        "leader_id",
+        "leader_id": None,
         # int32 0+. The epoch of the resigning leader.
-        "leader_epoch",
+        "leader_epoch": None,
         # []int32 0, left out where a version lacks it. The other voters, longest log first; each backs off by
         # its position.
-        "preferred_successors",
+        "preferred_successors": None,
         # []ReplicaInfo 1+, left out where a version lacks it. PreferredSuccessors with directory ids.
-        "preferred_candidates",
+        "preferred_candidates": ReplicaInfo,
         # int32 1+, tag 10000 in 1+, left out where a version lacks it. The sender, as in the KIP-595 draft;
         # not the leader when a candidate resigns.
-        "replica_id",
-    )
+        "replica_id": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -97,12 +100,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. Only __cluster_metadata is supported.
-        "topic_name",
+        "topic_name": None,
         # []PartitionData 0+.
-        "partitions",
-    )
+        "partitions": PartitionData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -116,14 +120,15 @@ class TopicData(MessageStruct):
 class LeaderEndpoint(MessageStruct):
     """The leader's endpoints, one per listener."""
 
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "name",
+        "name": None,
         # string 1+.
-        "host",
+        "host": None,
         # uint16 1+.
-        "port",
-    )
+        "port": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -139,14 +144,15 @@ class LeaderEndpoint(MessageStruct):
 class EndQuorumEpochRequest(Message):
     """A resigning leader requests an election without waiting for a timeout (KIP-595)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+, null 0+. The sender's cluster id; null if unknown.
-        "cluster_id",
+        "cluster_id": None,
         # []TopicData 0+.
-        "topics",
+        "topics": TopicData,
         # []LeaderEndpoint 1+, left out where a version lacks it. The leader's endpoints, one per listener.
-        "leader_endpoints",
-    )
+        "leader_endpoints": LeaderEndpoint,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "EndQuorumEpochRequest"
     API_KEY = 54
     MIN_VERSION = 0
@@ -217,27 +223,27 @@ def encode_v1(message: EndQuorumEpochRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int, int]:
     memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_count(buf, pos, 16)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_preferred_successors, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_preferred_successors
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_preferred_successors = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_preferred_successors = read_int32s(buf, pos, count_of_partition_data_preferred_successors)
+            pos += 4 * count_of_partition_data_preferred_successors
             topic_data_partitions.append(PartitionData(
                 partition_data_partition_index,
                 partition_data_leader_id,
@@ -253,28 +259,28 @@ def decode_v0(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int, int]:
 def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 14)
-        memory += 361 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 14)
+        memory += 361 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_replica_id: int = -1
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
-            count, pos = read_compact_count(buf, pos, 21)
-            memory += 161 * count
+            count_of_partition_data_preferred_candidates, pos = read_compact_count(buf, pos, 21)
+            memory += 161 * count_of_partition_data_preferred_candidates
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_data_preferred_candidates = []
-            for _ in range(count):
+            for _ in range(count_of_partition_data_preferred_candidates):
                 replica_info_candidate_id, replica_info_candidate_directory_id = UNPACK_i16s(buf, pos)
                 pos += 20
                 if buf[pos] == 0:
@@ -285,8 +291,8 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int, int]:
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_partition_data_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_partition_data_tags):
                     partition_data_tag, pos, partition_data_end = read_tag(buf, pos)
                     if partition_data_tag == 10000:
                         (partition_data_replica_id,) = UNPACK_i(buf, pos)
@@ -308,12 +314,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_leader_endpoints, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_leader_endpoints
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     leader_endpoints = []
-    for _ in range(count):
+    for _ in range(count_of_leader_endpoints):
         leader_endpoint_name, pos = read_compact_string(buf, pos)
         leader_endpoint_host, pos = read_compact_string(buf, pos)
         (leader_endpoint_port,) = UNPACK_H(buf, pos)
@@ -333,27 +339,27 @@ def decode_v1(buf: bytes, pos: int) -> tuple[EndQuorumEpochRequest, int, int]:
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[EndQuorumEpochRequest, int, int]]:
     memory = 0
     cluster_id, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 329 * count
+        count_of_topic_data_partitions, pos = read_count(buf, pos, 16)
+        memory += 329 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_partition_data_preferred_successors, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_partition_data_preferred_successors
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            partition_data_preferred_successors = read_int32s(buf, pos, count)
-            pos += 4 * count
+            partition_data_preferred_successors = read_int32s(buf, pos, count_of_partition_data_preferred_successors)
+            pos += 4 * count_of_partition_data_preferred_successors
             topic_data_partitions.append(PartitionData(
                 partition_data_partition_index,
                 partition_data_leader_id,
@@ -371,28 +377,28 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[EndQu
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[EndQuorumEpochRequest, int, int]]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 14)
-        memory += 361 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 14)
+        memory += 361 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             partition_data_replica_id: int = -1
             partition_data_partition_index, partition_data_leader_id, partition_data_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
-            count, pos = read_compact_count(buf, pos, 21)
-            memory += 161 * count
+            count_of_partition_data_preferred_candidates, pos = read_compact_count(buf, pos, 21)
+            memory += 161 * count_of_partition_data_preferred_candidates
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             partition_data_preferred_candidates = []
-            for _ in range(count):
+            for _ in range(count_of_partition_data_preferred_candidates):
                 replica_info_candidate_id, replica_info_candidate_directory_id = UNPACK_i16s(buf, pos)
                 pos += 20
                 if buf[pos] == 0:
@@ -404,8 +410,8 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[EndQu
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_partition_data_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_partition_data_tags):
                     partition_data_tag, pos, partition_data_end = read_tag(buf, pos)
                     if partition_data_tag == 10000:
                         (partition_data_replica_id,) = UNPACK_i(buf, pos)
@@ -429,12 +435,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[EndQu
             pos = skip_tagged_fields(buf, pos)
         topics.append(TopicData(topic_data_topic_name, topic_data_partitions))
         yield memory
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_leader_endpoints, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_leader_endpoints
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     leader_endpoints = []
-    for _ in range(count):
+    for _ in range(count_of_leader_endpoints):
         leader_endpoint_name, pos = read_compact_string(buf, pos)
         leader_endpoint_host, pos = read_compact_string(buf, pos)
         (leader_endpoint_port,) = UNPACK_H(buf, pos)

@@ -14,7 +14,8 @@ from quorumd.protocol.wire import Message
 class EndTransactionRecord(Message):
     """Ends the metadata transaction: the records since BeginTransaction take effect."""
 
-    __slots__ = ()
+    FIELDS = {}
+    __slots__ = tuple(FIELDS)
     NAME = "EndTransactionRecord"
     API_KEY = 24
     MIN_VERSION = 0

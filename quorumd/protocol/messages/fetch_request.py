@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -31,38 +32,39 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-PACK_iiibii = Struct(">iiibii").pack
-UNPACK_iiibii = Struct(">iiibii").unpack_from
-PACK_iiiib = Struct(">iiiib").pack
-UNPACK_iiiib = Struct(">iiiib").unpack_from
-PACK_iiiibii = Struct(">iiiibii").pack
-UNPACK_iiiibii = Struct(">iiiibii").unpack_from
-PACK_iiqiqi = Struct(">iiqiqi").pack
-UNPACK_iiqiqi = Struct(">iiqiqi").unpack_from
-PACK_iiqqi = Struct(">iiqqi").pack
-UNPACK_iiqqi = Struct(">iiqqi").unpack_from
-PACK_iq = Struct(">iq").pack
-UNPACK_iq = Struct(">iq").unpack_from
-PACK_iqi = Struct(">iqi").pack
-UNPACK_iqi = Struct(">iqi").unpack_from
-PACK_iqqi = Struct(">iqqi").pack
-UNPACK_iqqi = Struct(">iqqi").unpack_from
-PACK_q = Struct(">q").pack
-UNPACK_q = Struct(">q").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+PACK_iiibii: Final = Struct(">iiibii").pack
+UNPACK_iiibii: Final = Struct(">iiibii").unpack_from
+PACK_iiiib: Final = Struct(">iiiib").pack
+UNPACK_iiiib: Final = Struct(">iiiib").unpack_from
+PACK_iiiibii: Final = Struct(">iiiibii").pack
+UNPACK_iiiibii: Final = Struct(">iiiibii").unpack_from
+PACK_iiqiqi: Final = Struct(">iiqiqi").pack
+UNPACK_iiqiqi: Final = Struct(">iiqiqi").unpack_from
+PACK_iiqqi: Final = Struct(">iiqqi").pack
+UNPACK_iiqqi: Final = Struct(">iiqqi").unpack_from
+PACK_iq: Final = Struct(">iq").pack
+UNPACK_iq: Final = Struct(">iq").unpack_from
+PACK_iqi: Final = Struct(">iqi").pack
+UNPACK_iqi: Final = Struct(">iqi").unpack_from
+PACK_iqqi: Final = Struct(">iqqi").pack
+UNPACK_iqqi: Final = Struct(">iqqi").unpack_from
+PACK_q: Final = Struct(">q").pack
+UNPACK_q: Final = Struct(">q").unpack_from
 
 
 class ReplicaState(MessageStruct):
     """The fetching replica; ReplicaId is -1 for a consumer."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 15+. The fetching replica; -1 for a consumer.
-        "replica_id",
+        "replica_id": None,
         # int64 15+. The broker epoch of the fetching broker; -1 for replicas of the metadata log.
-        "replica_epoch",
-    )
+        "replica_epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -74,28 +76,29 @@ class ReplicaState(MessageStruct):
 
 
 class FetchPartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 4+.
-        "partition",
+        "partition": None,
         # int32 9+, left out where a version lacks it. The current leader epoch known to the sender; the
         # receiver fences on it.
-        "current_leader_epoch",
+        "current_leader_epoch": None,
         # int64 4+. The first offset to fetch: the follower's log end offset, which acknowledges everything
         # before it.
-        "fetch_offset",
+        "fetch_offset": None,
         # int32 12+. The epoch of the follower's last record, 0 if it has none; -1 for a consumer.
-        "last_fetched_epoch",
+        "last_fetched_epoch": None,
         # int64 5+, left out where a version lacks it. The follower's log start offset; -1 for a consumer.
-        "log_start_offset",
+        "log_start_offset": None,
         # int32 4+. Replicas of the metadata log send 0, which is ignored.
-        "partition_max_bytes",
+        "partition_max_bytes": None,
         # uuid 17+, tag 0 in 17+, left out where a version lacks it. The sender's directory id; zero if not
         # set.
-        "replica_directory_id",
+        "replica_directory_id": None,
         # int64 18+, tag 1 in 18+, left out where a version lacks it. The follower's high watermark; the
         # leader responds at once if its own is higher. The maximum disables that.
-        "high_watermark",
-    )
+        "high_watermark": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -119,14 +122,15 @@ class FetchPartition(MessageStruct):
 
 
 class FetchTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 4-12, left out where a version lacks it. Replaced by TopicId.
-        "topic",
+        "topic": None,
         # uuid 13+, left out where a version lacks it. The topic id; that of __cluster_metadata ends in 01.
-        "topic_id",
+        "topic_id": None,
         # []FetchPartition 4+.
-        "partitions",
-    )
+        "partitions": FetchPartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -142,14 +146,15 @@ class FetchTopic(MessageStruct):
 class ForgottenTopic(MessageStruct):
     """Partitions to remove from the session."""
 
-    __slots__ = (
+    FIELDS = {
         # string 7-12, left out where a version lacks it.
-        "topic",
+        "topic": None,
         # uuid 13+, left out where a version lacks it.
-        "topic_id",
+        "topic_id": None,
         # []int32 7+.
-        "partitions",
-    )
+        "partitions": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -165,33 +170,34 @@ class ForgottenTopic(MessageStruct):
 class FetchRequest(Message):
     """Fetches record batches. Raft uses version 12 and later; topics are identified by id from version 13."""
 
-    __slots__ = (
+    FIELDS = {
         # string 12+, null 12+, tag 0 in 12+, left out where a version lacks it. The sender's cluster id; null
         # if unknown.
-        "cluster_id",
+        "cluster_id": None,
         # int32 4-14. The fetching replica; -1 for a consumer.
-        "replica_id",
+        "replica_id": None,
         # ReplicaState 15+, tag 1 in 15+. The fetching replica; ReplicaId is -1 for a consumer.
-        "replica_state",
+        "replica_state": ReplicaState,
         # int32 4+. How long to wait for MinBytes, in ms.
-        "max_wait_ms",
+        "max_wait_ms": None,
         # int32 4+. The number of bytes to wait for.
-        "min_bytes",
+        "min_bytes": None,
         # int32 4+. The maximum bytes of the response, which has at least one batch.
-        "max_bytes",
+        "max_bytes": None,
         # int8 4+. 0 read uncommitted, 1 read committed.
-        "isolation_level",
+        "isolation_level": None,
         # int32 7+, left out where a version lacks it. The id of the fetch session; 0 for none.
-        "session_id",
+        "session_id": None,
         # int32 7+, left out where a version lacks it. The epoch of the fetch session; -1 for no session.
-        "session_epoch",
+        "session_epoch": None,
         # []FetchTopic 4+.
-        "topics",
+        "topics": FetchTopic,
         # []ForgottenTopic 7+. Partitions to remove from the session.
-        "forgotten_topics_data",
+        "forgotten_topics_data": ForgottenTopic,
         # string 11+, left out where a version lacks it. The consumer's rack.
-        "rack_id",
-    )
+        "rack_id": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "FetchRequest"
     API_KEY = 1
     MIN_VERSION = 4
@@ -657,19 +663,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         isolation_level,
     ) = UNPACK_iiiib(buf, pos)
     pos += 17
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 201 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 16)
+        memory += 201 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             fetch_partition_partition, fetch_partition_fetch_offset, fetch_partition_partition_max_bytes = UNPACK_iqi(buf, pos)
             pos += 16
             fetch_topic_partitions.append(FetchPartition(
@@ -709,19 +715,19 @@ def decode_v5(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         isolation_level,
     ) = UNPACK_iiiib(buf, pos)
     pos += 17
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 24)
-        memory += 233 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 24)
+        memory += 233 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_fetch_offset,
@@ -771,19 +777,19 @@ def decode_v7(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 24)
-        memory += 233 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 24)
+        memory += 233 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_fetch_offset,
@@ -802,19 +808,19 @@ def decode_v7(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
                 9223372036854775807,
             ))
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_forgotten_topics_data, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         forgotten_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         forgotten_topics_data.append(ForgottenTopic(forgotten_topic_topic, ZERO_UUID, forgotten_topic_partitions))
     return FetchRequest(
         None,
@@ -847,19 +853,19 @@ def decode_v9(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 28)
-        memory += 265 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 28)
+        memory += 265 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -879,19 +885,19 @@ def decode_v9(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
                 9223372036854775807,
             ))
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_forgotten_topics_data, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         forgotten_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         forgotten_topics_data.append(ForgottenTopic(forgotten_topic_topic, ZERO_UUID, forgotten_topic_partitions))
     return FetchRequest(
         None,
@@ -924,19 +930,19 @@ def decode_v11(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 28)
-        memory += 265 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 28)
+        memory += 265 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -956,19 +962,19 @@ def decode_v11(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
                 9223372036854775807,
             ))
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_forgotten_topics_data, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         forgotten_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         forgotten_topics_data.append(ForgottenTopic(forgotten_topic_topic, ZERO_UUID, forgotten_topic_partitions))
     rack_id, pos = read_string(buf, pos)
     return FetchRequest(
@@ -1000,19 +1006,19 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 297 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 297 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -1041,19 +1047,19 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         forgotten_topic_topic, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1063,8 +1069,8 @@ def decode_v12(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -1101,20 +1107,20 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 297 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 297 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -1143,20 +1149,20 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1166,8 +1172,8 @@ def decode_v13(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -1207,20 +1213,20 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         session_epoch,
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 297 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 297 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -1249,20 +1255,20 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1272,8 +1278,8 @@ def decode_v15(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -1321,20 +1327,20 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         session_epoch,
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 369 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 369 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
             (
                 fetch_partition_partition,
@@ -1348,8 +1354,8 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_fetch_partition_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_fetch_partition_tags):
                     fetch_partition_tag, pos, fetch_partition_end = read_tag(buf, pos)
                     if fetch_partition_tag == 0:
                         fetch_partition_replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
@@ -1373,20 +1379,20 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1396,8 +1402,8 @@ def decode_v17(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -1442,20 +1448,20 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         session_epoch,
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 401 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 401 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
             fetch_partition_high_watermark: int = 9223372036854775807
             (
@@ -1470,8 +1476,8 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_fetch_partition_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_fetch_partition_tags):
                     fetch_partition_tag, pos, fetch_partition_end = read_tag(buf, pos)
                     if fetch_partition_tag == 0:
                         fetch_partition_replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
@@ -1498,20 +1504,20 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
         else:
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1521,8 +1527,8 @@ def decode_v18(buf: bytes, pos: int) -> tuple[FetchRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -1564,19 +1570,19 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
         isolation_level,
     ) = UNPACK_iiiib(buf, pos)
     pos += 17
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 201 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 16)
+        memory += 201 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             fetch_partition_partition, fetch_partition_fetch_offset, fetch_partition_partition_max_bytes = UNPACK_iqi(buf, pos)
             pos += 16
             fetch_topic_partitions.append(FetchPartition(
@@ -1618,19 +1624,19 @@ def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
         isolation_level,
     ) = UNPACK_iiiib(buf, pos)
     pos += 17
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 24)
-        memory += 233 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 24)
+        memory += 233 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_fetch_offset,
@@ -1682,19 +1688,19 @@ def decode_in_steps_v7(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 24)
-        memory += 233 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 24)
+        memory += 233 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_fetch_offset,
@@ -1715,19 +1721,19 @@ def decode_in_steps_v7(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
             yield memory
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
         yield memory
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_forgotten_topics_data, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         forgotten_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         forgotten_topics_data.append(ForgottenTopic(forgotten_topic_topic, ZERO_UUID, forgotten_topic_partitions))
         yield memory
     return FetchRequest(
@@ -1761,19 +1767,19 @@ def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 28)
-        memory += 265 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 28)
+        memory += 265 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -1795,19 +1801,19 @@ def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
             yield memory
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
         yield memory
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_forgotten_topics_data, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         forgotten_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         forgotten_topics_data.append(ForgottenTopic(forgotten_topic_topic, ZERO_UUID, forgotten_topic_partitions))
         yield memory
     return FetchRequest(
@@ -1841,19 +1847,19 @@ def decode_in_steps_v11(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 28)
-        memory += 265 * count
+        count_of_fetch_topic_partitions, pos = read_count(buf, pos, 28)
+        memory += 265 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -1875,19 +1881,19 @@ def decode_in_steps_v11(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
             yield memory
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
         yield memory
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_forgotten_topics_data, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         forgotten_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         forgotten_topics_data.append(ForgottenTopic(forgotten_topic_topic, ZERO_UUID, forgotten_topic_partitions))
         yield memory
     rack_id, pos = read_string(buf, pos)
@@ -1920,19 +1926,19 @@ def decode_in_steps_v12(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         fetch_topic_topic, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 297 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 297 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -1963,19 +1969,19 @@ def decode_in_steps_v12(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic(fetch_topic_topic, ZERO_UUID, fetch_topic_partitions))
         yield memory
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         forgotten_topic_topic, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -1986,8 +1992,8 @@ def decode_in_steps_v12(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -2024,20 +2030,20 @@ def decode_in_steps_v13(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
         session_epoch,
     ) = UNPACK_iiiibii(buf, pos)
     pos += 25
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 297 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 297 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -2068,20 +2074,20 @@ def decode_in_steps_v13(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
         yield memory
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -2092,8 +2098,8 @@ def decode_in_steps_v13(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -2133,20 +2139,20 @@ def decode_in_steps_v15(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
         session_epoch,
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 297 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 297 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             (
                 fetch_partition_partition,
                 fetch_partition_current_leader_epoch,
@@ -2177,20 +2183,20 @@ def decode_in_steps_v15(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
         yield memory
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -2201,8 +2207,8 @@ def decode_in_steps_v15(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -2250,20 +2256,20 @@ def decode_in_steps_v17(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
         session_epoch,
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 369 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 369 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
             (
                 fetch_partition_partition,
@@ -2277,8 +2283,8 @@ def decode_in_steps_v17(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_fetch_partition_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_fetch_partition_tags):
                     fetch_partition_tag, pos, fetch_partition_end = read_tag(buf, pos)
                     if fetch_partition_tag == 0:
                         fetch_partition_replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
@@ -2304,20 +2310,20 @@ def decode_in_steps_v17(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
         yield memory
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -2328,8 +2334,8 @@ def decode_in_steps_v17(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -2374,20 +2380,20 @@ def decode_in_steps_v18(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
         session_epoch,
     ) = UNPACK_iiibii(buf, pos)
     pos += 21
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (fetch_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 401 * count
+        count_of_fetch_topic_partitions, pos = read_compact_count(buf, pos, 33)
+        memory += 401 * count_of_fetch_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         fetch_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_fetch_topic_partitions):
             fetch_partition_replica_directory_id: KafkaUuid = ZERO_UUID
             fetch_partition_high_watermark: int = 9223372036854775807
             (
@@ -2402,8 +2408,8 @@ def decode_in_steps_v18(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_fetch_partition_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_fetch_partition_tags):
                     fetch_partition_tag, pos, fetch_partition_end = read_tag(buf, pos)
                     if fetch_partition_tag == 0:
                         fetch_partition_replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
@@ -2432,20 +2438,20 @@ def decode_in_steps_v18(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
             pos = skip_tagged_fields(buf, pos)
         topics.append(FetchTopic("", KafkaUuid(fetch_topic_topic_id), fetch_topic_partitions))
         yield memory
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_forgotten_topics_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_forgotten_topics_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     forgotten_topics_data = []
-    for _ in range(count):
+    for _ in range(count_of_forgotten_topics_data):
         (forgotten_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_forgotten_topic_partitions, pos = read_compact_count(buf, pos, 4)
+        memory += 41 * count_of_forgotten_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        forgotten_topic_partitions = read_int32s(buf, pos, count)
-        pos += 4 * count
+        forgotten_topic_partitions = read_int32s(buf, pos, count_of_forgotten_topic_partitions)
+        pos += 4 * count_of_forgotten_topic_partitions
         if buf[pos] == 0:
             pos += 1
         else:
@@ -2456,8 +2462,8 @@ def decode_in_steps_v18(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetc
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)

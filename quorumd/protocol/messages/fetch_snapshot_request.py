@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -25,25 +26,26 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_ii = Struct(">ii").pack
-UNPACK_ii = Struct(">ii").unpack_from
-PACK_q = Struct(">q").pack
-UNPACK_q = Struct(">q").unpack_from
-PACK_qi = Struct(">qi").pack
-UNPACK_qi = Struct(">qi").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_ii: Final = Struct(">ii").pack
+UNPACK_ii: Final = Struct(">ii").unpack_from
+PACK_q: Final = Struct(">q").pack
+UNPACK_q: Final = Struct(">q").unpack_from
+PACK_qi: Final = Struct(">qi").pack
+UNPACK_qi: Final = Struct(">qi").unpack_from
 
 
 class SnapshotId(MessageStruct):
     """The snapshot's end offset and epoch."""
 
-    __slots__ = (
+    FIELDS = {
         # int64 0+.
-        "end_offset",
+        "end_offset": None,
         # int32 0+.
-        "epoch",
-    )
+        "epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -55,18 +57,19 @@ class SnapshotId(MessageStruct):
 
 
 class PartitionSnapshot(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "partition",
+        "partition": None,
         # int32 0+. The current leader epoch known to the sender; the receiver fences on it.
-        "current_leader_epoch",
+        "current_leader_epoch": None,
         # SnapshotId 0+. The snapshot's end offset and epoch.
-        "snapshot_id",
+        "snapshot_id": SnapshotId,
         # int64 0+. The byte position to start from.
-        "position",
+        "position": None,
         # uuid 1+, tag 0 in 1+, left out where a version lacks it. The sender's directory id; zero if not set.
-        "replica_directory_id",
-    )
+        "replica_directory_id": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -84,12 +87,13 @@ class PartitionSnapshot(MessageStruct):
 
 
 class TopicSnapshot(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []PartitionSnapshot 0+.
-        "partitions",
-    )
+        "partitions": PartitionSnapshot,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -103,19 +107,20 @@ class TopicSnapshot(MessageStruct):
 class FetchSnapshotRequest(Message):
     """Fetches a chunk of a snapshot (KIP-630)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+, null 0+, tag 0 in 0+. The sender's cluster id; null if unknown.
-        "cluster_id",
+        "cluster_id": None,
         # int32 0+.
-        "replica_id",
+        "replica_id": None,
         # int32 0+. The maximum bytes of the response.
-        "max_bytes",
+        "max_bytes": None,
         # []TopicSnapshot 0+.
-        "topics",
+        "topics": TopicSnapshot,
         # int64 0+, tag 10000 in 0+, left out where a version lacks it. As in FetchQuorumRecords. Other
         # servers ignore this field.
-        "epoch_token",
-    )
+        "epoch_token": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "FetchSnapshotRequest"
     API_KEY = 59
     MIN_VERSION = 0
@@ -219,19 +224,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int, int]:
     epoch_token: int = 0
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 30)
-        memory += 289 * count
+        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 30)
+        memory += 289 * count_of_topic_snapshot_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_snapshot_partitions):
             partition_snapshot_partition, partition_snapshot_current_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
             snapshot_id_end_offset, snapshot_id_epoch = UNPACK_qi(buf, pos)
@@ -262,8 +267,8 @@ def decode_v0(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -289,19 +294,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int, int]:
     epoch_token: int = 0
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 30)
-        memory += 361 * count
+        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 30)
+        memory += 361 * count_of_topic_snapshot_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_snapshot_partitions):
             partition_snapshot_replica_directory_id: KafkaUuid = ZERO_UUID
             partition_snapshot_partition, partition_snapshot_current_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
@@ -317,8 +322,8 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int, int]:
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_partition_snapshot_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_partition_snapshot_tags):
                     partition_snapshot_tag, pos, partition_snapshot_end = read_tag(buf, pos)
                     if partition_snapshot_tag == 0:
                         partition_snapshot_replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
@@ -342,8 +347,8 @@ def decode_v1(buf: bytes, pos: int) -> tuple[FetchSnapshotRequest, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -369,19 +374,19 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
     epoch_token: int = 0
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 30)
-        memory += 289 * count
+        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 30)
+        memory += 289 * count_of_topic_snapshot_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_snapshot_partitions):
             partition_snapshot_partition, partition_snapshot_current_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
             snapshot_id_end_offset, snapshot_id_epoch = UNPACK_qi(buf, pos)
@@ -414,8 +419,8 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
@@ -441,19 +446,19 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
     epoch_token: int = 0
     replica_id, max_bytes = UNPACK_ii(buf, pos)
     pos += 8
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_snapshot_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 30)
-        memory += 361 * count
+        count_of_topic_snapshot_partitions, pos = read_compact_count(buf, pos, 30)
+        memory += 361 * count_of_topic_snapshot_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_snapshot_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_snapshot_partitions):
             partition_snapshot_replica_directory_id: KafkaUuid = ZERO_UUID
             partition_snapshot_partition, partition_snapshot_current_leader_epoch = UNPACK_ii(buf, pos)
             pos += 8
@@ -469,8 +474,8 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_partition_snapshot_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_partition_snapshot_tags):
                     partition_snapshot_tag, pos, partition_snapshot_end = read_tag(buf, pos)
                     if partition_snapshot_tag == 0:
                         partition_snapshot_replica_directory_id = KafkaUuid(UNPACK_16s(buf, pos)[0])
@@ -496,8 +501,8 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Fetch
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)

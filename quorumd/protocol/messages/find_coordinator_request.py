@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,21 +23,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message
 
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
 
 
 class FindCoordinatorRequest(Message):
     """Finds the coordinators of groups or transactional ids. Several keys from version 4."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0-3. The group id or transactional id.
-        "key",
+        "key": None,
         # int8 1+. 0 group, 1 transaction, 2 share group.
-        "key_type",
+        "key_type": None,
         # []string 4+. The group ids or transactional ids.
-        "coordinator_keys",
-    )
+        "coordinator_keys": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "FindCoordinatorRequest"
     API_KEY = 10
     MIN_VERSION = 0
@@ -126,12 +128,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorRequest, int, int]:
     memory = 0
     (key_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_coordinator_keys, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_coordinator_keys
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     coordinator_keys = []
-    for _ in range(count):
+    for _ in range(count_of_coordinator_keys):
         coordinator_keys_element, pos = read_compact_string(buf, pos)
         coordinator_keys.append(coordinator_keys_element)
     if buf[pos] == 0:
@@ -151,12 +153,12 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[FindC
     memory = 0
     (key_type,) = UNPACK_b(buf, pos)
     pos += 1
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_coordinator_keys, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_coordinator_keys
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     coordinator_keys = []
-    for _ in range(count):
+    for _ in range(count_of_coordinator_keys):
         coordinator_keys_element, pos = read_compact_string(buf, pos)
         coordinator_keys.append(coordinator_keys_element)
         yield memory

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,29 +27,30 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_hi = Struct(">hi").pack
-UNPACK_hi = Struct(">hi").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_hi: Final = Struct(">hi").pack
+UNPACK_hi: Final = Struct(">hi").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class Coordinator(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 4+. The group id or transactional id.
-        "key",
+        "key": None,
         # int32 4+. The broker id.
-        "node_id",
+        "node_id": None,
         # string 4+.
-        "host",
+        "host": None,
         # int32 4+.
-        "port",
+        "port": None,
         # int16 4+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 4+, null 4+. The error message; null if there is none.
-        "error_message",
-    )
+        "error_message": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -70,23 +72,24 @@ class Coordinator(MessageStruct):
 class FindCoordinatorResponse(Message):
     """The coordinators."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 0-3. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 1-3, null 1-3, left out where a version lacks it. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # int32 0-3. The broker id.
-        "node_id",
+        "node_id": None,
         # string 0-3.
-        "host",
+        "host": None,
         # int32 0-3.
-        "port",
+        "port": None,
         # []Coordinator 4+.
-        "coordinators",
-    )
+        "coordinators": Coordinator,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "FindCoordinatorResponse"
     API_KEY = 10
     MIN_VERSION = 0
@@ -251,12 +254,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[FindCoordinatorResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 14)
-    memory += 353 * count
+    count_of_coordinators, pos = read_compact_count(buf, pos, 14)
+    memory += 353 * count_of_coordinators
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     coordinators = []
-    for _ in range(count):
+    for _ in range(count_of_coordinators):
         coordinator_key, pos = read_compact_string(buf, pos)
         (coordinator_node_id,) = UNPACK_i(buf, pos)
         pos += 4

@@ -15,10 +15,11 @@ from quorumd.protocol.wire import Message
 class GroupMetadataKey(Message):
     """Key of a classic group."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0. The group id.
-        "group",
-    )
+        "group": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "GroupMetadataKey"
     API_KEY = None
     RECORD_TYPE = 2

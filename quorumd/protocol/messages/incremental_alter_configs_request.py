@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,22 +27,23 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_i = Struct(">i").pack
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_i: Final = Struct(">i").pack
 
 
 class AlterableConfig(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # int8 0+. 0 set, 1 delete, 2 append to a list, 3 subtract from a list.
-        "config_operation",
+        "config_operation": None,
         # string 0+, null 0+. null for delete.
-        "value",
-    )
+        "value": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -55,14 +57,15 @@ class AlterableConfig(MessageStruct):
 
 
 class AlterConfigsResource(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
-        "resource_type",
+        "resource_type": None,
         # string 0+. The topic name or broker id; empty for the default of all brokers.
-        "resource_name",
+        "resource_name": None,
         # []AlterableConfig 0+.
-        "configs",
-    )
+        "configs": AlterableConfig,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -78,12 +81,13 @@ class AlterConfigsResource(MessageStruct):
 class IncrementalAlterConfigsRequest(Message):
     """Changes individual configs and leaves the others unchanged (KIP-339)."""
 
-    __slots__ = (
+    FIELDS = {
         # []AlterConfigsResource 0+.
-        "resources",
+        "resources": AlterConfigsResource,
         # bool 0+. Validate the request without applying it.
-        "validate_only",
-    )
+        "validate_only": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "IncrementalAlterConfigsRequest"
     API_KEY = 44
     MIN_VERSION = 0
@@ -130,21 +134,21 @@ def encode_v1(message: IncrementalAlterConfigsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 5)
-        memory += 177 * count
+        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 5)
+        memory += 177 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_string(buf, pos)
             (alterable_config_config_operation,) = UNPACK_b(buf, pos)
             pos += 1
@@ -158,21 +162,21 @@ def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int
 
 def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count
+    count_of_resources, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 177 * count
+        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 4)
+        memory += 177 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_compact_string(buf, pos)
             (alterable_config_config_operation,) = UNPACK_b(buf, pos)
             pos += 1
@@ -198,21 +202,21 @@ def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsRequest, int
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[IncrementalAlterConfigsRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 7)
-    memory += 193 * count
+    count_of_resources, pos = read_count(buf, pos, 7)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 5)
-        memory += 177 * count
+        count_of_alter_configs_resource_configs, pos = read_count(buf, pos, 5)
+        memory += 177 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_string(buf, pos)
             (alterable_config_config_operation,) = UNPACK_b(buf, pos)
             pos += 1
@@ -228,21 +232,21 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Incre
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[IncrementalAlterConfigsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 193 * count
+    count_of_resources, pos = read_compact_count(buf, pos, 4)
+    memory += 193 * count_of_resources
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     resources = []
-    for _ in range(count):
+    for _ in range(count_of_resources):
         (alter_configs_resource_resource_type,) = UNPACK_b(buf, pos)
         pos += 1
         alter_configs_resource_resource_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 4)
-        memory += 177 * count
+        count_of_alter_configs_resource_configs, pos = read_compact_count(buf, pos, 4)
+        memory += 177 * count_of_alter_configs_resource_configs
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         alter_configs_resource_configs = []
-        for _ in range(count):
+        for _ in range(count_of_alter_configs_resource_configs):
             alterable_config_name, pos = read_compact_string(buf, pos)
             (alterable_config_config_operation,) = UNPACK_b(buf, pos)
             pos += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -26,25 +27,26 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_b = Struct(">b").pack
-UNPACK_b = Struct(">b").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_b: Final = Struct(">b").pack
+UNPACK_b: Final = Struct(">b").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class AlterConfigsResourceResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there was no error.
-        "error_message",
+        "error_message": None,
         # int8 0+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
-        "resource_type",
+        "resource_type": None,
         # string 0+. The topic name or broker id; empty for the default of all brokers.
-        "resource_name",
-    )
+        "resource_name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -62,12 +64,13 @@ class AlterConfigsResourceResponse(MessageStruct):
 class IncrementalAlterConfigsResponse(Message):
     """One result per resource."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []AlterConfigsResourceResponse 0+.
-        "responses",
-    )
+        "responses": AlterConfigsResourceResponse,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "IncrementalAlterConfigsResponse"
     API_KEY = 44
     MIN_VERSION = 0
@@ -109,12 +112,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, in
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 7)
-    memory += 217 * count
+    count_of_responses, pos = read_count(buf, pos, 7)
+    memory += 217 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         (alter_configs_resource_response_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         alter_configs_resource_response_error_message, pos = read_nullable_string(buf, pos)
@@ -134,12 +137,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[IncrementalAlterConfigsResponse, in
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 6)
-    memory += 217 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 6)
+    memory += 217 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         (alter_configs_resource_response_error_code,) = UNPACK_h(buf, pos)
         pos += 2
         alter_configs_resource_response_error_message, pos = read_compact_nullable_string(buf, pos)

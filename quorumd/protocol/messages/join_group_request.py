@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -31,21 +32,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ii = Struct(">ii").pack
-UNPACK_ii = Struct(">ii").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ii: Final = Struct(">ii").pack
+UNPACK_ii: Final = Struct(">ii").unpack_from
 
 
 class JoinGroupRequestProtocol(MessageStruct):
     """The assignors that the member supports, the preferred one first."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # bytes 0+. The member's subscription, for that assignor.
-        "metadata",
-    )
+        "metadata": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -59,25 +61,26 @@ class JoinGroupRequestProtocol(MessageStruct):
 class JoinGroupRequest(Message):
     """Joins a classic group."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # int32 0+. The coordinator removes the member after this time without a heartbeat, in ms.
-        "session_timeout_ms",
+        "session_timeout_ms": None,
         # int32 1+, left out where a version lacks it. How long the coordinator waits for the members to join
         # again, in ms; -1 for the session timeout.
-        "rebalance_timeout_ms",
+        "rebalance_timeout_ms": None,
         # string 0+. The id that the coordinator gave; empty at first.
-        "member_id",
+        "member_id": None,
         # string 5+, null 5+. The id of a static member; null for a dynamic one.
-        "group_instance_id",
+        "group_instance_id": None,
         # string 0+. The type of the group's protocols; "consumer" for consumers.
-        "protocol_type",
+        "protocol_type": None,
         # []JoinGroupRequestProtocol 0+. The assignors that the member supports, the preferred one first.
-        "protocols",
+        "protocols": JoinGroupRequestProtocol,
         # string 8+, null 8+, left out where a version lacks it. Why the member joins again.
-        "reason",
-    )
+        "reason": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "JoinGroupRequest"
     API_KEY = 11
     MIN_VERSION = 0
@@ -206,12 +209,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     pos += 4
     member_id, pos = read_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_protocols, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -234,12 +237,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     pos += 8
     member_id, pos = read_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_protocols, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -272,12 +275,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_protocols, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -301,12 +304,12 @@ def decode_v6(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_protocols, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_compact_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:
@@ -341,12 +344,12 @@ def decode_v8(buf: bytes, pos: int) -> tuple[JoinGroupRequest, int, int]:
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_protocols, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_compact_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:
@@ -381,12 +384,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[JoinG
     pos += 4
     member_id, pos = read_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_protocols, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -410,12 +413,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[JoinG
     pos += 8
     member_id, pos = read_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_protocols, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -449,12 +452,12 @@ def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[int, None, tuple[JoinG
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
     protocol_type, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_protocols, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_bytes(buf, pos)
         protocols.append(JoinGroupRequestProtocol(join_group_request_protocol_name, join_group_request_protocol_metadata))
@@ -479,12 +482,12 @@ def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[int, None, tuple[JoinG
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_protocols, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_compact_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:
@@ -520,12 +523,12 @@ def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[int, None, tuple[JoinG
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_protocols, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_protocols
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     protocols = []
-    for _ in range(count):
+    for _ in range(count_of_protocols):
         join_group_request_protocol_name, pos = read_compact_string(buf, pos)
         join_group_request_protocol_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -27,18 +28,19 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
+PACK_i: Final = Struct(">i").pack
 
 
 class MemberIdentity(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 3+. The member id.
-        "member_id",
+        "member_id": None,
         # string 3+, null 3+. The id of a static member; null for a dynamic one.
-        "group_instance_id",
+        "group_instance_id": None,
         # string 5+, null 5+, left out where a version lacks it. Why the member leaves; null if not given.
-        "reason",
-    )
+        "reason": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -54,14 +56,15 @@ class MemberIdentity(MessageStruct):
 class LeaveGroupRequest(Message):
     """Removes members from a classic group. Several of them from version 3."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # string 0-2. The member id.
-        "member_id",
+        "member_id": None,
         # []MemberIdentity 3+.
-        "members",
-    )
+        "members": MemberIdentity,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "LeaveGroupRequest"
     API_KEY = 13
     MIN_VERSION = 0
@@ -142,12 +145,12 @@ decode_v2 = decode_v0
 def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 4)
-    memory += 177 * count
+    count_of_members, pos = read_count(buf, pos, 4)
+    memory += 177 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_identity_member_id, pos = read_string(buf, pos)
         member_identity_group_instance_id, pos = read_nullable_string(buf, pos)
         members.append(MemberIdentity(member_identity_member_id, member_identity_group_instance_id, None))
@@ -157,12 +160,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
 def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 177 * count
+    count_of_members, pos = read_compact_count(buf, pos, 3)
+    memory += 177 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_identity_member_id, pos = read_compact_string(buf, pos)
         member_identity_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         if buf[pos] == 0:
@@ -180,12 +183,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
 def decode_v5(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 233 * count
+    count_of_members, pos = read_compact_count(buf, pos, 4)
+    memory += 233 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_identity_member_id, pos = read_compact_string(buf, pos)
         member_identity_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         member_identity_reason, pos = read_compact_nullable_string(buf, pos)
@@ -204,12 +207,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[LeaveGroupRequest, int, int]:
 def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[LeaveGroupRequest, int, int]]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 4)
-    memory += 177 * count
+    count_of_members, pos = read_count(buf, pos, 4)
+    memory += 177 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_identity_member_id, pos = read_string(buf, pos)
         member_identity_group_instance_id, pos = read_nullable_string(buf, pos)
         members.append(MemberIdentity(member_identity_member_id, member_identity_group_instance_id, None))
@@ -220,12 +223,12 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[Leave
 def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[LeaveGroupRequest, int, int]]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 177 * count
+    count_of_members, pos = read_compact_count(buf, pos, 3)
+    memory += 177 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_identity_member_id, pos = read_compact_string(buf, pos)
         member_identity_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         if buf[pos] == 0:
@@ -244,12 +247,12 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[Leave
 def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[int, None, tuple[LeaveGroupRequest, int, int]]:
     memory = 0
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 233 * count
+    count_of_members, pos = read_compact_count(buf, pos, 4)
+    memory += 233 * count_of_members
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     members = []
-    for _ in range(count):
+    for _ in range(count_of_members):
         member_identity_member_id, pos = read_compact_string(buf, pos)
         member_identity_group_instance_id, pos = read_compact_nullable_string(buf, pos)
         member_identity_reason, pos = read_compact_nullable_string(buf, pos)

@@ -21,10 +21,11 @@ from quorumd.protocol.wire import NOT_GIVEN, Message
 class ListConfigResourcesRequest(Message):
     """Lists the resources that have configs (KIP-1142); version 0 lists client metrics only (KIP-714)."""
 
-    __slots__ = (
+    FIELDS = {
         # []int8 1+. 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group; empty for all.
-        "resource_types",
-    )
+        "resource_types": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ListConfigResourcesRequest"
     API_KEY = 74
     MIN_VERSION = 0
@@ -60,12 +61,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListConfigResourcesRequest, int, in
 
 def decode_v1(buf: bytes, pos: int) -> tuple[ListConfigResourcesRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 9 * count
+    count_of_resource_types, pos = read_compact_count(buf, pos, 1)
+    memory += 9 * count_of_resource_types
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    resource_types = list(unpack_from(f">{count}b", buf, pos))
-    pos += count
+    resource_types = list(unpack_from(f">{count_of_resource_types}b", buf, pos))
+    pos += count_of_resource_types
     if buf[pos] == 0:
         pos += 1
     else:

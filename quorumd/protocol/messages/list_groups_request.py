@@ -23,12 +23,13 @@ from quorumd.protocol.wire import NOT_GIVEN, Message
 class ListGroupsRequest(Message):
     """Lists the groups that this broker coordinates."""
 
-    __slots__ = (
+    FIELDS = {
         # []string 4+. List groups in these states only; empty for every state.
-        "states_filter",
+        "states_filter": None,
         # []string 5+. List groups of these types only; empty for every type.
-        "types_filter",
-    )
+        "types_filter": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ListGroupsRequest"
     API_KEY = 16
     MIN_VERSION = 0
@@ -104,12 +105,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int, int]:
 
 def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_states_filter, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_states_filter
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     states_filter = []
-    for _ in range(count):
+    for _ in range(count_of_states_filter):
         states_filter_element, pos = read_compact_string(buf, pos)
         states_filter.append(states_filter_element)
     if buf[pos] == 0:
@@ -121,20 +122,20 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int, int]:
 
 def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_states_filter, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_states_filter
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     states_filter = []
-    for _ in range(count):
+    for _ in range(count_of_states_filter):
         states_filter_element, pos = read_compact_string(buf, pos)
         states_filter.append(states_filter_element)
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_types_filter, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_types_filter
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     types_filter = []
-    for _ in range(count):
+    for _ in range(count_of_types_filter):
         types_filter_element, pos = read_compact_string(buf, pos)
         types_filter.append(types_filter_element)
     if buf[pos] == 0:
@@ -146,12 +147,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsRequest, int, int]:
 
 def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[ListGroupsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_states_filter, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_states_filter
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     states_filter = []
-    for _ in range(count):
+    for _ in range(count_of_states_filter):
         states_filter_element, pos = read_compact_string(buf, pos)
         states_filter.append(states_filter_element)
         yield memory
@@ -164,21 +165,21 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[ListG
 
 def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[int, None, tuple[ListGroupsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_states_filter, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_states_filter
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     states_filter = []
-    for _ in range(count):
+    for _ in range(count_of_states_filter):
         states_filter_element, pos = read_compact_string(buf, pos)
         states_filter.append(states_filter_element)
         yield memory
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_types_filter, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_types_filter
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     types_filter = []
-    for _ in range(count):
+    for _ in range(count_of_types_filter):
         types_filter_element, pos = read_compact_string(buf, pos)
         types_filter.append(types_filter_element)
         yield memory

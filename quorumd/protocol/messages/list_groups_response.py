@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,25 +23,26 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class ListedGroup(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # string 0+. The type of the group's protocols; "consumer" for consumers.
-        "protocol_type",
+        "protocol_type": None,
         # string 4+, left out where a version lacks it. The state of the group, by name.
-        "group_state",
+        "group_state": None,
         # string 5+, left out where a version lacks it. The type of the group: classic, consumer, share or
         # streams.
-        "group_type",
-    )
+        "group_type": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -58,15 +60,16 @@ class ListedGroup(MessageStruct):
 class ListGroupsResponse(Message):
     """The groups."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # []ListedGroup 0+.
-        "groups",
-    )
+        "groups": ListedGroup,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ListGroupsResponse"
     API_KEY = 16
     MIN_VERSION = 0
@@ -152,12 +155,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     (error_code,) = UNPACK_h(buf, pos)
     pos += 2
-    count, pos = read_count(buf, pos, 4)
-    memory += 185 * count
+    count_of_groups, pos = read_count(buf, pos, 4)
+    memory += 185 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_string(buf, pos)
         listed_group_protocol_type, pos = read_string(buf, pos)
         groups.append(ListedGroup(
@@ -173,12 +176,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_count(buf, pos, 4)
-    memory += 185 * count
+    count_of_groups, pos = read_count(buf, pos, 4)
+    memory += 185 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_string(buf, pos)
         listed_group_protocol_type, pos = read_string(buf, pos)
         groups.append(ListedGroup(
@@ -197,12 +200,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_compact_string(buf, pos)
         listed_group_protocol_type, pos = read_compact_string(buf, pos)
         if buf[pos] == 0:
@@ -226,12 +229,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 4)
-    memory += 241 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 4)
+    memory += 241 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_compact_string(buf, pos)
         listed_group_protocol_type, pos = read_compact_string(buf, pos)
         listed_group_group_state, pos = read_compact_string(buf, pos)
@@ -256,12 +259,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[ListGroupsResponse, int, int]:
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 297 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 5)
+    memory += 297 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         listed_group_group_id, pos = read_compact_string(buf, pos)
         listed_group_protocol_type, pos = read_compact_string(buf, pos)
         listed_group_group_state, pos = read_compact_string(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -23,27 +24,28 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ib = Struct(">ib").pack
-UNPACK_ib = Struct(">ib").unpack_from
-PACK_iiq = Struct(">iiq").pack
-UNPACK_iiq = Struct(">iiq").unpack_from
-PACK_iq = Struct(">iq").pack
-UNPACK_iq = Struct(">iq").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ib: Final = Struct(">ib").pack
+UNPACK_ib: Final = Struct(">ib").unpack_from
+PACK_iiq: Final = Struct(">iiq").pack
+UNPACK_iiq: Final = Struct(">iiq").unpack_from
+PACK_iq: Final = Struct(">iq").pack
+UNPACK_iq: Final = Struct(">iq").unpack_from
 
 
 class ListOffsetsPartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 1+.
-        "partition_index",
+        "partition_index": None,
         # int32 4+, left out where a version lacks it. The current leader epoch known to the sender; the
         # receiver fences on it. -1 if unknown.
-        "current_leader_epoch",
+        "current_leader_epoch": None,
         # int64 1+. The timestamp to look up; -1 latest offset, -2 earliest, -3 largest timestamp, -4 earliest
         # on the broker's disk, -5 latest in remote storage, -6 next to upload to it.
-        "timestamp",
-    )
+        "timestamp": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -57,12 +59,13 @@ class ListOffsetsPartition(MessageStruct):
 
 
 class ListOffsetsTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "name",
+        "name": None,
         # []ListOffsetsPartition 1+.
-        "partitions",
-    )
+        "partitions": ListOffsetsPartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -76,16 +79,17 @@ class ListOffsetsTopic(MessageStruct):
 class ListOffsetsRequest(Message):
     """Looks up offsets by timestamp, and the first and last offsets of partitions."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 1+. The replica that sends this; -1 for a consumer.
-        "replica_id",
+        "replica_id": None,
         # int8 2+. 0 read uncommitted, 1 read committed.
-        "isolation_level",
+        "isolation_level": None,
         # []ListOffsetsTopic 1+.
-        "topics",
+        "topics": ListOffsetsTopic,
         # int32 10+, left out where a version lacks it. How long to wait for offsets in remote storage, in ms.
-        "timeout_ms",
-    )
+        "timeout_ms": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ListOffsetsRequest"
     API_KEY = 2
     MIN_VERSION = 1
@@ -216,19 +220,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 129 * count
+        count_of_list_offsets_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 129 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_timestamp = UNPACK_iq(buf, pos)
             pos += 12
             list_offsets_topic_partitions.append(ListOffsetsPartition(list_offsets_partition_partition_index, -1, list_offsets_partition_timestamp))
@@ -245,19 +249,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 129 * count
+        count_of_list_offsets_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 129 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_timestamp = UNPACK_iq(buf, pos)
             pos += 12
             list_offsets_topic_partitions.append(ListOffsetsPartition(list_offsets_partition_partition_index, -1, list_offsets_partition_timestamp))
@@ -277,19 +281,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 161 * count
+        count_of_list_offsets_topic_partitions, pos = read_count(buf, pos, 16)
+        memory += 161 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp = UNPACK_iiq(buf, pos)
             pos += 16
             list_offsets_topic_partitions.append(ListOffsetsPartition(list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp))
@@ -309,19 +313,19 @@ def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 17)
-        memory += 161 * count
+        count_of_list_offsets_topic_partitions, pos = read_compact_count(buf, pos, 17)
+        memory += 161 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp = UNPACK_iiq(buf, pos)
             pos += 16
             if buf[pos] == 0:
@@ -359,19 +363,19 @@ def decode_v10(buf: bytes, pos: int) -> tuple[ListOffsetsRequest, int, int]:
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 17)
-        memory += 161 * count
+        count_of_list_offsets_topic_partitions, pos = read_compact_count(buf, pos, 17)
+        memory += 161 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp = UNPACK_iiq(buf, pos)
             pos += 16
             if buf[pos] == 0:
@@ -405,19 +409,19 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[ListO
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 129 * count
+        count_of_list_offsets_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 129 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_timestamp = UNPACK_iq(buf, pos)
             pos += 12
             list_offsets_topic_partitions.append(ListOffsetsPartition(list_offsets_partition_partition_index, -1, list_offsets_partition_timestamp))
@@ -436,19 +440,19 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[ListO
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 129 * count
+        count_of_list_offsets_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 129 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_timestamp = UNPACK_iq(buf, pos)
             pos += 12
             list_offsets_topic_partitions.append(ListOffsetsPartition(list_offsets_partition_partition_index, -1, list_offsets_partition_timestamp))
@@ -470,19 +474,19 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[ListO
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 161 * count
+        count_of_list_offsets_topic_partitions, pos = read_count(buf, pos, 16)
+        memory += 161 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp = UNPACK_iiq(buf, pos)
             pos += 16
             list_offsets_topic_partitions.append(ListOffsetsPartition(list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp))
@@ -504,19 +508,19 @@ def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[int, None, tuple[ListO
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 17)
-        memory += 161 * count
+        count_of_list_offsets_topic_partitions, pos = read_compact_count(buf, pos, 17)
+        memory += 161 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp = UNPACK_iiq(buf, pos)
             pos += 16
             if buf[pos] == 0:
@@ -556,19 +560,19 @@ def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[int, None, tuple[List
     memory = 0
     replica_id, isolation_level = UNPACK_ib(buf, pos)
     pos += 5
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 17)
-        memory += 161 * count
+        count_of_list_offsets_topic_partitions, pos = read_compact_count(buf, pos, 17)
+        memory += 161 * count_of_list_offsets_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         list_offsets_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_partitions):
             list_offsets_partition_partition_index, list_offsets_partition_current_leader_epoch, list_offsets_partition_timestamp = UNPACK_iiq(buf, pos)
             pos += 16
             if buf[pos] == 0:

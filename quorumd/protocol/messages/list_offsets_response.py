@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -23,27 +24,28 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ihqq = Struct(">ihqq").pack
-UNPACK_ihqq = Struct(">ihqq").unpack_from
-PACK_ihqqi = Struct(">ihqqi").pack
-UNPACK_ihqqi = Struct(">ihqqi").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ihqq: Final = Struct(">ihqq").pack
+UNPACK_ihqq: Final = Struct(">ihqq").unpack_from
+PACK_ihqqi: Final = Struct(">ihqqi").pack
+UNPACK_ihqqi: Final = Struct(">ihqqi").unpack_from
 
 
 class ListOffsetsPartitionResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 1+.
-        "partition_index",
+        "partition_index": None,
         # int16 1+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # int64 1+. The timestamp of the record found; -1 if there is none.
-        "timestamp",
+        "timestamp": None,
         # int64 1+. The offset found; -1 if there is none.
-        "offset",
+        "offset": None,
         # int32 4+. The leader epoch of the offset found; -1 if unknown.
-        "leader_epoch",
-    )
+        "leader_epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -61,12 +63,13 @@ class ListOffsetsPartitionResponse(MessageStruct):
 
 
 class ListOffsetsTopicResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "name",
+        "name": None,
         # []ListOffsetsPartitionResponse 1+.
-        "partitions",
-    )
+        "partitions": ListOffsetsPartitionResponse,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -80,13 +83,14 @@ class ListOffsetsTopicResponse(MessageStruct):
 class ListOffsetsResponse(Message):
     """The offsets found."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 2+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []ListOffsetsTopicResponse 1+.
-        "topics",
-    )
+        "topics": ListOffsetsTopicResponse,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ListOffsetsResponse"
     API_KEY = 2
     MIN_VERSION = 1
@@ -193,19 +197,19 @@ encode_v11 = encode_v6
 
 def decode_v1(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_response_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 22)
-        memory += 209 * count
+        count_of_list_offsets_topic_response_partitions, pos = read_count(buf, pos, 22)
+        memory += 209 * count_of_list_offsets_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_response_partitions):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,
@@ -228,19 +232,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_response_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 22)
-        memory += 209 * count
+        count_of_list_offsets_topic_response_partitions, pos = read_count(buf, pos, 22)
+        memory += 209 * count_of_list_offsets_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_response_partitions):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,
@@ -266,19 +270,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_response_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 26)
-        memory += 241 * count
+        count_of_list_offsets_topic_response_partitions, pos = read_count(buf, pos, 26)
+        memory += 241 * count_of_list_offsets_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_response_partitions):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,
@@ -305,19 +309,19 @@ def decode_v6(buf: bytes, pos: int) -> tuple[ListOffsetsResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         list_offsets_topic_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 27)
-        memory += 241 * count
+        count_of_list_offsets_topic_response_partitions, pos = read_compact_count(buf, pos, 27)
+        memory += 241 * count_of_list_offsets_topic_response_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         list_offsets_topic_response_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_list_offsets_topic_response_partitions):
             (
                 list_offsets_partition_response_partition_index,
                 list_offsets_partition_response_error_code,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,19 +23,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class ListPartitionReassignmentsTopics(MessageStruct):
     """null for all configs."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []int32 0+.
-        "partition_indexes",
-    )
+        "partition_indexes": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -48,12 +50,13 @@ class ListPartitionReassignmentsTopics(MessageStruct):
 class ListPartitionReassignmentsRequest(Message):
     """Requests the reassignments in progress (KIP-455)."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. Timeout in ms.
-        "timeout_ms",
+        "timeout_ms": None,
         # []ListPartitionReassignmentsTopics 0+, null 0+. null for all configs.
-        "topics",
-    )
+        "topics": ListPartitionReassignmentsTopics,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ListPartitionReassignmentsRequest"
     API_KEY = 46
     MIN_VERSION = 0
@@ -87,20 +90,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsRequest, 
     topics: list[ListPartitionReassignmentsTopics] | None = None
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             list_partition_reassignments_topics_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_list_partition_reassignments_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_list_partition_reassignments_topics_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            list_partition_reassignments_topics_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            list_partition_reassignments_topics_partition_indexes = read_int32s(buf, pos, count_of_list_partition_reassignments_topics_partition_indexes)
+            pos += 4 * count_of_list_partition_reassignments_topics_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -118,20 +121,20 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[ListP
     topics: list[ListPartitionReassignmentsTopics] | None = None
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             list_partition_reassignments_topics_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_list_partition_reassignments_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_list_partition_reassignments_topics_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            list_partition_reassignments_topics_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            list_partition_reassignments_topics_partition_indexes = read_int32s(buf, pos, count_of_list_partition_reassignments_topics_partition_indexes)
+            pos += 4 * count_of_list_partition_reassignments_topics_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:

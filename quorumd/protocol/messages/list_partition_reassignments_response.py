@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -23,23 +24,24 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class OngoingPartitionReassignment(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. The partition index.
-        "partition_index",
+        "partition_index": None,
         # []int32 0+. All current replicas, including those being added and removed.
-        "replicas",
+        "replicas": None,
         # []int32 0+. The replicas being added.
-        "adding_replicas",
+        "adding_replicas": None,
         # []int32 0+. The replicas being removed.
-        "removing_replicas",
-    )
+        "removing_replicas": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -55,12 +57,13 @@ class OngoingPartitionReassignment(MessageStruct):
 
 
 class OngoingTopicReassignment(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []OngoingPartitionReassignment 0+.
-        "partitions",
-    )
+        "partitions": OngoingPartitionReassignment,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -74,16 +77,17 @@ class OngoingTopicReassignment(MessageStruct):
 class ListPartitionReassignmentsResponse(Message):
     """The reassignments in progress; other partitions are omitted."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 0+. The top-level error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # string 0+, null 0+. The error message; null if there was no error.
-        "error_message",
+        "error_message": None,
         # []OngoingTopicReassignment 0+.
-        "topics",
-    )
+        "topics": OngoingTopicReassignment,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ListPartitionReassignmentsResponse"
     API_KEY = 46
     MIN_VERSION = 0
@@ -128,39 +132,39 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListPartitionReassignmentsResponse,
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         ongoing_topic_reassignment_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 8)
-        memory += 321 * count
+        count_of_ongoing_topic_reassignment_partitions, pos = read_compact_count(buf, pos, 8)
+        memory += 321 * count_of_ongoing_topic_reassignment_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         ongoing_topic_reassignment_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_ongoing_topic_reassignment_partitions):
             (ongoing_partition_reassignment_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_ongoing_partition_reassignment_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_ongoing_partition_reassignment_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            ongoing_partition_reassignment_replicas = read_int32s(buf, pos, count)
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            ongoing_partition_reassignment_replicas = read_int32s(buf, pos, count_of_ongoing_partition_reassignment_replicas)
+            pos += 4 * count_of_ongoing_partition_reassignment_replicas
+            count_of_ongoing_partition_reassignment_adding_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_ongoing_partition_reassignment_adding_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            ongoing_partition_reassignment_adding_replicas = read_int32s(buf, pos, count)
-            pos += 4 * count
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            ongoing_partition_reassignment_adding_replicas = read_int32s(buf, pos, count_of_ongoing_partition_reassignment_adding_replicas)
+            pos += 4 * count_of_ongoing_partition_reassignment_adding_replicas
+            count_of_ongoing_partition_reassignment_removing_replicas, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_ongoing_partition_reassignment_removing_replicas
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
-            ongoing_partition_reassignment_removing_replicas = read_int32s(buf, pos, count)
-            pos += 4 * count
+            ongoing_partition_reassignment_removing_replicas = read_int32s(buf, pos, count_of_ongoing_partition_reassignment_removing_replicas)
+            pos += 4 * count_of_ongoing_partition_reassignment_removing_replicas
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack, unpack_from
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,23 +23,24 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message
 
-PACK_q = Struct(">q").pack
-UNPACK_q = Struct(">q").unpack_from
+PACK_q: Final = Struct(">q").pack
+UNPACK_q: Final = Struct(">q").unpack_from
 
 
 class ListTransactionsRequest(Message):
     """Lists the transactions that this broker coordinates."""
 
-    __slots__ = (
+    FIELDS = {
         # []string 0+. List transactions in these states only; empty for every state.
-        "state_filters",
+        "state_filters": None,
         # []int64 0+. List transactions of these producer ids only; empty for every id.
-        "producer_id_filters",
+        "producer_id_filters": None,
         # int64 1+. List transactions that have been open for longer than this only, in ms; -1 for all.
-        "duration_filter",
+        "duration_filter": None,
         # string 2+, null 2+. List transactional ids that match this regular expression only; null for all.
-        "transactional_id_pattern",
-    )
+        "transactional_id_pattern": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ListTransactionsRequest"
     API_KEY = 66
     MIN_VERSION = 0
@@ -96,20 +98,20 @@ def encode_v2(message: ListTransactionsRequest, out: bytearray) -> None:
 
 def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_state_filters, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_state_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     state_filters = []
-    for _ in range(count):
+    for _ in range(count_of_state_filters):
         state_filters_element, pos = read_compact_string(buf, pos)
         state_filters.append(state_filters_element)
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 41 * count
+    count_of_producer_id_filters, pos = read_compact_count(buf, pos, 8)
+    memory += 41 * count_of_producer_id_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
-    pos += 8 * count
+    producer_id_filters = list(unpack_from(f">{count_of_producer_id_filters}q", buf, pos))
+    pos += 8 * count_of_producer_id_filters
     if buf[pos] == 0:
         pos += 1
     else:
@@ -124,20 +126,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int, int]:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_state_filters, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_state_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     state_filters = []
-    for _ in range(count):
+    for _ in range(count_of_state_filters):
         state_filters_element, pos = read_compact_string(buf, pos)
         state_filters.append(state_filters_element)
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 41 * count
+    count_of_producer_id_filters, pos = read_compact_count(buf, pos, 8)
+    memory += 41 * count_of_producer_id_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
-    pos += 8 * count
+    producer_id_filters = list(unpack_from(f">{count_of_producer_id_filters}q", buf, pos))
+    pos += 8 * count_of_producer_id_filters
     (duration_filter,) = UNPACK_q(buf, pos)
     pos += 8
     if buf[pos] == 0:
@@ -154,20 +156,20 @@ def decode_v1(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_state_filters, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_state_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     state_filters = []
-    for _ in range(count):
+    for _ in range(count_of_state_filters):
         state_filters_element, pos = read_compact_string(buf, pos)
         state_filters.append(state_filters_element)
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 41 * count
+    count_of_producer_id_filters, pos = read_compact_count(buf, pos, 8)
+    memory += 41 * count_of_producer_id_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
-    pos += 8 * count
+    producer_id_filters = list(unpack_from(f">{count_of_producer_id_filters}q", buf, pos))
+    pos += 8 * count_of_producer_id_filters
     (duration_filter,) = UNPACK_q(buf, pos)
     pos += 8
     transactional_id_pattern, pos = read_compact_nullable_string(buf, pos)
@@ -185,21 +187,21 @@ def decode_v2(buf: bytes, pos: int) -> tuple[ListTransactionsRequest, int, int]:
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[ListTransactionsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_state_filters, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_state_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     state_filters = []
-    for _ in range(count):
+    for _ in range(count_of_state_filters):
         state_filters_element, pos = read_compact_string(buf, pos)
         state_filters.append(state_filters_element)
         yield memory
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 41 * count
+    count_of_producer_id_filters, pos = read_compact_count(buf, pos, 8)
+    memory += 41 * count_of_producer_id_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
-    pos += 8 * count
+    producer_id_filters = list(unpack_from(f">{count_of_producer_id_filters}q", buf, pos))
+    pos += 8 * count_of_producer_id_filters
     if buf[pos] == 0:
         pos += 1
     else:
@@ -214,21 +216,21 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[ListT
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[ListTransactionsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_state_filters, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_state_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     state_filters = []
-    for _ in range(count):
+    for _ in range(count_of_state_filters):
         state_filters_element, pos = read_compact_string(buf, pos)
         state_filters.append(state_filters_element)
         yield memory
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 41 * count
+    count_of_producer_id_filters, pos = read_compact_count(buf, pos, 8)
+    memory += 41 * count_of_producer_id_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
-    pos += 8 * count
+    producer_id_filters = list(unpack_from(f">{count_of_producer_id_filters}q", buf, pos))
+    pos += 8 * count_of_producer_id_filters
     (duration_filter,) = UNPACK_q(buf, pos)
     pos += 8
     if buf[pos] == 0:
@@ -245,21 +247,21 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[ListT
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[ListTransactionsRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_state_filters, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_state_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     state_filters = []
-    for _ in range(count):
+    for _ in range(count_of_state_filters):
         state_filters_element, pos = read_compact_string(buf, pos)
         state_filters.append(state_filters_element)
         yield memory
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 41 * count
+    count_of_producer_id_filters, pos = read_compact_count(buf, pos, 8)
+    memory += 41 * count_of_producer_id_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
-    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
-    pos += 8 * count
+    producer_id_filters = list(unpack_from(f">{count_of_producer_id_filters}q", buf, pos))
+    pos += 8 * count_of_producer_id_filters
     (duration_filter,) = UNPACK_q(buf, pos)
     pos += 8
     transactional_id_pattern, pos = read_compact_nullable_string(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -19,21 +20,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
-PACK_q = Struct(">q").pack
-UNPACK_q = Struct(">q").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
+PACK_q: Final = Struct(">q").pack
+UNPACK_q: Final = Struct(">q").unpack_from
 
 
 class TransactionState(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. The transactional id.
-        "transactional_id",
+        "transactional_id": None,
         # int64 0+. The producer id.
-        "producer_id",
+        "producer_id": None,
         # string 0+. The state of the transaction, by name.
-        "transaction_state",
-    )
+        "transaction_state": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -49,16 +51,17 @@ class TransactionState(MessageStruct):
 class ListTransactionsResponse(Message):
     """The transactions that match every filter."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # []string 0+. The states of the request that do not exist.
-        "unknown_state_filters",
+        "unknown_state_filters": None,
         # []TransactionState 0+.
-        "transaction_states",
-    )
+        "transaction_states": TransactionState,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ListTransactionsResponse"
     API_KEY = 66
     MIN_VERSION = 0
@@ -105,20 +108,20 @@ def decode_v0(buf: bytes, pos: int) -> tuple[ListTransactionsResponse, int, int]
     memory = 0
     throttle_time_ms, error_code = UNPACK_ih(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 1)
-    memory += 65 * count
+    count_of_unknown_state_filters, pos = read_compact_count(buf, pos, 1)
+    memory += 65 * count_of_unknown_state_filters
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     unknown_state_filters = []
-    for _ in range(count):
+    for _ in range(count_of_unknown_state_filters):
         unknown_state_filters_element, pos = read_compact_string(buf, pos)
         unknown_state_filters.append(unknown_state_filters_element)
-    count, pos = read_compact_count(buf, pos, 11)
-    memory += 209 * count
+    count_of_transaction_states, pos = read_compact_count(buf, pos, 11)
+    memory += 209 * count_of_transaction_states
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     transaction_states = []
-    for _ in range(count):
+    for _ in range(count_of_transaction_states):
         transaction_state_transactional_id, pos = read_compact_string(buf, pos)
         (transaction_state_producer_id,) = UNPACK_q(buf, pos)
         pos += 8

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -27,26 +28,27 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_tt = Struct(">??").pack
-UNPACK_tt = Struct(">??").unpack_from
-PACK_ttt = Struct(">???").pack
-UNPACK_ttt = Struct(">???").unpack_from
-PACK_i = Struct(">i").pack
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_tt: Final = Struct(">??").pack
+UNPACK_tt: Final = Struct(">??").unpack_from
+PACK_ttt: Final = Struct(">???").pack
+UNPACK_ttt: Final = Struct(">???").unpack_from
+PACK_i: Final = Struct(">i").pack
 
 
 class MetadataRequestTopic(MessageStruct):
     """null for all topics (v0: empty); empty for none."""
 
-    __slots__ = (
+    FIELDS = {
         # uuid 10+, left out where a version lacks it.
-        "topic_id",
+        "topic_id": None,
         # string 0+, null 10+.
-        "name",
-    )
+        "name": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -60,16 +62,17 @@ class MetadataRequestTopic(MessageStruct):
 class MetadataRequest(Message):
     """Requests the nodes and the topics with their partitions; clients send it first."""
 
-    __slots__ = (
+    FIELDS = {
         # []MetadataRequestTopic 0+, null 1+. null for all topics (v0: empty); empty for none.
-        "topics",
+        "topics": MetadataRequestTopic,
         # bool 4+. Whether missing topics may be created.
-        "allow_auto_topic_creation",
+        "allow_auto_topic_creation": None,
         # bool 8-10.
-        "include_cluster_authorized_operations",
+        "include_cluster_authorized_operations": None,
         # bool 8+.
-        "include_topic_authorized_operations",
-    )
+        "include_topic_authorized_operations": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "MetadataRequest"
     API_KEY = 3
     MIN_VERSION = 0
@@ -230,12 +233,12 @@ encode_v13 = encode_v11
 
 def decode_v0(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 113 * count
+    count_of_topics, pos = read_count(buf, pos, 2)
+    memory += 113 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         metadata_request_topic_name, pos = read_string(buf, pos)
         topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
     return MetadataRequest(
@@ -249,13 +252,13 @@ def decode_v0(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
 def decode_v1(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 113 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 2)
+    if count_of_topics >= 0:
+        memory += 113 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
     return MetadataRequest(
@@ -275,13 +278,13 @@ decode_v3 = decode_v1
 def decode_v4(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 113 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 2)
+    if count_of_topics >= 0:
+        memory += 113 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
     (allow_auto_topic_creation,) = UNPACK_t(buf, pos)
@@ -306,13 +309,13 @@ decode_v7 = decode_v4
 def decode_v8(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 113 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 2)
+    if count_of_topics >= 0:
+        memory += 113 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
     allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = UNPACK_ttt(buf, pos)
@@ -328,13 +331,13 @@ def decode_v8(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
 def decode_v9(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 113 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 2)
+    if count_of_topics >= 0:
+        memory += 113 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             metadata_request_topic_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
                 pos += 1
@@ -358,13 +361,13 @@ def decode_v9(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
 def decode_v10(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 18)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 18)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
             metadata_request_topic_name, pos = read_compact_nullable_string(buf, pos)
@@ -390,13 +393,13 @@ def decode_v10(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
 def decode_v11(buf: bytes, pos: int) -> tuple[MetadataRequest, int, int]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 18)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 18)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
             metadata_request_topic_name, pos = read_compact_nullable_string(buf, pos)
@@ -427,12 +430,12 @@ decode_v13 = decode_v11
 
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 2)
-    memory += 113 * count
+    count_of_topics, pos = read_count(buf, pos, 2)
+    memory += 113 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         metadata_request_topic_name, pos = read_string(buf, pos)
         topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
         yield memory
@@ -447,13 +450,13 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Metad
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 113 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 2)
+    if count_of_topics >= 0:
+        memory += 113 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
             yield memory
@@ -474,13 +477,13 @@ decode_in_steps_v3 = decode_in_steps_v1
 def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 113 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 2)
+    if count_of_topics >= 0:
+        memory += 113 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
             yield memory
@@ -506,13 +509,13 @@ decode_in_steps_v7 = decode_in_steps_v4
 def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 113 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 2)
+    if count_of_topics >= 0:
+        memory += 113 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             metadata_request_topic_name, pos = read_string(buf, pos)
             topics.append(MetadataRequestTopic(ZERO_UUID, metadata_request_topic_name))
             yield memory
@@ -529,13 +532,13 @@ def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[int, None, tuple[Metad
 def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 2)
-    if count >= 0:
-        memory += 113 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 2)
+    if count_of_topics >= 0:
+        memory += 113 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             metadata_request_topic_name, pos = read_compact_string(buf, pos)
             if buf[pos] == 0:
                 pos += 1
@@ -560,13 +563,13 @@ def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[int, None, tuple[Metad
 def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 18)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 18)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
             metadata_request_topic_name, pos = read_compact_nullable_string(buf, pos)
@@ -593,13 +596,13 @@ def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[int, None, tuple[Meta
 def decode_in_steps_v11(buf: bytes, pos: int) -> Generator[int, None, tuple[MetadataRequest, int, int]]:
     memory = 0
     topics: list[MetadataRequestTopic] | None = None
-    count, pos = read_compact_nullable_count(buf, pos, 18)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 18)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             (metadata_request_topic_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
             metadata_request_topic_name, pos = read_compact_nullable_string(buf, pos)

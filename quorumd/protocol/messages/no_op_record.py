@@ -14,7 +14,8 @@ from quorumd.protocol.wire import Message
 class NoOpRecord(Message):
     """A record without effect that advances the log end offset (KIP-835)."""
 
-    __slots__ = ()
+    FIELDS = {}
+    __slots__ = tuple(FIELDS)
     NAME = "NoOpRecord"
     API_KEY = 20
     MIN_VERSION = 0

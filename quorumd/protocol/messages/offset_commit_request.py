@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -28,30 +29,31 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_iq = Struct(">iq").pack
-UNPACK_iq = Struct(">iq").unpack_from
-PACK_iqi = Struct(">iqi").pack
-UNPACK_iqi = Struct(">iqi").unpack_from
-PACK_q = Struct(">q").pack
-UNPACK_q = Struct(">q").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_iq: Final = Struct(">iq").pack
+UNPACK_iq: Final = Struct(">iq").unpack_from
+PACK_iqi: Final = Struct(">iqi").pack
+UNPACK_iqi: Final = Struct(">iqi").unpack_from
+PACK_q: Final = Struct(">q").pack
+UNPACK_q: Final = Struct(">q").unpack_from
 
 
 class OffsetCommitRequestPartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 2+.
-        "partition_index",
+        "partition_index": None,
         # int64 2+. The offset of the next record to consume.
-        "committed_offset",
+        "committed_offset": None,
         # int32 6+, left out where a version lacks it. The leader epoch of the last consumed record; -1 if
         # unknown.
-        "committed_leader_epoch",
+        "committed_leader_epoch": None,
         # string 2+, null 2+. Text of the client that is stored with the offset.
-        "committed_metadata",
-    )
+        "committed_metadata": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -67,14 +69,15 @@ class OffsetCommitRequestPartition(MessageStruct):
 
 
 class OffsetCommitRequestTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 2-9, left out where a version lacks it.
-        "name",
+        "name": None,
         # uuid 10+, left out where a version lacks it. The topic id.
-        "topic_id",
+        "topic_id": None,
         # []OffsetCommitRequestPartition 2+.
-        "partitions",
-    )
+        "partitions": OffsetCommitRequestPartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -90,22 +93,23 @@ class OffsetCommitRequestTopic(MessageStruct):
 class OffsetCommitRequest(Message):
     """Commits offsets of a group. Topics are identified by id from version 10."""
 
-    __slots__ = (
+    FIELDS = {
         # string 2+. The group id.
-        "group_id",
+        "group_id": None,
         # int32 2+. The generation of a classic group or the member epoch of a consumer group; -1 for a client
         # without a group.
-        "generation_id_or_member_epoch",
+        "generation_id_or_member_epoch": None,
         # string 2+. The member id.
-        "member_id",
+        "member_id": None,
         # string 7+, null 7+. The id of a static member; null for a dynamic one.
-        "group_instance_id",
+        "group_instance_id": None,
         # int64 2-4, left out where a version lacks it. How long to keep the offsets, in ms; -1 for the
         # broker's setting.
-        "retention_time_ms",
+        "retention_time_ms": None,
         # []OffsetCommitRequestTopic 2+.
-        "topics",
-    )
+        "topics": OffsetCommitRequestTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "OffsetCommitRequest"
     API_KEY = 8
     MIN_VERSION = 2
@@ -262,19 +266,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     member_id, pos = read_string(buf, pos)
     (retention_time_ms,) = UNPACK_q(buf, pos)
     pos += 8
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 193 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 14)
+        memory += 193 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -307,19 +311,19 @@ def decode_v5(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
     pos += 4
     member_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 193 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 14)
+        memory += 193 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -346,19 +350,19 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
     pos += 4
     member_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 225 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -386,19 +390,19 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     pos += 4
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 225 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -426,19 +430,19 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     pos += 4
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -481,20 +485,20 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitRequest, int, int]:
     pos += 4
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (offset_commit_request_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -535,19 +539,19 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     member_id, pos = read_string(buf, pos)
     (retention_time_ms,) = UNPACK_q(buf, pos)
     pos += 8
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 193 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 14)
+        memory += 193 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -582,19 +586,19 @@ def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
     pos += 4
     member_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 193 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 14)
+        memory += 193 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -623,19 +627,19 @@ def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     (generation_id_or_member_epoch,) = UNPACK_i(buf, pos)
     pos += 4
     member_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 225 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -665,19 +669,19 @@ def decode_in_steps_v7(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     pos += 4
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 225 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -707,19 +711,19 @@ def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     pos += 4
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_request_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -764,20 +768,20 @@ def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[int, None, tuple[Offs
     pos += 4
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (offset_commit_request_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count_of_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_request_topic_partitions):
             offset_commit_request_partition_partition_index, offset_commit_request_partition_committed_offset, offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)

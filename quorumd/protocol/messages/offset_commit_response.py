@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -23,21 +24,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class OffsetCommitResponsePartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 2+.
-        "partition_index",
+        "partition_index": None,
         # int16 2+. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -49,14 +51,15 @@ class OffsetCommitResponsePartition(MessageStruct):
 
 
 class OffsetCommitResponseTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 2-9, left out where a version lacks it.
-        "name",
+        "name": None,
         # uuid 10+, left out where a version lacks it. The topic id.
-        "topic_id",
+        "topic_id": None,
         # []OffsetCommitResponsePartition 2+.
-        "partitions",
-    )
+        "partitions": OffsetCommitResponsePartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -72,13 +75,14 @@ class OffsetCommitResponseTopic(MessageStruct):
 class OffsetCommitResponse(Message):
     """Whether each offset was committed."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 3+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []OffsetCommitResponseTopic 2+.
-        "topics",
-    )
+        "topics": OffsetCommitResponseTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "OffsetCommitResponse"
     API_KEY = 8
     MIN_VERSION = 2
@@ -168,19 +172,19 @@ def encode_v10(message: OffsetCommitResponse, out: bytearray) -> None:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_response_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 6)
-        memory += 121 * count
+        count_of_offset_commit_response_topic_partitions, pos = read_count(buf, pos, 6)
+        memory += 121 * count_of_offset_commit_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_commit_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_response_topic_partitions):
             offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             offset_commit_response_topic_partitions.append(OffsetCommitResponsePartition(offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code))
@@ -192,19 +196,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_response_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 6)
-        memory += 121 * count
+        count_of_offset_commit_response_topic_partitions, pos = read_count(buf, pos, 6)
+        memory += 121 * count_of_offset_commit_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_commit_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_response_topic_partitions):
             offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             offset_commit_response_topic_partitions.append(OffsetCommitResponsePartition(offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code))
@@ -228,19 +232,19 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_commit_response_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count
+        count_of_offset_commit_response_topic_partitions, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count_of_offset_commit_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_commit_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_response_topic_partitions):
             offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:
@@ -267,20 +271,20 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (offset_commit_response_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count
+        count_of_offset_commit_response_topic_partitions, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count_of_offset_commit_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_commit_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_commit_response_topic_partitions):
             offset_commit_response_partition_partition_index, offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:

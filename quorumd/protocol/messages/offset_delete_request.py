@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -17,15 +18,16 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class OffsetDeleteRequestPartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "partition_index",
-    )
+        "partition_index": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -35,12 +37,13 @@ class OffsetDeleteRequestPartition(MessageStruct):
 
 
 class OffsetDeleteRequestTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []OffsetDeleteRequestPartition 0+.
-        "partitions",
-    )
+        "partitions": OffsetDeleteRequestPartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -54,12 +57,13 @@ class OffsetDeleteRequestTopic(MessageStruct):
 class OffsetDeleteRequest(Message):
     """Deletes committed offsets of a group."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # []OffsetDeleteRequestTopic 0+.
-        "topics",
-    )
+        "topics": OffsetDeleteRequestTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "OffsetDeleteRequest"
     API_KEY = 47
     MIN_VERSION = 0
@@ -88,19 +92,19 @@ def encode_v0(message: OffsetDeleteRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_delete_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 81 * count
+        count_of_offset_delete_request_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 81 * count_of_offset_delete_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_delete_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_delete_request_topic_partitions):
             (offset_delete_request_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
             offset_delete_request_topic_partitions.append(OffsetDeleteRequestPartition(offset_delete_request_partition_partition_index))
@@ -111,19 +115,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteRequest, int, int]:
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[OffsetDeleteRequest, int, int]]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_delete_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 81 * count
+        count_of_offset_delete_request_topic_partitions, pos = read_count(buf, pos, 4)
+        memory += 81 * count_of_offset_delete_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_delete_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_delete_request_topic_partitions):
             (offset_delete_request_partition_partition_index,) = UNPACK_i(buf, pos)
             pos += 4
             offset_delete_request_topic_partitions.append(OffsetDeleteRequestPartition(offset_delete_request_partition_partition_index))

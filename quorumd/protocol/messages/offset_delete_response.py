@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -17,20 +18,21 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_hi = Struct(">hi").pack
-UNPACK_hi = Struct(">hi").unpack_from
-PACK_i = Struct(">i").pack
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_hi: Final = Struct(">hi").pack
+UNPACK_hi: Final = Struct(">hi").unpack_from
+PACK_i: Final = Struct(">i").pack
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class OffsetDeleteResponsePartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "partition_index",
+        "partition_index": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -42,12 +44,13 @@ class OffsetDeleteResponsePartition(MessageStruct):
 
 
 class OffsetDeleteResponseTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # []OffsetDeleteResponsePartition 0+.
-        "partitions",
-    )
+        "partitions": OffsetDeleteResponsePartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -61,14 +64,15 @@ class OffsetDeleteResponseTopic(MessageStruct):
 class OffsetDeleteResponse(Message):
     """Whether each offset was deleted."""
 
-    __slots__ = (
+    FIELDS = {
         # int16 0+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []OffsetDeleteResponseTopic 0+.
-        "topics",
-    )
+        "topics": OffsetDeleteResponseTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "OffsetDeleteResponse"
     API_KEY = 47
     MIN_VERSION = 0
@@ -106,19 +110,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[OffsetDeleteResponse, int, int]:
     memory = 0
     error_code, throttle_time_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_delete_response_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 6)
-        memory += 121 * count
+        count_of_offset_delete_response_topic_partitions, pos = read_count(buf, pos, 6)
+        memory += 121 * count_of_offset_delete_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_delete_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_delete_response_topic_partitions):
             offset_delete_response_partition_partition_index, offset_delete_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             offset_delete_response_topic_partitions.append(OffsetDeleteResponsePartition(offset_delete_response_partition_partition_index, offset_delete_response_partition_error_code))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, pack
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -30,23 +31,24 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class OffsetFetchRequestTopic(MessageStruct):
     """The partitions to read; null for all."""
 
-    __slots__ = (
+    FIELDS = {
         # string 1-7.
-        "name",
+        "name": None,
         # []int32 1-7.
-        "partition_indexes",
-    )
+        "partition_indexes": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -60,14 +62,15 @@ class OffsetFetchRequestTopic(MessageStruct):
 class OffsetFetchRequestTopics(MessageStruct):
     """The partitions to read; null for all."""
 
-    __slots__ = (
+    FIELDS = {
         # string 8-9, left out where a version lacks it.
-        "name",
+        "name": None,
         # uuid 10+, left out where a version lacks it. The topic id.
-        "topic_id",
+        "topic_id": None,
         # []int32 8+.
-        "partition_indexes",
-    )
+        "partition_indexes": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -81,17 +84,18 @@ class OffsetFetchRequestTopics(MessageStruct):
 
 
 class OffsetFetchRequestGroup(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 8+. The group id.
-        "group_id",
+        "group_id": None,
         # string 9+, null 9+, left out where a version lacks it. The member id; null for a client that is no
         # member.
-        "member_id",
+        "member_id": None,
         # int32 9+, left out where a version lacks it. The member epoch; -1 for a client that is no member.
-        "member_epoch",
+        "member_epoch": None,
         # []OffsetFetchRequestTopics 8+, null 8+. The partitions to read; null for all.
-        "topics",
-    )
+        "topics": OffsetFetchRequestTopics,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -109,16 +113,17 @@ class OffsetFetchRequestGroup(MessageStruct):
 class OffsetFetchRequest(Message):
     """Reads committed offsets. Several groups from version 8, topics by id from version 10."""
 
-    __slots__ = (
+    FIELDS = {
         # string 1-7. The group id.
-        "group_id",
+        "group_id": None,
         # []OffsetFetchRequestTopic 1-7, null 2-7. The partitions to read; null for all.
-        "topics",
+        "topics": OffsetFetchRequestTopic,
         # []OffsetFetchRequestGroup 8+.
-        "groups",
+        "groups": OffsetFetchRequestGroup,
         # bool 7+. Whether offsets of open transactions are reported as unstable.
-        "require_stable",
-    )
+        "require_stable": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "OffsetFetchRequest"
     API_KEY = 9
     MIN_VERSION = 1
@@ -281,19 +286,19 @@ def encode_v10(message: OffsetFetchRequest, out: bytearray) -> None:
 def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_fetch_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_offset_fetch_request_topic_partition_indexes, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count)
-        pos += 4 * count
+        offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topic_partition_indexes)
+        pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
         topics.append(OffsetFetchRequestTopic(offset_fetch_request_topic_name, offset_fetch_request_topic_partition_indexes))
     return OffsetFetchRequest(
         group_id,
@@ -307,20 +312,20 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_string(buf, pos)
-    count, pos = read_nullable_count(buf, pos, 6)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 6)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             offset_fetch_request_topic_name, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_offset_fetch_request_topic_partition_indexes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topic_partition_indexes)
+            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
             topics.append(OffsetFetchRequestTopic(offset_fetch_request_topic_name, offset_fetch_request_topic_partition_indexes))
     return OffsetFetchRequest(
         group_id,
@@ -343,20 +348,20 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             offset_fetch_request_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_offset_fetch_request_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topic_partition_indexes)
+            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -378,20 +383,20 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             offset_fetch_request_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_offset_fetch_request_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topic_partition_indexes)
+            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -413,28 +418,28 @@ def decode_v7(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
 
 def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 201 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 3)
+    memory += 201 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_nullable_count(buf, pos, 3)
-        if count >= 0:
-            memory += 193 * count
+        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 3)
+        if count_of_offset_fetch_request_group_topics >= 0:
+            memory += 193 * count_of_offset_fetch_request_group_topics
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_request_group_topics):
                 offset_fetch_request_topics_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count)
-                pos += 4 * count
+                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topics_partition_indexes)
+                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -466,31 +471,31 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
 
 def decode_v9(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 289 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 8)
+    memory += 289 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
         offset_fetch_request_group_member_id, pos = read_compact_nullable_string(buf, pos)
         (offset_fetch_request_group_member_epoch,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_compact_nullable_count(buf, pos, 3)
-        if count >= 0:
-            memory += 193 * count
+        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 3)
+        if count_of_offset_fetch_request_group_topics >= 0:
+            memory += 193 * count_of_offset_fetch_request_group_topics
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_request_group_topics):
                 offset_fetch_request_topics_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count)
-                pos += 4 * count
+                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topics_partition_indexes)
+                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -522,32 +527,32 @@ def decode_v9(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
 
 def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 289 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 8)
+    memory += 289 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
         offset_fetch_request_group_member_id, pos = read_compact_nullable_string(buf, pos)
         (offset_fetch_request_group_member_epoch,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_compact_nullable_count(buf, pos, 18)
-        if count >= 0:
-            memory += 209 * count
+        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 18)
+        if count_of_offset_fetch_request_group_topics >= 0:
+            memory += 209 * count_of_offset_fetch_request_group_topics
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_request_group_topics):
                 (offset_fetch_request_topics_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count)
-                pos += 4 * count
+                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topics_partition_indexes)
+                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -580,19 +585,19 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchRequest, int, int]:
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[OffsetFetchRequest, int, int]]:
     memory = 0
     group_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_fetch_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 4)
-        memory += 41 * count
+        count_of_offset_fetch_request_topic_partition_indexes, pos = read_count(buf, pos, 4)
+        memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
-        offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count)
-        pos += 4 * count
+        offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topic_partition_indexes)
+        pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
         topics.append(OffsetFetchRequestTopic(offset_fetch_request_topic_name, offset_fetch_request_topic_partition_indexes))
         yield memory
     return OffsetFetchRequest(
@@ -607,20 +612,20 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_string(buf, pos)
-    count, pos = read_nullable_count(buf, pos, 6)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_nullable_count(buf, pos, 6)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             offset_fetch_request_topic_name, pos = read_string(buf, pos)
-            count, pos = read_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_offset_fetch_request_topic_partition_indexes, pos = read_count(buf, pos, 4)
+            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topic_partition_indexes)
+            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
             topics.append(OffsetFetchRequestTopic(offset_fetch_request_topic_name, offset_fetch_request_topic_partition_indexes))
             yield memory
     return OffsetFetchRequest(
@@ -644,20 +649,20 @@ def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             offset_fetch_request_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_offset_fetch_request_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topic_partition_indexes)
+            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -680,20 +685,20 @@ def decode_in_steps_v7(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     memory = 0
     topics: list[OffsetFetchRequestTopic] | None = None
     group_id, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_nullable_count(buf, pos, 3)
-    if count >= 0:
-        memory += 185 * count
+    count_of_topics, pos = read_compact_nullable_count(buf, pos, 3)
+    if count_of_topics >= 0:
+        memory += 185 * count_of_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topics = []
-        for _ in range(count):
+        for _ in range(count_of_topics):
             offset_fetch_request_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_offset_fetch_request_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_offset_fetch_request_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            offset_fetch_request_topic_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topic_partition_indexes)
+            pos += 4 * count_of_offset_fetch_request_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -716,28 +721,28 @@ def decode_in_steps_v7(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
 
 def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[int, None, tuple[OffsetFetchRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 201 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 3)
+    memory += 201 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_nullable_count(buf, pos, 3)
-        if count >= 0:
-            memory += 193 * count
+        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 3)
+        if count_of_offset_fetch_request_group_topics >= 0:
+            memory += 193 * count_of_offset_fetch_request_group_topics
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_request_group_topics):
                 offset_fetch_request_topics_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count)
-                pos += 4 * count
+                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topics_partition_indexes)
+                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -771,31 +776,31 @@ def decode_in_steps_v8(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
 
 def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[int, None, tuple[OffsetFetchRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 289 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 8)
+    memory += 289 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
         offset_fetch_request_group_member_id, pos = read_compact_nullable_string(buf, pos)
         (offset_fetch_request_group_member_epoch,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_compact_nullable_count(buf, pos, 3)
-        if count >= 0:
-            memory += 193 * count
+        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 3)
+        if count_of_offset_fetch_request_group_topics >= 0:
+            memory += 193 * count_of_offset_fetch_request_group_topics
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_request_group_topics):
                 offset_fetch_request_topics_name, pos = read_compact_string(buf, pos)
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count)
-                pos += 4 * count
+                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topics_partition_indexes)
+                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
                 if buf[pos] == 0:
                     pos += 1
                 else:
@@ -829,32 +834,32 @@ def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
 
 def decode_in_steps_v10(buf: bytes, pos: int) -> Generator[int, None, tuple[OffsetFetchRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 8)
-    memory += 289 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 8)
+    memory += 289 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_request_group_topics: list[OffsetFetchRequestTopics] | None = None
         offset_fetch_request_group_group_id, pos = read_compact_string(buf, pos)
         offset_fetch_request_group_member_id, pos = read_compact_nullable_string(buf, pos)
         (offset_fetch_request_group_member_epoch,) = UNPACK_i(buf, pos)
         pos += 4
-        count, pos = read_compact_nullable_count(buf, pos, 18)
-        if count >= 0:
-            memory += 209 * count
+        count_of_offset_fetch_request_group_topics, pos = read_compact_nullable_count(buf, pos, 18)
+        if count_of_offset_fetch_request_group_topics >= 0:
+            memory += 209 * count_of_offset_fetch_request_group_topics
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
             offset_fetch_request_group_topics = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_request_group_topics):
                 (offset_fetch_request_topics_topic_id,) = UNPACK_16s(buf, pos)
                 pos += 16
-                count, pos = read_compact_count(buf, pos, 4)
-                memory += 41 * count
+                count_of_offset_fetch_request_topics_partition_indexes, pos = read_compact_count(buf, pos, 4)
+                memory += 41 * count_of_offset_fetch_request_topics_partition_indexes
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_memory(buf, memory)
-                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count)
-                pos += 4 * count
+                offset_fetch_request_topics_partition_indexes = read_int32s(buf, pos, count_of_offset_fetch_request_topics_partition_indexes)
+                pos += 4 * count_of_offset_fetch_request_topics_partition_indexes
                 if buf[pos] == 0:
                     pos += 1
                 else:

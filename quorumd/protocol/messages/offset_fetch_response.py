@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -28,32 +29,33 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_h = Struct(">h").pack
-UNPACK_h = Struct(">h").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_iq = Struct(">iq").pack
-UNPACK_iq = Struct(">iq").unpack_from
-PACK_iqi = Struct(">iqi").pack
-UNPACK_iqi = Struct(">iqi").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_h: Final = Struct(">h").pack
+UNPACK_h: Final = Struct(">h").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_iq: Final = Struct(">iq").pack
+UNPACK_iq: Final = Struct(">iq").unpack_from
+PACK_iqi: Final = Struct(">iqi").pack
+UNPACK_iqi: Final = Struct(">iqi").unpack_from
 
 
 class OffsetFetchResponsePartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 1-7.
-        "partition_index",
+        "partition_index": None,
         # int64 1-7. The committed offset; -1 if there is none.
-        "committed_offset",
+        "committed_offset": None,
         # int32 5-7, left out where a version lacks it. The leader epoch of the last consumed record; -1 if
         # unknown.
-        "committed_leader_epoch",
+        "committed_leader_epoch": None,
         # string 1-7, null 1-7. Text of the client that is stored with the offset.
-        "metadata",
+        "metadata": None,
         # int16 1-7. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -71,12 +73,13 @@ class OffsetFetchResponsePartition(MessageStruct):
 
 
 class OffsetFetchResponseTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1-7.
-        "name",
+        "name": None,
         # []OffsetFetchResponsePartition 1-7.
-        "partitions",
-    )
+        "partitions": OffsetFetchResponsePartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -88,18 +91,19 @@ class OffsetFetchResponseTopic(MessageStruct):
 
 
 class OffsetFetchResponsePartitions(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 8+.
-        "partition_index",
+        "partition_index": None,
         # int64 8+. The committed offset; -1 if there is none.
-        "committed_offset",
+        "committed_offset": None,
         # int32 8+. The leader epoch of the last consumed record; -1 if unknown.
-        "committed_leader_epoch",
+        "committed_leader_epoch": None,
         # string 8+, null 8+. Text of the client that is stored with the offset.
-        "metadata",
+        "metadata": None,
         # int16 8+. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -117,14 +121,15 @@ class OffsetFetchResponsePartitions(MessageStruct):
 
 
 class OffsetFetchResponseTopics(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 8-9, left out where a version lacks it.
-        "name",
+        "name": None,
         # uuid 10+, left out where a version lacks it. The topic id.
-        "topic_id",
+        "topic_id": None,
         # []OffsetFetchResponsePartitions 8+.
-        "partitions",
-    )
+        "partitions": OffsetFetchResponsePartitions,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -138,14 +143,15 @@ class OffsetFetchResponseTopics(MessageStruct):
 
 
 class OffsetFetchResponseGroup(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 8+. The group id.
-        "group_id",
+        "group_id": None,
         # []OffsetFetchResponseTopics 8+.
-        "topics",
+        "topics": OffsetFetchResponseTopics,
         # int16 8+. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -161,17 +167,18 @@ class OffsetFetchResponseGroup(MessageStruct):
 class OffsetFetchResponse(Message):
     """The committed offsets."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 3+, left out where a version lacks it. How long the client is throttled for exceeding a quota,
         # in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []OffsetFetchResponseTopic 1-7.
-        "topics",
+        "topics": OffsetFetchResponseTopic,
         # int16 2-7, left out where a version lacks it. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # []OffsetFetchResponseGroup 8+.
-        "groups",
-    )
+        "groups": OffsetFetchResponseGroup,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "OffsetFetchResponse"
     API_KEY = 9
     MIN_VERSION = 1
@@ -346,19 +353,19 @@ def encode_v10(message: OffsetFetchResponse, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_fetch_response_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 233 * count
+        count_of_offset_fetch_response_topic_partitions, pos = read_count(buf, pos, 16)
+        memory += 233 * count_of_offset_fetch_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_fetch_response_topic_partitions):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_fetch_response_partition_metadata, pos = read_nullable_string(buf, pos)
@@ -382,19 +389,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_fetch_response_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 233 * count
+        count_of_offset_fetch_response_topic_partitions, pos = read_count(buf, pos, 16)
+        memory += 233 * count_of_offset_fetch_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_fetch_response_topic_partitions):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_fetch_response_partition_metadata, pos = read_nullable_string(buf, pos)
@@ -422,19 +429,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_fetch_response_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 16)
-        memory += 233 * count
+        count_of_offset_fetch_response_topic_partitions, pos = read_count(buf, pos, 16)
+        memory += 233 * count_of_offset_fetch_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_fetch_response_topic_partitions):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             offset_fetch_response_partition_metadata, pos = read_nullable_string(buf, pos)
@@ -465,19 +472,19 @@ def decode_v5(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_fetch_response_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 20)
-        memory += 265 * count
+        count_of_offset_fetch_response_topic_partitions, pos = read_count(buf, pos, 20)
+        memory += 265 * count_of_offset_fetch_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_fetch_response_topic_partitions):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset, offset_fetch_response_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_fetch_response_partition_metadata, pos = read_nullable_string(buf, pos)
@@ -505,19 +512,19 @@ def decode_v6(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_fetch_response_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 20)
-        memory += 265 * count
+        count_of_offset_fetch_response_topic_partitions, pos = read_compact_count(buf, pos, 20)
+        memory += 265 * count_of_offset_fetch_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_fetch_response_topic_partitions):
             offset_fetch_response_partition_partition_index, offset_fetch_response_partition_committed_offset, offset_fetch_response_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             offset_fetch_response_partition_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -560,26 +567,26 @@ def decode_v8(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 225 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 5)
+    memory += 225 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_response_group_group_id, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 193 * count
+        count_of_offset_fetch_response_group_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 193 * count_of_offset_fetch_response_group_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_group_topics = []
-        for _ in range(count):
+        for _ in range(count_of_offset_fetch_response_group_topics):
             offset_fetch_response_topics_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 20)
-            memory += 265 * count
+            count_of_offset_fetch_response_topics_partitions, pos = read_compact_count(buf, pos, 20)
+            memory += 265 * count_of_offset_fetch_response_topics_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             offset_fetch_response_topics_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_response_topics_partitions):
                 offset_fetch_response_partitions_partition_index, offset_fetch_response_partitions_committed_offset, offset_fetch_response_partitions_committed_leader_epoch = UNPACK_iqi(buf, pos)
                 pos += 16
                 offset_fetch_response_partitions_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -627,27 +634,27 @@ def decode_v10(buf: bytes, pos: int) -> tuple[OffsetFetchResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 225 * count
+    count_of_groups, pos = read_compact_count(buf, pos, 5)
+    memory += 225 * count_of_groups
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     groups = []
-    for _ in range(count):
+    for _ in range(count_of_groups):
         offset_fetch_response_group_group_id, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 209 * count
+        count_of_offset_fetch_response_group_topics, pos = read_compact_count(buf, pos, 18)
+        memory += 209 * count_of_offset_fetch_response_group_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_fetch_response_group_topics = []
-        for _ in range(count):
+        for _ in range(count_of_offset_fetch_response_group_topics):
             (offset_fetch_response_topics_topic_id,) = UNPACK_16s(buf, pos)
             pos += 16
-            count, pos = read_compact_count(buf, pos, 20)
-            memory += 265 * count
+            count_of_offset_fetch_response_topics_partitions, pos = read_compact_count(buf, pos, 20)
+            memory += 265 * count_of_offset_fetch_response_topics_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             offset_fetch_response_topics_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_offset_fetch_response_topics_partitions):
                 offset_fetch_response_partitions_partition_index, offset_fetch_response_partitions_committed_offset, offset_fetch_response_partitions_committed_leader_epoch = UNPACK_iqi(buf, pos)
                 pos += 16
                 offset_fetch_response_partitions_metadata, pos = read_compact_nullable_string(buf, pos)

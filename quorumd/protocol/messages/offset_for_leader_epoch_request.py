@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,21 +23,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_iii = Struct(">iii").pack
-UNPACK_iii = Struct(">iii").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_iii: Final = Struct(">iii").pack
+UNPACK_iii: Final = Struct(">iii").unpack_from
 
 
 class OffsetForLeaderPartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 2+.
-        "partition",
+        "partition": None,
         # int32 2+. The current leader epoch known to the sender; the receiver fences on it. -1 if unknown.
-        "current_leader_epoch",
+        "current_leader_epoch": None,
         # int32 2+. The epoch to look up.
-        "leader_epoch",
-    )
+        "leader_epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -50,12 +52,13 @@ class OffsetForLeaderPartition(MessageStruct):
 
 
 class OffsetForLeaderTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 2+.
-        "topic",
+        "topic": None,
         # []OffsetForLeaderPartition 2+.
-        "partitions",
-    )
+        "partitions": OffsetForLeaderPartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -69,13 +72,14 @@ class OffsetForLeaderTopic(MessageStruct):
 class OffsetForLeaderEpochRequest(Message):
     """Looks up where leader epochs end in the leader's log."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 3+, left out where a version lacks it. The follower's broker id; -1 for a consumer, -2 for a
         # debugging tool.
-        "replica_id",
+        "replica_id": None,
         # []OffsetForLeaderTopic 2+.
-        "topics",
-    )
+        "topics": OffsetForLeaderTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "OffsetForLeaderEpochRequest"
     API_KEY = 23
     MIN_VERSION = 2
@@ -137,19 +141,19 @@ def encode_v4(message: OffsetForLeaderEpochRequest, out: bytearray) -> None:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 161 * count
+        count_of_offset_for_leader_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 161 * count_of_offset_for_leader_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_for_leader_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_partitions):
             offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             offset_for_leader_topic_partitions.append(OffsetForLeaderPartition(offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch))
@@ -161,19 +165,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int, i
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 161 * count
+        count_of_offset_for_leader_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 161 * count_of_offset_for_leader_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_for_leader_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_partitions):
             offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             offset_for_leader_topic_partitions.append(OffsetForLeaderPartition(offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch))
@@ -185,19 +189,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int, i
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_topic, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 13)
-        memory += 161 * count
+        count_of_offset_for_leader_topic_partitions, pos = read_compact_count(buf, pos, 13)
+        memory += 161 * count_of_offset_for_leader_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_for_leader_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_partitions):
             offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             if buf[pos] == 0:
@@ -219,19 +223,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochRequest, int, i
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[OffsetForLeaderEpochRequest, int, int]]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 161 * count
+        count_of_offset_for_leader_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 161 * count_of_offset_for_leader_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_for_leader_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_partitions):
             offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             offset_for_leader_topic_partitions.append(OffsetForLeaderPartition(offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch))
@@ -245,19 +249,19 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 12)
-        memory += 161 * count
+        count_of_offset_for_leader_topic_partitions, pos = read_count(buf, pos, 12)
+        memory += 161 * count_of_offset_for_leader_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_for_leader_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_partitions):
             offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             offset_for_leader_topic_partitions.append(OffsetForLeaderPartition(offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch))
@@ -271,19 +275,19 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[Offse
     memory = 0
     (replica_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_topic, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 13)
-        memory += 161 * count
+        count_of_offset_for_leader_topic_partitions, pos = read_compact_count(buf, pos, 13)
+        memory += 161 * count_of_offset_for_leader_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         offset_for_leader_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_partitions):
             offset_for_leader_partition_partition, offset_for_leader_partition_current_leader_epoch, offset_for_leader_partition_leader_epoch = UNPACK_iii(buf, pos)
             pos += 12
             if buf[pos] == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -22,23 +23,24 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_hiiq = Struct(">hiiq").pack
-UNPACK_hiiq = Struct(">hiiq").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_hiiq: Final = Struct(">hiiq").pack
+UNPACK_hiiq: Final = Struct(">hiiq").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class EpochEndOffset(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int16 2+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # int32 2+.
-        "partition",
+        "partition": None,
         # int32 2+. The largest epoch of the log that does not exceed the requested one; -1 if there is none.
-        "leader_epoch",
+        "leader_epoch": None,
         # int64 2+. The end offset of that epoch; -1 if unknown.
-        "end_offset",
-    )
+        "end_offset": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -54,12 +56,13 @@ class EpochEndOffset(MessageStruct):
 
 
 class OffsetForLeaderTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 2+.
-        "topic",
+        "topic": None,
         # []EpochEndOffset 2+.
-        "partitions",
-    )
+        "partitions": EpochEndOffset,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -73,12 +76,13 @@ class OffsetForLeaderTopicResult(MessageStruct):
 class OffsetForLeaderEpochResponse(Message):
     """The end offsets of the epochs."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 2+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []OffsetForLeaderTopicResult 2+.
-        "topics",
-    )
+        "topics": OffsetForLeaderTopicResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "OffsetForLeaderEpochResponse"
     API_KEY = 23
     MIN_VERSION = 2
@@ -134,19 +138,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int, 
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 185 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_result_topic, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 18)
-        memory += 201 * count
+        count_of_offset_for_leader_topic_result_partitions, pos = read_count(buf, pos, 18)
+        memory += 201 * count_of_offset_for_leader_topic_result_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_for_leader_topic_result_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_result_partitions):
             (
                 epoch_end_offset_error_code,
                 epoch_end_offset_partition,
@@ -171,19 +175,19 @@ def decode_v4(buf: bytes, pos: int) -> tuple[OffsetForLeaderEpochResponse, int, 
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         offset_for_leader_topic_result_topic, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 19)
-        memory += 201 * count
+        count_of_offset_for_leader_topic_result_partitions, pos = read_compact_count(buf, pos, 19)
+        memory += 201 * count_of_offset_for_leader_topic_result_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         offset_for_leader_topic_result_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_offset_for_leader_topic_result_partitions):
             (
                 epoch_end_offset_error_code,
                 epoch_end_offset_partition,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -31,21 +32,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_hi = Struct(">hi").pack
-UNPACK_hi = Struct(">hi").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_hi: Final = Struct(">hi").pack
+UNPACK_hi: Final = Struct(">hi").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class PartitionProduceData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 3+.
-        "index",
+        "index": None,
         # records 3+, null 3+. One record batch; null is refused.
-        "records",
-    )
+        "records": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -57,14 +59,15 @@ class PartitionProduceData(MessageStruct):
 
 
 class TopicProduceData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 3-12, left out where a version lacks it.
-        "name",
+        "name": None,
         # uuid 13+, left out where a version lacks it. The topic id.
-        "topic_id",
+        "topic_id": None,
         # []PartitionProduceData 3+.
-        "partition_data",
-    )
+        "partition_data": PartitionProduceData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -80,16 +83,17 @@ class TopicProduceData(MessageStruct):
 class ProduceRequest(Message):
     """Appends record batches to partitions. Topics are identified by id from version 13."""
 
-    __slots__ = (
+    FIELDS = {
         # string 3+, null 3+. The transactional id; null outside of transactions.
-        "transactional_id",
+        "transactional_id": None,
         # int16 3+. Acknowledgements to wait for: 0 none, 1 the leader's, -1 those of the in-sync replicas.
-        "acks",
+        "acks": None,
         # int32 3+. How long to wait for the acknowledgements, in ms.
-        "timeout_ms",
+        "timeout_ms": None,
         # []TopicProduceData 3+.
-        "topic_data",
-    )
+        "topic_data": TopicProduceData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ProduceRequest"
     API_KEY = 0
     MIN_VERSION = 3
@@ -189,19 +193,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[ProduceRequest, int, int]:
     transactional_id, pos = read_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topic_data, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topic_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_data = []
-    for _ in range(count):
+    for _ in range(count_of_topic_data):
         topic_produce_data_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 8)
-        memory += 129 * count
+        count_of_topic_produce_data_partition_data, pos = read_count(buf, pos, 8)
+        memory += 129 * count_of_topic_produce_data_partition_data
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_produce_data_partition_data = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_data_partition_data):
             (partition_produce_data_index,) = UNPACK_i(buf, pos)
             pos += 4
             partition_produce_data_records, pos = read_nullable_bytes(buf, pos)
@@ -235,19 +239,19 @@ def decode_v9(buf: bytes, pos: int) -> tuple[ProduceRequest, int, int]:
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topic_data, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topic_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_data = []
-    for _ in range(count):
+    for _ in range(count_of_topic_data):
         topic_produce_data_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 129 * count
+        count_of_topic_produce_data_partition_data, pos = read_compact_count(buf, pos, 6)
+        memory += 129 * count_of_topic_produce_data_partition_data
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_produce_data_partition_data = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_data_partition_data):
             (partition_produce_data_index,) = UNPACK_i(buf, pos)
             pos += 4
             partition_produce_data_records, pos = read_compact_nullable_bytes(buf, pos)
@@ -287,20 +291,20 @@ def decode_v13(buf: bytes, pos: int) -> tuple[ProduceRequest, int, int]:
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topic_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topic_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_data = []
-    for _ in range(count):
+    for _ in range(count_of_topic_data):
         (topic_produce_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 129 * count
+        count_of_topic_produce_data_partition_data, pos = read_compact_count(buf, pos, 6)
+        memory += 129 * count_of_topic_produce_data_partition_data
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_produce_data_partition_data = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_data_partition_data):
             (partition_produce_data_index,) = UNPACK_i(buf, pos)
             pos += 4
             partition_produce_data_records, pos = read_compact_nullable_bytes(buf, pos)
@@ -331,19 +335,19 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[Produ
     transactional_id, pos = read_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topic_data, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topic_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_data = []
-    for _ in range(count):
+    for _ in range(count_of_topic_data):
         topic_produce_data_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 8)
-        memory += 129 * count
+        count_of_topic_produce_data_partition_data, pos = read_count(buf, pos, 8)
+        memory += 129 * count_of_topic_produce_data_partition_data
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_produce_data_partition_data = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_data_partition_data):
             (partition_produce_data_index,) = UNPACK_i(buf, pos)
             pos += 4
             partition_produce_data_records, pos = read_nullable_bytes(buf, pos)
@@ -379,19 +383,19 @@ def decode_in_steps_v9(buf: bytes, pos: int) -> Generator[int, None, tuple[Produ
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topic_data, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topic_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_data = []
-    for _ in range(count):
+    for _ in range(count_of_topic_data):
         topic_produce_data_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 129 * count
+        count_of_topic_produce_data_partition_data, pos = read_compact_count(buf, pos, 6)
+        memory += 129 * count_of_topic_produce_data_partition_data
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_produce_data_partition_data = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_data_partition_data):
             (partition_produce_data_index,) = UNPACK_i(buf, pos)
             pos += 4
             partition_produce_data_records, pos = read_compact_nullable_bytes(buf, pos)
@@ -433,20 +437,20 @@ def decode_in_steps_v13(buf: bytes, pos: int) -> Generator[int, None, tuple[Prod
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = UNPACK_hi(buf, pos)
     pos += 6
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topic_data, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topic_data
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topic_data = []
-    for _ in range(count):
+    for _ in range(count_of_topic_data):
         (topic_produce_data_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 6)
-        memory += 129 * count
+        count_of_topic_produce_data_partition_data, pos = read_compact_count(buf, pos, 6)
+        memory += 129 * count_of_topic_produce_data_partition_data
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_produce_data_partition_data = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_data_partition_data):
             (partition_produce_data_index,) = UNPACK_i(buf, pos)
             pos += 4
             partition_produce_data_records, pos = read_compact_nullable_bytes(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -32,27 +33,28 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ihqq = Struct(">ihqq").pack
-UNPACK_ihqq = Struct(">ihqq").unpack_from
-PACK_ihqqq = Struct(">ihqqq").pack
-UNPACK_ihqqq = Struct(">ihqqq").unpack_from
-PACK_ii = Struct(">ii").pack
-UNPACK_ii = Struct(">ii").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ihqq: Final = Struct(">ihqq").pack
+UNPACK_ihqq: Final = Struct(">ihqq").unpack_from
+PACK_ihqqq: Final = Struct(">ihqqq").pack
+UNPACK_ihqqq: Final = Struct(">ihqqq").unpack_from
+PACK_ii: Final = Struct(">ii").pack
+UNPACK_ii: Final = Struct(">ii").unpack_from
 
 
 class BatchIndexAndErrorMessage(MessageStruct):
     """The records because of which the batch was refused."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 8+. The position of the record in the batch.
-        "batch_index",
+        "batch_index": None,
         # string 8+, null 8+. The error message; null if there is none.
-        "batch_index_error_message",
-    )
+        "batch_index_error_message": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -66,12 +68,13 @@ class BatchIndexAndErrorMessage(MessageStruct):
 class LeaderIdAndEpoch(MessageStruct):
     """The leader to send to instead, with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 10+. The current leader known to the sender; -1 if unknown.
-        "leader_id",
+        "leader_id": None,
         # int32 10+. The leader epoch; -1 if unknown.
-        "leader_epoch",
-    )
+        "leader_epoch": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -83,27 +86,28 @@ class LeaderIdAndEpoch(MessageStruct):
 
 
 class PartitionProduceResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 3+.
-        "index",
+        "index": None,
         # int16 3+. The error code; 0 for none.
-        "error_code",
+        "error_code": None,
         # int64 3+. The offset of the first record; -1 if nothing was appended.
-        "base_offset",
+        "base_offset": None,
         # int64 3+. The timestamp that the broker gave to the records; -1 if the topic keeps those of the
         # producer.
-        "log_append_time_ms",
+        "log_append_time_ms": None,
         # int64 5+, left out where a version lacks it. The log start offset.
-        "log_start_offset",
+        "log_start_offset": None,
         # []BatchIndexAndErrorMessage 8+, left out where a version lacks it. The records because of which the
         # batch was refused.
-        "record_errors",
+        "record_errors": BatchIndexAndErrorMessage,
         # string 8+, null 8+, left out where a version lacks it. The error message; null if there is none.
-        "error_message",
+        "error_message": None,
         # LeaderIdAndEpoch 10+, tag 0 in 10+. The leader to send to instead, with NOT_LEADER_OR_FOLLOWER and
         # FENCED_LEADER_EPOCH.
-        "current_leader",
-    )
+        "current_leader": LeaderIdAndEpoch,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -127,14 +131,15 @@ class PartitionProduceResponse(MessageStruct):
 
 
 class TopicProduceResponse(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 3-12, left out where a version lacks it.
-        "name",
+        "name": None,
         # uuid 13+, left out where a version lacks it. The topic id.
-        "topic_id",
+        "topic_id": None,
         # []PartitionProduceResponse 3+.
-        "partition_responses",
-    )
+        "partition_responses": PartitionProduceResponse,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -150,16 +155,17 @@ class TopicProduceResponse(MessageStruct):
 class NodeEndpoint(MessageStruct):
     """The endpoints of the leaders that the response names."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 10+. The broker id.
-        "node_id",
+        "node_id": None,
         # string 10+.
-        "host",
+        "host": None,
         # int32 10+.
-        "port",
+        "port": None,
         # string 10+, null 10+. The node's rack; null if not set.
-        "rack",
-    )
+        "rack": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -177,14 +183,15 @@ class NodeEndpoint(MessageStruct):
 class ProduceResponse(Message):
     """The offsets at which the batches were appended."""
 
-    __slots__ = (
+    FIELDS = {
         # []TopicProduceResponse 3+.
-        "responses",
+        "responses": TopicProduceResponse,
         # int32 3+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []NodeEndpoint 10+, tag 0 in 10+. The endpoints of the leaders that the response names.
-        "node_endpoints",
-    )
+        "node_endpoints": NodeEndpoint,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "ProduceResponse"
     API_KEY = 0
     MIN_VERSION = 3
@@ -406,19 +413,19 @@ def encode_v13(message: ProduceResponse, out: bytearray) -> None:
 
 def decode_v3(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_responses, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         topic_produce_response_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 22)
-        memory += 305 * count
+        count_of_topic_produce_response_partition_responses, pos = read_count(buf, pos, 22)
+        memory += 305 * count_of_topic_produce_response_partition_responses
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_response_partition_responses):
             (
                 partition_produce_response_index,
                 partition_produce_response_error_code,
@@ -447,19 +454,19 @@ decode_v4 = decode_v3
 
 def decode_v5(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_responses, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         topic_produce_response_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 30)
-        memory += 337 * count
+        count_of_topic_produce_response_partition_responses, pos = read_count(buf, pos, 30)
+        memory += 337 * count_of_topic_produce_response_partition_responses
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_response_partition_responses):
             (
                 partition_produce_response_index,
                 partition_produce_response_error_code,
@@ -492,19 +499,19 @@ decode_v7 = decode_v5
 
 def decode_v8(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_responses, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         topic_produce_response_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 36)
-        memory += 393 * count
+        count_of_topic_produce_response_partition_responses, pos = read_count(buf, pos, 36)
+        memory += 393 * count_of_topic_produce_response_partition_responses
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_response_partition_responses):
             (
                 partition_produce_response_index,
                 partition_produce_response_error_code,
@@ -513,12 +520,12 @@ def decode_v8(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
                 partition_produce_response_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count, pos = read_count(buf, pos, 6)
-            memory += 145 * count
+            count_of_partition_produce_response_record_errors, pos = read_count(buf, pos, 6)
+            memory += 145 * count_of_partition_produce_response_record_errors
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_produce_response_record_errors = []
-            for _ in range(count):
+            for _ in range(count_of_partition_produce_response_record_errors):
                 (batch_index_and_error_message_batch_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 batch_index_and_error_message_batch_index_error_message, pos = read_nullable_string(buf, pos)
@@ -542,19 +549,19 @@ def decode_v8(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
 
 def decode_v9(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         topic_produce_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 393 * count
+        count_of_topic_produce_response_partition_responses, pos = read_compact_count(buf, pos, 33)
+        memory += 393 * count_of_topic_produce_response_partition_responses
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_response_partition_responses):
             (
                 partition_produce_response_index,
                 partition_produce_response_error_code,
@@ -563,12 +570,12 @@ def decode_v9(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
                 partition_produce_response_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count, pos = read_compact_count(buf, pos, 6)
-            memory += 145 * count
+            count_of_partition_produce_response_record_errors, pos = read_compact_count(buf, pos, 6)
+            memory += 145 * count_of_partition_produce_response_record_errors
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_produce_response_record_errors = []
-            for _ in range(count):
+            for _ in range(count_of_partition_produce_response_record_errors):
                 (batch_index_and_error_message_batch_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 batch_index_and_error_message_batch_index_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -609,19 +616,19 @@ def decode_v9(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
 def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         topic_produce_response_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 505 * count
+        count_of_topic_produce_response_partition_responses, pos = read_compact_count(buf, pos, 33)
+        memory += 505 * count_of_topic_produce_response_partition_responses
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_response_partition_responses):
             partition_produce_response_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             (
                 partition_produce_response_index,
@@ -631,12 +638,12 @@ def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
                 partition_produce_response_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count, pos = read_compact_count(buf, pos, 6)
-            memory += 145 * count
+            count_of_partition_produce_response_record_errors, pos = read_compact_count(buf, pos, 6)
+            memory += 145 * count_of_partition_produce_response_record_errors
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_produce_response_record_errors = []
-            for _ in range(count):
+            for _ in range(count_of_partition_produce_response_record_errors):
                 (batch_index_and_error_message_batch_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 batch_index_and_error_message_batch_index_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -649,8 +656,8 @@ def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_partition_produce_response_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_partition_produce_response_tags):
                     partition_produce_response_tag, pos, partition_produce_response_end = read_tag(buf, pos)
                     if partition_produce_response_tag == 0:
                         leader_id_and_epoch_leader_id, leader_id_and_epoch_leader_epoch = UNPACK_ii(buf, pos)
@@ -684,16 +691,16 @@ def decode_v10(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 11)
-                memory += 249 * count
+                count_of_node_endpoints, pos = read_compact_count(buf, pos, 11)
+                memory += 249 * count_of_node_endpoints
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count):
+                for _ in range(count_of_node_endpoints):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)
@@ -726,20 +733,20 @@ decode_v12 = decode_v10
 def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     memory = 0
     node_endpoints: list[NodeEndpoint] = []
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_responses, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_responses
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     responses = []
-    for _ in range(count):
+    for _ in range(count_of_responses):
         (topic_produce_response_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 33)
-        memory += 505 * count
+        count_of_topic_produce_response_partition_responses, pos = read_compact_count(buf, pos, 33)
+        memory += 505 * count_of_topic_produce_response_partition_responses
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         topic_produce_response_partition_responses = []
-        for _ in range(count):
+        for _ in range(count_of_topic_produce_response_partition_responses):
             partition_produce_response_current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
             (
                 partition_produce_response_index,
@@ -749,12 +756,12 @@ def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
                 partition_produce_response_log_start_offset,
             ) = UNPACK_ihqqq(buf, pos)
             pos += 30
-            count, pos = read_compact_count(buf, pos, 6)
-            memory += 145 * count
+            count_of_partition_produce_response_record_errors, pos = read_compact_count(buf, pos, 6)
+            memory += 145 * count_of_partition_produce_response_record_errors
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             partition_produce_response_record_errors = []
-            for _ in range(count):
+            for _ in range(count_of_partition_produce_response_record_errors):
                 (batch_index_and_error_message_batch_index,) = UNPACK_i(buf, pos)
                 pos += 4
                 batch_index_and_error_message_batch_index_error_message, pos = read_compact_nullable_string(buf, pos)
@@ -767,8 +774,8 @@ def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
             if buf[pos] == 0:
                 pos += 1
             else:
-                tag_count, pos = read_uvarint(buf, pos)
-                for _ in range(tag_count):
+                count_of_partition_produce_response_tags, pos = read_uvarint(buf, pos)
+                for _ in range(count_of_partition_produce_response_tags):
                     partition_produce_response_tag, pos, partition_produce_response_end = read_tag(buf, pos)
                     if partition_produce_response_tag == 0:
                         leader_id_and_epoch_leader_id, leader_id_and_epoch_leader_epoch = UNPACK_ii(buf, pos)
@@ -802,16 +809,16 @@ def decode_v13(buf: bytes, pos: int) -> tuple[ProduceResponse, int, int]:
     if buf[pos] == 0:
         pos += 1
     else:
-        tag_count, pos = read_uvarint(buf, pos)
-        for _ in range(tag_count):
+        count_of_tags, pos = read_uvarint(buf, pos)
+        for _ in range(count_of_tags):
             tag, pos, end = read_tag(buf, pos)
             if tag == 0:
-                count, pos = read_compact_count(buf, pos, 11)
-                memory += 249 * count
+                count_of_node_endpoints, pos = read_compact_count(buf, pos, 11)
+                memory += 249 * count_of_node_endpoints
                 if memory > ALWAYS_ALLOWED_MEMORY:
                     check_response_memory(buf, memory)
                 node_endpoints = []
-                for _ in range(count):
+                for _ in range(count_of_node_endpoints):
                     (node_endpoint_node_id,) = UNPACK_i(buf, pos)
                     pos += 4
                     node_endpoint_host, pos = read_compact_string(buf, pos)

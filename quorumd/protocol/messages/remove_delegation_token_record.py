@@ -16,10 +16,11 @@ from quorumd.protocol.wire import Message
 class RemoveDelegationTokenRecord(Message):
     """Removes a delegation token."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "token_id",
-    )
+        "token_id": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "RemoveDelegationTokenRecord"
     API_KEY = 26
     MIN_VERSION = 0

@@ -18,10 +18,11 @@ from quorumd.protocol.wire import Message
 class SaslAuthenticateRequest(Message):
     """Carries one SASL token from the client (KIP-152)."""
 
-    __slots__ = (
+    FIELDS = {
         # bytes 0+. The token of the mechanism.
-        "auth_bytes",
-    )
+        "auth_bytes": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "SaslAuthenticateRequest"
     API_KEY = 36
     MIN_VERSION = 0

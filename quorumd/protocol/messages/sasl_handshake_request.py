@@ -15,11 +15,12 @@ from quorumd.protocol.wire import Message
 class SaslHandshakeRequest(Message):
     """Chooses the SASL mechanism, before or instead of an earlier authentication of the connection."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. The mechanism. After version 0 the tokens follow as plain frames, after version 1 in
         # SaslAuthenticate.
-        "mechanism",
-    )
+        "mechanism": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "SaslHandshakeRequest"
     API_KEY = 17
     MIN_VERSION = 0

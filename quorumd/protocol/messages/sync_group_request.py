@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -31,19 +32,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class SyncGroupRequestAssignment(MessageStruct):
     """The leader's assignments; empty from the others."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. The member id.
-        "member_id",
+        "member_id": None,
         # bytes 0+. The assignment, opaque to the coordinator.
-        "assignment",
-    )
+        "assignment": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -57,24 +59,25 @@ class SyncGroupRequestAssignment(MessageStruct):
 class SyncGroupRequest(Message):
     """Collects the assignment of a member of a classic group; the leader brings all of them."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # int32 0+. The generation of the group.
-        "generation_id",
+        "generation_id": None,
         # string 0+. The member id.
-        "member_id",
+        "member_id": None,
         # string 3+, null 3+. The id of a static member; null for a dynamic one.
-        "group_instance_id",
+        "group_instance_id": None,
         # string 5+, null 5+, left out where a version lacks it. The type of the group's protocols; "consumer"
         # for consumers.
-        "protocol_type",
+        "protocol_type": None,
         # string 5+, null 5+, left out where a version lacks it. The assignor of the generation; null if
         # unknown.
-        "protocol_name",
+        "protocol_name": None,
         # []SyncGroupRequestAssignment 0+. The leader's assignments; empty from the others.
-        "assignments",
-    )
+        "assignments": SyncGroupRequestAssignment,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "SyncGroupRequest"
     API_KEY = 14
     MIN_VERSION = 0
@@ -163,12 +166,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int, int]:
     (generation_id,) = UNPACK_i(buf, pos)
     pos += 4
     member_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_assignments, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_assignments
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count):
+    for _ in range(count_of_assignments):
         sync_group_request_assignment_member_id, pos = read_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_bytes(buf, pos)
         assignments.append(SyncGroupRequestAssignment(sync_group_request_assignment_member_id, sync_group_request_assignment_assignment))
@@ -196,12 +199,12 @@ def decode_v3(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int, int]:
     pos += 4
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_assignments, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_assignments
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count):
+    for _ in range(count_of_assignments):
         sync_group_request_assignment_member_id, pos = read_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_bytes(buf, pos)
         assignments.append(SyncGroupRequestAssignment(sync_group_request_assignment_member_id, sync_group_request_assignment_assignment))
@@ -223,12 +226,12 @@ def decode_v4(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int, int]:
     pos += 4
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_assignments, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_assignments
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count):
+    for _ in range(count_of_assignments):
         sync_group_request_assignment_member_id, pos = read_compact_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:
@@ -260,12 +263,12 @@ def decode_v5(buf: bytes, pos: int) -> tuple[SyncGroupRequest, int, int]:
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_nullable_string(buf, pos)
     protocol_name, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_assignments, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_assignments
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count):
+    for _ in range(count_of_assignments):
         sync_group_request_assignment_member_id, pos = read_compact_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:
@@ -294,12 +297,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[SyncG
     (generation_id,) = UNPACK_i(buf, pos)
     pos += 4
     member_id, pos = read_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_assignments, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_assignments
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count):
+    for _ in range(count_of_assignments):
         sync_group_request_assignment_member_id, pos = read_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_bytes(buf, pos)
         assignments.append(SyncGroupRequestAssignment(sync_group_request_assignment_member_id, sync_group_request_assignment_assignment))
@@ -328,12 +331,12 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[SyncG
     pos += 4
     member_id, pos = read_string(buf, pos)
     group_instance_id, pos = read_nullable_string(buf, pos)
-    count, pos = read_count(buf, pos, 6)
-    memory += 153 * count
+    count_of_assignments, pos = read_count(buf, pos, 6)
+    memory += 153 * count_of_assignments
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count):
+    for _ in range(count_of_assignments):
         sync_group_request_assignment_member_id, pos = read_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_bytes(buf, pos)
         assignments.append(SyncGroupRequestAssignment(sync_group_request_assignment_member_id, sync_group_request_assignment_assignment))
@@ -356,12 +359,12 @@ def decode_in_steps_v4(buf: bytes, pos: int) -> Generator[int, None, tuple[SyncG
     pos += 4
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_assignments, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_assignments
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count):
+    for _ in range(count_of_assignments):
         sync_group_request_assignment_member_id, pos = read_compact_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:
@@ -394,12 +397,12 @@ def decode_in_steps_v5(buf: bytes, pos: int) -> Generator[int, None, tuple[SyncG
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
     protocol_type, pos = read_compact_nullable_string(buf, pos)
     protocol_name, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 153 * count
+    count_of_assignments, pos = read_compact_count(buf, pos, 3)
+    memory += 153 * count_of_assignments
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     assignments = []
-    for _ in range(count):
+    for _ in range(count_of_assignments):
         sync_group_request_assignment_member_id, pos = read_compact_string(buf, pos)
         sync_group_request_assignment_assignment, pos = read_compact_bytes(buf, pos)
         if buf[pos] == 0:

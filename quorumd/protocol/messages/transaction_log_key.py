@@ -15,10 +15,11 @@ from quorumd.protocol.wire import Message
 class TransactionLogKey(Message):
     """Key of the state of a transactional id."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0. The transactional id.
-        "transactional_id",
-    )
+        "transactional_id": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "TransactionLogKey"
     API_KEY = None
     RECORD_TYPE = 0

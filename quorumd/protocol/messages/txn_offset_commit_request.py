@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -28,31 +29,32 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-PACK_iq = Struct(">iq").pack
-UNPACK_iq = Struct(">iq").unpack_from
-PACK_iqi = Struct(">iqi").pack
-UNPACK_iqi = Struct(">iqi").unpack_from
-PACK_qh = Struct(">qh").pack
-UNPACK_qh = Struct(">qh").unpack_from
-PACK_qhi = Struct(">qhi").pack
-UNPACK_qhi = Struct(">qhi").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+PACK_iq: Final = Struct(">iq").pack
+UNPACK_iq: Final = Struct(">iq").unpack_from
+PACK_iqi: Final = Struct(">iqi").pack
+UNPACK_iqi: Final = Struct(">iqi").unpack_from
+PACK_qh: Final = Struct(">qh").pack
+UNPACK_qh: Final = Struct(">qh").unpack_from
+PACK_qhi: Final = Struct(">qhi").pack
+UNPACK_qhi: Final = Struct(">qhi").unpack_from
 
 
 class TxnOffsetCommitRequestPartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "partition_index",
+        "partition_index": None,
         # int64 0+. The offset of the next record to consume.
-        "committed_offset",
+        "committed_offset": None,
         # int32 2+, left out where a version lacks it. The leader epoch of the last consumed record; -1 if
         # unknown.
-        "committed_leader_epoch",
+        "committed_leader_epoch": None,
         # string 0+, null 0+. Text of the client that is stored with the offset.
-        "committed_metadata",
-    )
+        "committed_metadata": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -68,14 +70,15 @@ class TxnOffsetCommitRequestPartition(MessageStruct):
 
 
 class TxnOffsetCommitRequestTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0-5, left out where a version lacks it.
-        "name",
+        "name": None,
         # uuid 6+, left out where a version lacks it. The topic id.
-        "topic_id",
+        "topic_id": None,
         # []TxnOffsetCommitRequestPartition 0+.
-        "partitions",
-    )
+        "partitions": TxnOffsetCommitRequestPartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -91,24 +94,25 @@ class TxnOffsetCommitRequestTopic(MessageStruct):
 class TxnOffsetCommitRequest(Message):
     """Commits offsets of a group within a transaction."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+. The transactional id.
-        "transactional_id",
+        "transactional_id": None,
         # string 0+. The group id.
-        "group_id",
+        "group_id": None,
         # int64 0+. The producer id.
-        "producer_id",
+        "producer_id": None,
         # int16 0+. The epoch of the producer id.
-        "producer_epoch",
+        "producer_epoch": None,
         # int32 3+. The generation of a classic group or the member epoch of a consumer group; -1 if unknown.
-        "generation_id_or_member_epoch",
+        "generation_id_or_member_epoch": None,
         # string 3+. The member id; empty if unknown.
-        "member_id",
+        "member_id": None,
         # string 3+, null 3+. The id of a static member; null for a dynamic one.
-        "group_instance_id",
+        "group_instance_id": None,
         # []TxnOffsetCommitRequestTopic 0+.
-        "topics",
-    )
+        "topics": TxnOffsetCommitRequestTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "TxnOffsetCommitRequest"
     API_KEY = 28
     MIN_VERSION = 0
@@ -254,19 +258,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int, int]:
     group_id, pos = read_string(buf, pos)
     producer_id, producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         txn_offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 193 * count
+        count_of_txn_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 14)
+        memory += 193 * count_of_txn_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             txn_offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -298,19 +302,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int, int]:
     group_id, pos = read_string(buf, pos)
     producer_id, producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         txn_offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_txn_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 225 * count_of_txn_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset, txn_offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             txn_offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -341,19 +345,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int, int]:
     pos += 14
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         txn_offset_commit_request_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_txn_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count_of_txn_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset, txn_offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             txn_offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -402,20 +406,20 @@ def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitRequest, int, int]:
     pos += 14
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (txn_offset_commit_request_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_txn_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count_of_txn_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset, txn_offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             txn_offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -456,19 +460,19 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[TxnOf
     group_id, pos = read_string(buf, pos)
     producer_id, producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         txn_offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 14)
-        memory += 193 * count
+        count_of_txn_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 14)
+        memory += 193 * count_of_txn_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset = UNPACK_iq(buf, pos)
             pos += 12
             txn_offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -502,19 +506,19 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[TxnOf
     group_id, pos = read_string(buf, pos)
     producer_id, producer_epoch = UNPACK_qh(buf, pos)
     pos += 10
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         txn_offset_commit_request_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_txn_offset_commit_request_topic_partitions, pos = read_count(buf, pos, 18)
+        memory += 225 * count_of_txn_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset, txn_offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             txn_offset_commit_request_partition_committed_metadata, pos = read_nullable_string(buf, pos)
@@ -547,19 +551,19 @@ def decode_in_steps_v3(buf: bytes, pos: int) -> Generator[int, None, tuple[TxnOf
     pos += 14
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         txn_offset_commit_request_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_txn_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count_of_txn_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset, txn_offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             txn_offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)
@@ -610,20 +614,20 @@ def decode_in_steps_v6(buf: bytes, pos: int) -> Generator[int, None, tuple[TxnOf
     pos += 14
     member_id, pos = read_compact_string(buf, pos)
     group_instance_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (txn_offset_commit_request_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 18)
-        memory += 225 * count
+        count_of_txn_offset_commit_request_topic_partitions, pos = read_compact_count(buf, pos, 18)
+        memory += 225 * count_of_txn_offset_commit_request_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         txn_offset_commit_request_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_request_topic_partitions):
             txn_offset_commit_request_partition_partition_index, txn_offset_commit_request_partition_committed_offset, txn_offset_commit_request_partition_committed_leader_epoch = UNPACK_iqi(buf, pos)
             pos += 16
             txn_offset_commit_request_partition_committed_metadata, pos = read_compact_nullable_string(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -23,21 +24,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_16s = Struct(">16s").pack
-UNPACK_16s = Struct(">16s").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
+PACK_16s: Final = Struct(">16s").pack
+UNPACK_16s: Final = Struct(">16s").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
 
 
 class TxnOffsetCommitResponsePartition(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+.
-        "partition_index",
+        "partition_index": None,
         # int16 0+. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -49,14 +51,15 @@ class TxnOffsetCommitResponsePartition(MessageStruct):
 
 
 class TxnOffsetCommitResponseTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0-5, left out where a version lacks it.
-        "name",
+        "name": None,
         # uuid 6+, left out where a version lacks it. The topic id.
-        "topic_id",
+        "topic_id": None,
         # []TxnOffsetCommitResponsePartition 0+.
-        "partitions",
-    )
+        "partitions": TxnOffsetCommitResponsePartition,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -72,12 +75,13 @@ class TxnOffsetCommitResponseTopic(MessageStruct):
 class TxnOffsetCommitResponse(Message):
     """Whether each offset was added to the transaction."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. How long the client is throttled for exceeding a quota, in ms; 0 if it is not.
-        "throttle_time_ms",
+        "throttle_time_ms": None,
         # []TxnOffsetCommitResponseTopic 0+.
-        "topics",
-    )
+        "topics": TxnOffsetCommitResponseTopic,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "TxnOffsetCommitResponse"
     API_KEY = 28
     MIN_VERSION = 0
@@ -154,19 +158,19 @@ def decode_v0(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_count(buf, pos, 6)
-    memory += 193 * count
+    count_of_topics, pos = read_count(buf, pos, 6)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         txn_offset_commit_response_topic_name, pos = read_string(buf, pos)
-        count, pos = read_count(buf, pos, 6)
-        memory += 121 * count
+        count_of_txn_offset_commit_response_topic_partitions, pos = read_count(buf, pos, 6)
+        memory += 121 * count_of_txn_offset_commit_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         txn_offset_commit_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_response_topic_partitions):
             txn_offset_commit_response_partition_partition_index, txn_offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             txn_offset_commit_response_topic_partitions.append(TxnOffsetCommitResponsePartition(txn_offset_commit_response_partition_partition_index, txn_offset_commit_response_partition_error_code))
@@ -184,19 +188,19 @@ def decode_v3(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 193 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 193 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         txn_offset_commit_response_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count
+        count_of_txn_offset_commit_response_topic_partitions, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count_of_txn_offset_commit_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         txn_offset_commit_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_response_topic_partitions):
             txn_offset_commit_response_partition_partition_index, txn_offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:
@@ -226,20 +230,20 @@ def decode_v6(buf: bytes, pos: int) -> tuple[TxnOffsetCommitResponse, int, int]:
     memory = 0
     (throttle_time_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 209 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 18)
+    memory += 209 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         (txn_offset_commit_response_topic_topic_id,) = UNPACK_16s(buf, pos)
         pos += 16
-        count, pos = read_compact_count(buf, pos, 7)
-        memory += 121 * count
+        count_of_txn_offset_commit_response_topic_partitions, pos = read_compact_count(buf, pos, 7)
+        memory += 121 * count_of_txn_offset_commit_response_topic_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         txn_offset_commit_response_topic_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_txn_offset_commit_response_topic_partitions):
             txn_offset_commit_response_partition_partition_index, txn_offset_commit_response_partition_error_code = UNPACK_ih(buf, pos)
             pos += 6
             if buf[pos] == 0:

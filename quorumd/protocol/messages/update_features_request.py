@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -20,28 +21,29 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_t = Struct(">?").pack
-UNPACK_t = Struct(">?").unpack_from
-PACK_ht = Struct(">h?").pack
-UNPACK_ht = Struct(">h?").unpack_from
-PACK_hb = Struct(">hb").pack
-UNPACK_hb = Struct(">hb").unpack_from
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
+PACK_t: Final = Struct(">?").pack
+UNPACK_t: Final = Struct(">?").unpack_from
+PACK_ht: Final = Struct(">h?").pack
+UNPACK_ht: Final = Struct(">h?").unpack_from
+PACK_hb: Final = Struct(">hb").pack
+UNPACK_hb: Final = Struct(">hb").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
 
 
 class FeatureUpdateKey(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "feature",
+        "feature": None,
         # int16 0+. The new finalized level; below 1 removes the feature.
-        "max_version_level",
+        "max_version_level": None,
         # bool 0. Whether the level may be lower than the current one.
-        "allow_downgrade",
+        "allow_downgrade": None,
         # int8 1+. 1 upgrade only, 2 also safe downgrade, 3 also unsafe downgrade, which can lose metadata
         # (KIP-778).
-        "upgrade_type",
-    )
+        "upgrade_type": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -59,14 +61,15 @@ class FeatureUpdateKey(MessageStruct):
 class UpdateFeaturesRequest(Message):
     """Upgrades or downgrades finalized features (KIP-584)."""
 
-    __slots__ = (
+    FIELDS = {
         # int32 0+. Timeout in ms.
-        "timeout_ms",
+        "timeout_ms": None,
         # []FeatureUpdateKey 0+.
-        "feature_updates",
+        "feature_updates": FeatureUpdateKey,
         # bool 1+. Validate the request without applying it.
-        "validate_only",
-    )
+        "validate_only": None,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "UpdateFeaturesRequest"
     API_KEY = 57
     MIN_VERSION = 0
@@ -124,12 +127,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int, int]:
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 161 * count
+    count_of_feature_updates, pos = read_compact_count(buf, pos, 5)
+    memory += 161 * count_of_feature_updates
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     feature_updates = []
-    for _ in range(count):
+    for _ in range(count_of_feature_updates):
         feature_update_key_feature, pos = read_compact_string(buf, pos)
         feature_update_key_max_version_level, feature_update_key_allow_downgrade = UNPACK_ht(buf, pos)
         pos += 3
@@ -154,12 +157,12 @@ def decode_v1(buf: bytes, pos: int) -> tuple[UpdateFeaturesRequest, int, int]:
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 161 * count
+    count_of_feature_updates, pos = read_compact_count(buf, pos, 5)
+    memory += 161 * count_of_feature_updates
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     feature_updates = []
-    for _ in range(count):
+    for _ in range(count_of_feature_updates):
         feature_update_key_feature, pos = read_compact_string(buf, pos)
         feature_update_key_max_version_level, feature_update_key_upgrade_type = UNPACK_hb(buf, pos)
         pos += 3
@@ -189,12 +192,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Updat
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 161 * count
+    count_of_feature_updates, pos = read_compact_count(buf, pos, 5)
+    memory += 161 * count_of_feature_updates
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     feature_updates = []
-    for _ in range(count):
+    for _ in range(count_of_feature_updates):
         feature_update_key_feature, pos = read_compact_string(buf, pos)
         feature_update_key_max_version_level, feature_update_key_allow_downgrade = UNPACK_ht(buf, pos)
         pos += 3
@@ -220,12 +223,12 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Updat
     memory = 0
     (timeout_ms,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 161 * count
+    count_of_feature_updates, pos = read_compact_count(buf, pos, 5)
+    memory += 161 * count_of_feature_updates
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     feature_updates = []
-    for _ in range(count):
+    for _ in range(count_of_feature_updates):
         feature_update_key_feature, pos = read_compact_string(buf, pos)
         feature_update_key_max_version_level, feature_update_key_upgrade_type = UNPACK_hb(buf, pos)
         pos += 3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -22,25 +23,26 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_H = Struct(">H").pack
-UNPACK_H = Struct(">H").unpack_from
-PACK_hh = Struct(">hh").pack
-UNPACK_hh = Struct(">hh").unpack_from
-PACK_ii16s = Struct(">ii16s").pack
-UNPACK_ii16s = Struct(">ii16s").unpack_from
+PACK_H: Final = Struct(">H").pack
+UNPACK_H: Final = Struct(">H").unpack_from
+PACK_hh: Final = Struct(">hh").pack
+UNPACK_hh: Final = Struct(">hh").unpack_from
+PACK_ii16s: Final = Struct(">ii16s").pack
+UNPACK_ii16s: Final = Struct(">ii16s").unpack_from
 
 
 class Listener(MessageStruct):
     """The voter's endpoints, one per listener."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+.
-        "name",
+        "name": None,
         # string 0+.
-        "host",
+        "host": None,
         # uint16 0+.
-        "port",
-    )
+        "port": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -56,12 +58,13 @@ class Listener(MessageStruct):
 class KRaftVersionFeature(MessageStruct):
     """The kraft.version levels that the sender supports."""
 
-    __slots__ = (
+    FIELDS = {
         # int16 0+.
-        "min_supported_version",
+        "min_supported_version": None,
         # int16 0+.
-        "max_supported_version",
-    )
+        "max_supported_version": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -75,20 +78,21 @@ class KRaftVersionFeature(MessageStruct):
 class UpdateRaftVoterRequest(Message):
     """A voter sends the leader its current endpoints and supported kraft.version (KIP-853)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+, null 0+. The expected cluster id; null skips the check.
-        "cluster_id",
+        "cluster_id": None,
         # int32 0+. The current epoch of the sender; -1 if unknown.
-        "current_leader_epoch",
+        "current_leader_epoch": None,
         # int32 0+. The leader, which sends the request.
-        "voter_id",
+        "voter_id": None,
         # uuid 0+. The voter's directory id; a node with a new disk is a different replica.
-        "voter_directory_id",
+        "voter_directory_id": None,
         # []Listener 0+. The voter's endpoints, one per listener.
-        "listeners",
+        "listeners": Listener,
         # KRaftVersionFeature 0+. The kraft.version levels that the sender supports.
-        "kraft_version_feature",
-    )
+        "kraft_version_feature": KRaftVersionFeature,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "UpdateRaftVoterRequest"
     API_KEY = 82
     MIN_VERSION = 0
@@ -138,12 +142,12 @@ def decode_v0(buf: bytes, pos: int) -> tuple[UpdateRaftVoterRequest, int, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     current_leader_epoch, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         (listener_port,) = UNPACK_H(buf, pos)
@@ -179,12 +183,12 @@ def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[Updat
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     current_leader_epoch, voter_id, voter_directory_id = UNPACK_ii16s(buf, pos)
     pos += 24
-    count, pos = read_compact_count(buf, pos, 5)
-    memory += 209 * count
+    count_of_listeners, pos = read_compact_count(buf, pos, 5)
+    memory += 209 * count_of_listeners
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     listeners = []
-    for _ in range(count):
+    for _ in range(count_of_listeners):
         listener_name, pos = read_compact_string(buf, pos)
         listener_host, pos = read_compact_string(buf, pos)
         (listener_port,) = UNPACK_H(buf, pos)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.ids import ZERO_UUID, KafkaUuid
 from quorumd.protocol.primitives import (
@@ -23,36 +24,37 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_iii16s16siq = Struct(">iii16s16siq").pack
-UNPACK_iii16s16siq = Struct(">iii16s16siq").unpack_from
-PACK_iii16s16siqt = Struct(">iii16s16siq?").pack
-UNPACK_iii16s16siqt = Struct(">iii16s16siq?").unpack_from
-PACK_iiiiq = Struct(">iiiiq").pack
-UNPACK_iiiiq = Struct(">iiiiq").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_iii16s16siq: Final = Struct(">iii16s16siq").pack
+UNPACK_iii16s16siq: Final = Struct(">iii16s16siq").unpack_from
+PACK_iii16s16siqt: Final = Struct(">iii16s16siq?").pack
+UNPACK_iii16s16siqt: Final = Struct(">iii16s16siq?").unpack_from
+PACK_iiiiq: Final = Struct(">iiiiq").pack
+UNPACK_iiiiq: Final = Struct(">iiiiq").unpack_from
 
 
 class PartitionData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 0+. Only 0 is supported.
-        "partition_index",
+        "partition_index": None,
         # int32 0+. The epoch of the candidacy; with PreVote the sender's current epoch.
-        "replica_epoch",
+        "replica_epoch": None,
         # int32 0+. The candidate's node id.
-        "replica_id",
+        "replica_id": None,
         # uuid 1+, left out where a version lacks it. The candidate's directory id.
-        "replica_directory_id",
+        "replica_directory_id": None,
         # uuid 1+, left out where a version lacks it. The directory id that the sender expects of the
         # receiver; zero if unknown.
-        "voter_directory_id",
+        "voter_directory_id": None,
         # int32 0+. The epoch of the candidate's last record; 0 if it has none.
-        "last_offset_epoch",
+        "last_offset_epoch": None,
         # int64 0+. The candidate's log end offset.
-        "last_offset",
+        "last_offset": None,
         # bool 2+. Whether this is a pre-vote, which does not change the voter's state.
-        "pre_vote",
-    )
+        "pre_vote": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -76,12 +78,13 @@ class PartitionData(MessageStruct):
 
 
 class TopicData(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 0+. Only __cluster_metadata is supported.
-        "topic_name",
+        "topic_name": None,
         # []PartitionData 0+.
-        "partitions",
-    )
+        "partitions": PartitionData,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -95,15 +98,16 @@ class TopicData(MessageStruct):
 class VoteRequest(Message):
     """A candidate requests a vote, or with PreVote whether a vote would be granted (KIP-595, KIP-996)."""
 
-    __slots__ = (
+    FIELDS = {
         # string 0+, null 0+. The sender's cluster id; null if unknown.
-        "cluster_id",
+        "cluster_id": None,
         # int32 1+, left out where a version lacks it. The node id that the sender expects of the receiver; -1
         # if not set.
-        "voter_id",
+        "voter_id": None,
         # []TopicData 0+.
-        "topics",
-    )
+        "topics": TopicData,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "VoteRequest"
     API_KEY = 52
     MIN_VERSION = 0
@@ -192,19 +196,19 @@ def encode_v2(message: VoteRequest, out: bytearray) -> None:
 def decode_v0(buf: bytes, pos: int) -> tuple[VoteRequest, int, int]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 25)
-        memory += 265 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 25)
+        memory += 265 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_replica_epoch,
@@ -244,19 +248,19 @@ def decode_v1(buf: bytes, pos: int) -> tuple[VoteRequest, int, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 57)
-        memory += 409 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 57)
+        memory += 409 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_replica_epoch,
@@ -298,19 +302,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[VoteRequest, int, int]:
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 58)
-        memory += 409 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 58)
+        memory += 409 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_replica_epoch,
@@ -351,19 +355,19 @@ def decode_v2(buf: bytes, pos: int) -> tuple[VoteRequest, int, int]:
 def decode_in_steps_v0(buf: bytes, pos: int) -> Generator[int, None, tuple[VoteRequest, int, int]]:
     memory = 0
     cluster_id, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 25)
-        memory += 265 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 25)
+        memory += 265 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_replica_epoch,
@@ -405,19 +409,19 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[VoteR
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 57)
-        memory += 409 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 57)
+        memory += 409 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_replica_epoch,
@@ -461,19 +465,19 @@ def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[VoteR
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     (voter_id,) = UNPACK_i(buf, pos)
     pos += 4
-    count, pos = read_compact_count(buf, pos, 3)
-    memory += 185 * count
+    count_of_topics, pos = read_compact_count(buf, pos, 3)
+    memory += 185 * count_of_topics
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     topics = []
-    for _ in range(count):
+    for _ in range(count_of_topics):
         topic_data_topic_name, pos = read_compact_string(buf, pos)
-        count, pos = read_compact_count(buf, pos, 58)
-        memory += 409 * count
+        count_of_topic_data_partitions, pos = read_compact_count(buf, pos, 58)
+        memory += 409 * count_of_topic_data_partitions
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         topic_data_partitions = []
-        for _ in range(count):
+        for _ in range(count_of_topic_data_partitions):
             (
                 partition_data_partition_index,
                 partition_data_replica_epoch,

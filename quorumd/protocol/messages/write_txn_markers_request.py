@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -21,21 +22,22 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_i = Struct(">i").pack
-UNPACK_i = Struct(">i").unpack_from
-PACK_ib = Struct(">ib").pack
-UNPACK_ib = Struct(">ib").unpack_from
-PACK_qht = Struct(">qh?").pack
-UNPACK_qht = Struct(">qh?").unpack_from
+PACK_i: Final = Struct(">i").pack
+UNPACK_i: Final = Struct(">i").unpack_from
+PACK_ib: Final = Struct(">ib").pack
+UNPACK_ib: Final = Struct(">ib").unpack_from
+PACK_qht: Final = Struct(">qh?").pack
+UNPACK_qht: Final = Struct(">qh?").unpack_from
 
 
 class WritableTxnMarkerTopic(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "name",
+        "name": None,
         # []int32 1+.
-        "partition_indexes",
-    )
+        "partition_indexes": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -47,21 +49,22 @@ class WritableTxnMarkerTopic(MessageStruct):
 
 
 class WritableTxnMarker(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int64 1+. The producer id.
-        "producer_id",
+        "producer_id": None,
         # int16 1+. The epoch of the producer id.
-        "producer_epoch",
+        "producer_epoch": None,
         # bool 1+. Whether the transaction was committed; false for aborted.
-        "transaction_result",
+        "transaction_result": None,
         # []WritableTxnMarkerTopic 1+.
-        "topics",
+        "topics": WritableTxnMarkerTopic,
         # int32 1+. The epoch of the transaction coordinator: the leader epoch of its partition.
-        "coordinator_epoch",
+        "coordinator_epoch": None,
         # int8 2+, left out where a version lacks it. The version of the transaction protocol; from 2 each
         # transaction has its own producer epoch.
-        "transaction_version",
-    )
+        "transaction_version": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -83,10 +86,11 @@ class WritableTxnMarker(MessageStruct):
 class WriteTxnMarkersRequest(Message):
     """Writes the markers that end transactions; transaction coordinators send it."""
 
-    __slots__ = (
+    FIELDS = {
         # []WritableTxnMarker 1+.
-        "markers",
-    )
+        "markers": WritableTxnMarker,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "WriteTxnMarkersRequest"
     API_KEY = 27
     MIN_VERSION = 1
@@ -141,27 +145,27 @@ def encode_v2(message: WriteTxnMarkersRequest, out: bytearray) -> None:
 
 def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 17)
-    memory += 257 * count
+    count_of_markers, pos = read_compact_count(buf, pos, 17)
+    memory += 257 * count_of_markers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     markers = []
-    for _ in range(count):
+    for _ in range(count_of_markers):
         writable_txn_marker_producer_id, writable_txn_marker_producer_epoch, writable_txn_marker_transaction_result = UNPACK_qht(buf, pos)
         pos += 11
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_writable_txn_marker_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_writable_txn_marker_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         writable_txn_marker_topics = []
-        for _ in range(count):
+        for _ in range(count_of_writable_txn_marker_topics):
             writable_txn_marker_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_writable_txn_marker_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_writable_txn_marker_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            writable_txn_marker_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            writable_txn_marker_topic_partition_indexes = read_int32s(buf, pos, count_of_writable_txn_marker_topic_partition_indexes)
+            pos += 4 * count_of_writable_txn_marker_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -190,27 +194,27 @@ def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int, int]:
 
 def decode_v2(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 257 * count
+    count_of_markers, pos = read_compact_count(buf, pos, 18)
+    memory += 257 * count_of_markers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     markers = []
-    for _ in range(count):
+    for _ in range(count_of_markers):
         writable_txn_marker_producer_id, writable_txn_marker_producer_epoch, writable_txn_marker_transaction_result = UNPACK_qht(buf, pos)
         pos += 11
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_writable_txn_marker_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_writable_txn_marker_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         writable_txn_marker_topics = []
-        for _ in range(count):
+        for _ in range(count_of_writable_txn_marker_topics):
             writable_txn_marker_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_writable_txn_marker_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_writable_txn_marker_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            writable_txn_marker_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            writable_txn_marker_topic_partition_indexes = read_int32s(buf, pos, count_of_writable_txn_marker_topic_partition_indexes)
+            pos += 4 * count_of_writable_txn_marker_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -239,27 +243,27 @@ def decode_v2(buf: bytes, pos: int) -> tuple[WriteTxnMarkersRequest, int, int]:
 
 def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[WriteTxnMarkersRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 17)
-    memory += 257 * count
+    count_of_markers, pos = read_compact_count(buf, pos, 17)
+    memory += 257 * count_of_markers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     markers = []
-    for _ in range(count):
+    for _ in range(count_of_markers):
         writable_txn_marker_producer_id, writable_txn_marker_producer_epoch, writable_txn_marker_transaction_result = UNPACK_qht(buf, pos)
         pos += 11
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_writable_txn_marker_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_writable_txn_marker_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         writable_txn_marker_topics = []
-        for _ in range(count):
+        for _ in range(count_of_writable_txn_marker_topics):
             writable_txn_marker_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_writable_txn_marker_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_writable_txn_marker_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            writable_txn_marker_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            writable_txn_marker_topic_partition_indexes = read_int32s(buf, pos, count_of_writable_txn_marker_topic_partition_indexes)
+            pos += 4 * count_of_writable_txn_marker_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:
@@ -290,27 +294,27 @@ def decode_in_steps_v1(buf: bytes, pos: int) -> Generator[int, None, tuple[Write
 
 def decode_in_steps_v2(buf: bytes, pos: int) -> Generator[int, None, tuple[WriteTxnMarkersRequest, int, int]]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 18)
-    memory += 257 * count
+    count_of_markers, pos = read_compact_count(buf, pos, 18)
+    memory += 257 * count_of_markers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_memory(buf, memory)
     markers = []
-    for _ in range(count):
+    for _ in range(count_of_markers):
         writable_txn_marker_producer_id, writable_txn_marker_producer_epoch, writable_txn_marker_transaction_result = UNPACK_qht(buf, pos)
         pos += 11
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_writable_txn_marker_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_writable_txn_marker_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_memory(buf, memory)
         writable_txn_marker_topics = []
-        for _ in range(count):
+        for _ in range(count_of_writable_txn_marker_topics):
             writable_txn_marker_topic_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 4)
-            memory += 41 * count
+            count_of_writable_txn_marker_topic_partition_indexes, pos = read_compact_count(buf, pos, 4)
+            memory += 41 * count_of_writable_txn_marker_topic_partition_indexes
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_memory(buf, memory)
-            writable_txn_marker_topic_partition_indexes = read_int32s(buf, pos, count)
-            pos += 4 * count
+            writable_txn_marker_topic_partition_indexes = read_int32s(buf, pos, count_of_writable_txn_marker_topic_partition_indexes)
+            pos += 4 * count_of_writable_txn_marker_topic_partition_indexes
             if buf[pos] == 0:
                 pos += 1
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct
+from typing import Final
 
 from quorumd.protocol.primitives import (
     ALWAYS_ALLOWED_MEMORY,
@@ -19,19 +20,20 @@ from quorumd.protocol.primitives import (
 )
 from quorumd.protocol.wire import NOT_GIVEN, Message, MessageStruct
 
-PACK_ih = Struct(">ih").pack
-UNPACK_ih = Struct(">ih").unpack_from
-PACK_q = Struct(">q").pack
-UNPACK_q = Struct(">q").unpack_from
+PACK_ih: Final = Struct(">ih").pack
+UNPACK_ih: Final = Struct(">ih").unpack_from
+PACK_q: Final = Struct(">q").pack
+UNPACK_q: Final = Struct(">q").unpack_from
 
 
 class WritableTxnMarkerPartitionResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int32 1+.
-        "partition_index",
+        "partition_index": None,
         # int16 1+. The error code; 0 for none.
-        "error_code",
-    )
+        "error_code": None,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -43,12 +45,13 @@ class WritableTxnMarkerPartitionResult(MessageStruct):
 
 
 class WritableTxnMarkerTopicResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # string 1+.
-        "name",
+        "name": None,
         # []WritableTxnMarkerPartitionResult 1+.
-        "partitions",
-    )
+        "partitions": WritableTxnMarkerPartitionResult,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -60,12 +63,13 @@ class WritableTxnMarkerTopicResult(MessageStruct):
 
 
 class WritableTxnMarkerResult(MessageStruct):
-    __slots__ = (
+    FIELDS = {
         # int64 1+. The producer id.
-        "producer_id",
+        "producer_id": None,
         # []WritableTxnMarkerTopicResult 1+.
-        "topics",
-    )
+        "topics": WritableTxnMarkerTopicResult,
+    }
+    __slots__ = tuple(FIELDS)
 
     def __init__(
         self,
@@ -79,10 +83,11 @@ class WritableTxnMarkerResult(MessageStruct):
 class WriteTxnMarkersResponse(Message):
     """Whether each marker was written."""
 
-    __slots__ = (
+    FIELDS = {
         # []WritableTxnMarkerResult 1+.
-        "markers",
-    )
+        "markers": WritableTxnMarkerResult,
+    }
+    __slots__ = tuple(FIELDS)
     NAME = "WriteTxnMarkersResponse"
     API_KEY = 27
     MIN_VERSION = 1
@@ -120,27 +125,27 @@ encode_v2 = encode_v1
 
 def decode_v1(buf: bytes, pos: int) -> tuple[WriteTxnMarkersResponse, int, int]:
     memory = 0
-    count, pos = read_compact_count(buf, pos, 10)
-    memory += 161 * count
+    count_of_markers, pos = read_compact_count(buf, pos, 10)
+    memory += 161 * count_of_markers
     if memory > ALWAYS_ALLOWED_MEMORY:
         check_response_memory(buf, memory)
     markers = []
-    for _ in range(count):
+    for _ in range(count_of_markers):
         (writable_txn_marker_result_producer_id,) = UNPACK_q(buf, pos)
         pos += 8
-        count, pos = read_compact_count(buf, pos, 3)
-        memory += 185 * count
+        count_of_writable_txn_marker_result_topics, pos = read_compact_count(buf, pos, 3)
+        memory += 185 * count_of_writable_txn_marker_result_topics
         if memory > ALWAYS_ALLOWED_MEMORY:
             check_response_memory(buf, memory)
         writable_txn_marker_result_topics = []
-        for _ in range(count):
+        for _ in range(count_of_writable_txn_marker_result_topics):
             writable_txn_marker_topic_result_name, pos = read_compact_string(buf, pos)
-            count, pos = read_compact_count(buf, pos, 7)
-            memory += 121 * count
+            count_of_writable_txn_marker_topic_result_partitions, pos = read_compact_count(buf, pos, 7)
+            memory += 121 * count_of_writable_txn_marker_topic_result_partitions
             if memory > ALWAYS_ALLOWED_MEMORY:
                 check_response_memory(buf, memory)
             writable_txn_marker_topic_result_partitions = []
-            for _ in range(count):
+            for _ in range(count_of_writable_txn_marker_topic_result_partitions):
                 writable_txn_marker_partition_result_partition_index, writable_txn_marker_partition_result_error_code = UNPACK_ih(buf, pos)
                 pos += 6
                 if buf[pos] == 0:

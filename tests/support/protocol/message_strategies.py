@@ -75,7 +75,7 @@ def message_values(name: str, version: int, private_tags: bool = True) -> st.Sea
 
     def struct(class_name: str, fields: list[dict[str, Any]]) -> st.SearchStrategy[Any]:
         make: Callable[..., Any] = getattr(module, class_name)
-        slots = make.__slots__
+        slots = make.FIELDS
         present = {
             slot: value(field)
             for slot, field in zip(slots, fields, strict=True)
@@ -109,7 +109,7 @@ def present_slots(name: str, struct_name: str, version: int) -> list[str]:
     found = structs(name, description["fields"])
     for struct in description.get("commonStructs", []):
         found |= structs(struct["name"], struct["fields"])
-    slots = getattr(import_module(message_class(name).__module__), struct_name).__slots__
+    slots = getattr(import_module(message_class(name).__module__), struct_name).FIELDS
     return [
         slot
         for slot, field in zip(slots, found[struct_name], strict=True)

@@ -31,6 +31,7 @@ SMALL_ALLOWANCE = 1024 * 1024
 MOST_VOTE_TOPICS = SMALL_ALLOWANCE // VOTE_TOPIC_BYTES
 
 
+@pytest.mark.stand_in
 @pytest.mark.parametrize(
     "name",
     [

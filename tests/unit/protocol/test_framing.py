@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from quorumd.errors import MalformedMessage
@@ -111,3 +113,21 @@ def test_large_frame_with_others_behind_it() -> None:
     assert reader.feed(b"", 0) == []
     assert reader.feed(b"") == [b"ab"]
     assert reader.feed(b"e") == [b"cde"]
+
+
+def test_large_frame_that_waits_for_its_turn_is_not_copied() -> None:
+    reader = FrameReader(1 << 23)
+    frame = bytes(1 << 22)
+    assert reader.feed(len(frame).to_bytes(4) + frame[:-1]) == []
+    assert reader.feed(b"\0", 0) == []
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            assert reader.feed(b"", 0) == []
+            assert reader.has_more
+            assert reader.buffered_bytes == len(frame) + 4
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert reader.feed(b"", 1) == [frame]
+    assert reader.buffered_bytes == 0

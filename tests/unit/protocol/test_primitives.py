@@ -10,7 +10,6 @@ import pytest
 
 from quorumd.errors import MalformedMessage
 from quorumd.protocol import primitives
-from quorumd.protocol.wire import MessageStruct
 
 UVARINTS = [
     (0, "00"),
@@ -172,23 +171,6 @@ def test_tagged_fields_are_skipped_by_their_size() -> None:
 def test_tagged_field_ends_within_the_bytes() -> None:
     with pytest.raises(MalformedMessage, match=r"tagged field 7 .*byte 3"):
         primitives.skip_tagged_fields(b"\x01\x07\x04abc", 0)
-
-
-def test_structs_compare_and_print_by_their_fields() -> None:
-    class Point(MessageStruct):
-        __slots__ = ("x", "y")
-
-        def __init__(self, x: int, y: int) -> None:
-            self.x = x
-            self.y = y
-
-    class Other(Point):
-        __slots__ = ()
-
-    assert Point(1, 2) == Point(x=1, y=2)
-    assert Point(1, 2) != Point(1, 3)
-    assert Point(1, 2) != Other(1, 2)
-    assert repr(Point(1, 2)) == "Point(x=1, y=2)"
 
 
 def test_null_string_with_a_long_encoding_of_its_length_is_malformed() -> None:

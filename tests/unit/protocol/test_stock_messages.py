@@ -47,7 +47,7 @@ def _differences(ours: Any, stock: Any) -> Iterator[str]:
     """Yield the attributes that differ; an attribute that stock leaves out must have its default."""
     if isinstance(ours, MessageStruct):
         defaults = type(ours)()
-        for slot in ours.__slots__:
+        for slot in ours.FIELDS:
             first, *others = slot.split("_")
             key = first + "".join(part.capitalize() for part in others)
             value = getattr(ours, slot)
@@ -55,7 +55,7 @@ def _differences(ours: Any, stock: Any) -> Iterator[str]:
                 yield from (f"{slot}.{found}" for found in _differences(value, stock[key]))
             elif value != getattr(defaults, slot):
                 yield slot
-        if not {key.lower() for key in stock} <= {slot.replace("_", "") for slot in ours.__slots__}:
+        if not {key.lower() for key in stock} <= {slot.replace("_", "") for slot in ours.FIELDS}:
             yield "a key of stock Kafka"
     elif isinstance(ours, list) and isinstance(stock, list) and len(ours) == len(stock):
         for our, their in zip(ours, stock, strict=True):
